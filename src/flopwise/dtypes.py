@@ -1,0 +1,78 @@
+"""Element types: one name each, and how many bits an element takes."""
+
+from __future__ import annotations
+
+from flopwise.errors import InputError
+
+BITS: dict[str, int] = {
+    "float64": 64,
+    "float32": 32,
+    "float16": 16,
+    "bfloat16": 16,
+    "float8e4m3fn": 8,
+    "float8e4m3fnuz": 8,
+    "float8e5m2": 8,
+    "float8e5m2fnuz": 8,
+    "float8e8m0": 8,
+    "float4e2m1": 4,
+    "int64": 64,
+    "int32": 32,
+    "int16": 16,
+    "int8": 8,
+    "int4": 4,
+    "int2": 2,
+    "uint64": 64,
+    "uint32": 32,
+    "uint16": 16,
+    "uint8": 8,
+    "uint4": 4,
+    "uint2": 2,
+    "bool": 8,
+    "complex64": 64,
+    "complex128": 128,
+    # A string has no fixed width; it is never a weight and its bytes are not counted.
+    "string": 0,
+}
+
+ALIASES: dict[str, str] = {
+    "f64": "float64",
+    "double": "float64",
+    "f32": "float32",
+    "float": "float32",
+    "f16": "float16",
+    "half": "float16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "long": "int64",
+    "i32": "int32",
+    "int": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u64": "uint64",
+    "u32": "uint32",
+    "u16": "uint16",
+    "u8": "uint8",
+}
+
+
+def canonical(name: str) -> str:
+    """The one name of an element type.
+
+    Raises:
+        InputError: no element type goes by that name.
+
+    >>> canonical("f32")
+    'float32'
+    """
+    found = ALIASES.get(name.lower(), name.lower())
+    if found not in BITS:
+        raise InputError(f"unknown element type {name!r}; known: {', '.join(sorted({*BITS, *ALIASES}))}")
+    return found
+
+
+def is_float(name: str | None) -> bool:
+    """Whether the elements are floating-point numbers (4-bit and 8-bit ones included)."""
+    return name is not None and (name.startswith("float") or name == "bfloat16")
