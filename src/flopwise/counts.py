@@ -49,7 +49,8 @@ class Counts:
 
     def dot(self, weights: Counts) -> int:
         """The sum over classes of number times weight."""
-        return sum((getattr(self, name) * getattr(weights, name) for name in CLASSES), 0)
+        products: list[int] = [getattr(self, name) * getattr(weights, name) for name in CLASSES]
+        return sum(products)
 
     def to_dict(self) -> dict[str, int]:
         """Class name -> number, zeros included."""

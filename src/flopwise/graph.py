@@ -50,7 +50,9 @@ class Tensor:
             ShapeError: the shape is unresolved.
         """
         if self.shape is None:
-            raise ShapeError(f"the shape of {self.name!r} is unresolved; give the input shapes with -i NAME:DTYPE:SHAPE")
+            raise ShapeError(
+                f"the shape of {self.name!r} is unresolved; give the input shapes with -i NAME:DTYPE:SHAPE"
+            )
         return self.shape
 
     @property

@@ -1,0 +1,78 @@
+"""flopwise says what a neural network costs, exactly, in every published counting convention.
+
+Importing flopwise imports no framework: each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from flopwise.api import profile, read
+    from flopwise.conventions import CONVENTIONS, Convention
+    from flopwise.counts import Counts
+    from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
+    from flopwise.graph import Graph, Module, Node, Tensor
+    from flopwise.ops import OPERATORS
+    from flopwise.profile import Profile
+    from flopwise.report import render
+    from flopwise.rows import Row, Sum
+
+__all__ = [
+    "CONVENTIONS",
+    "OPERATORS",
+    "Convention",
+    "Counts",
+    "FlopwiseError",
+    "Graph",
+    "InputError",
+    "ModelError",
+    "Module",
+    "Node",
+    "Profile",
+    "Row",
+    "ShapeError",
+    "Sum",
+    "Tensor",
+    "__version__",
+    "profile",
+    "read",
+    "render",
+]
+
+_HOMES = {
+    "CONVENTIONS": "conventions",
+    "OPERATORS": "ops",
+    "Convention": "conventions",
+    "Counts": "counts",
+    "FlopwiseError": "errors",
+    "Graph": "graph",
+    "InputError": "errors",
+    "ModelError": "errors",
+    "Module": "graph",
+    "Node": "graph",
+    "Profile": "profile",
+    "Row": "rows",
+    "ShapeError": "errors",
+    "Sum": "rows",
+    "Tensor": "graph",
+    "profile": "api",
+    "read": "api",
+    "render": "report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'flopwise' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"flopwise.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

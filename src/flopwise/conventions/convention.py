@@ -1,0 +1,74 @@
+"""A convention: how one published tool or text adds operations up.
+
+Data first; kernel sizes, groups and transposes stay in ``ops``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from flopwise.counts import Counts
+from flopwise.graph import Node
+
+#: Where a tool differs: the node and its canonical counts (None when flopwise has no rule) -> what the tool would have
+#: counted, already in the tool's classes; None when the tool refuses the node.
+Override: TypeAlias = Callable[[Node, "Counts | None"], "Counts | None"]
+
+
+@dataclass(frozen=True)
+class Convention:
+    """A view of the canonical counts.
+
+    The count of a row is ``weights`` · classes, where the classes are the canonical ones or, for an operator listed in
+    ``overrides``, what the tool itself would have found.
+    """
+
+    name: str
+    #: What one unit of the count is: "FLOP", "MAC".
+    unit: str
+    #: One line for a person: what this convention counts.
+    summary: str
+    #: Tool, version and file, or the publication.
+    source: str
+    weights: Counts
+    overrides: Mapping[str, Override] = field(default_factory=dict)
+    #: Operators that are not in ``overrides``: "canonical" counts them as flopwise does, "zero" leaves them out as the
+    #: tool silently does, "unknown" says that the tool cannot count them.
+    others: Literal["canonical", "zero", "unknown"] = "canonical"
+    #: Operators that the tool neither lists nor adds up.
+    unlisted: frozenset[str] = frozenset()
+    #: Whether operators on weights and constants only are folded away before counting.
+    fold: bool = True
+    #: How many entries a node has in the tool's listing.
+    entries: Callable[[Node], int] | None = None
+    #: Names the tool gives the nodes (all nodes of the graph, in order); None keeps the names of the graph.
+    layer_names: Callable[[Sequence[Node]], list[str]] | None = None
+    #: What the tool prints as a layer's type, where it is not the operator's name.
+    layer_types: Mapping[str, str] = field(default_factory=dict)
+    #: Columns of the class table: label -> the classes that it merges. Empty: flopwise's own classes.
+    classes: Mapping[str, Counts] = field(default_factory=dict)
+    #: How the tool prints a number for people; None for flopwise's own way.
+    human: Callable[[int], str] | None = None
+    #: What a reader of the figure should know, one line each.
+    notes: tuple[str, ...] = ()
+
+    def view(self, node: Node, counts: Counts | None) -> Counts | None:
+        """The classes of one node as this convention sees them; None when it cannot count the node.
+
+        Args:
+            node: an operator with resolved shapes.
+            counts: its canonical counts, None when flopwise has no rule for it.
+
+        Raises:
+            ShapeError: a shape that the convention needs is unresolved.
+        """
+        if node.op in self.unlisted:
+            return Counts()
+        override = self.overrides.get(node.op)
+        if override is not None:
+            return override(node, counts)
+        if self.others == "canonical":
+            return counts
+        return Counts() if self.others == "zero" else None

@@ -1,0 +1,64 @@
+"""Which operators depend on weights and constants only: they run when a model is loaded, not in every inference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flopwise.graph import STORED, Graph, Node, Tensor
+
+#: Results that depend on shapes alone; once the input shapes are fixed they are constants.
+SHAPE_QUERIES: frozenset[str] = frozenset({"Shape", "Size"})
+
+#: Operators that give something new each time although nothing flows in.
+RANDOM: frozenset[str] = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """The folded operators of a graph, and what stands behind each of their results."""
+
+    #: Positions in ``graph.nodes`` of the folded operators.
+    positions: frozenset[int]
+    #: Name of a folded result -> the stored tensors it is made of.
+    sources: dict[str, tuple[Tensor, ...]]
+
+    def stored(self, node: Node) -> tuple[Tensor, ...]:
+        """The stored tensors that a node uses, directly or through folded operators, in order."""
+        found: list[Tensor] = []
+        for tensor in node.known_inputs:
+            if tensor.name in self.sources:
+                found.extend(self.sources[tensor.name])
+            elif tensor.kind in STORED:
+                found.append(tensor)
+        return tuple(found)
+
+    def varies(self, tensor: Tensor) -> bool:
+        """Whether a tensor changes from one inference to the next."""
+        return tensor.kind not in STORED and tensor.name not in self.sources
+
+
+def fold(graph: Graph) -> Folding:
+    """The operators of a graph whose results are known before the first inference."""
+    positions: set[int] = set()
+    sources: dict[str, tuple[Tensor, ...]] = {}
+    folding = Folding(frozenset(), sources)
+    for position, node in enumerate(graph.nodes):
+        outputs = node.known_outputs
+        if outputs and all(t.kind in STORED for t in outputs):  # the operator is how the file spells a stored tensor
+            positions.add(position)
+            continue
+        if node.op in SHAPE_QUERIES and node.input(0).shape is not None:
+            behind: tuple[Tensor, ...] = ()
+        elif node.op in RANDOM or not node.known_inputs or any(folding.varies(t) for t in node.known_inputs):
+            continue
+        else:
+            behind = folding.stored(node)
+        positions.add(position)
+        sources.update((t.name, behind) for t in outputs)
+    return Folding(frozenset(positions), sources)
+
+
+#: For counting without folding: every operator is a row, and owns what it uses directly.
+NO_FOLDING = Folding(frozenset(), {})

@@ -1,0 +1,258 @@
+"""Graph + operator rules + convention -> Profile: one row per layer, totals, and groupings of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flopwise.conventions.convention import Convention
+from flopwise.counts import Counts
+from flopwise.dtypes import is_float
+from flopwise.errors import InputError, ShapeError
+from flopwise.folding import NO_FOLDING, Folding, fold
+from flopwise.graph import Graph, Node, Tensor
+from flopwise.grouping import by_module, by_op
+from flopwise.memory import peak_activation_bytes
+from flopwise.ops import OPERATORS, Rule, count
+from flopwise.rows import FIGURES, Row, Sum, add_up, layer_names
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a model costs in one convention, for the input shapes in ``graph.inputs``."""
+
+    graph: Graph
+    convention: Convention
+    rows: tuple[Row, ...]
+    sum: Sum
+    #: Largest sum of bytes of activations alive at once, in execution order; None when a shape is missing.
+    peak_activation_bytes: int | None
+    #: Operators that could not be counted -> how many rows.
+    unknown: Mapping[str, int]
+    #: Names of tensors whose shape nobody could resolve.
+    unresolved: tuple[str, ...]
+    notes: tuple[str, ...]
+    #: How ``print(profile)`` looks; provided by whoever knows the reports.
+    renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every row has a count and every tensor a shape, so that the totals are not lower bounds."""
+        return not self.unknown and not self.unresolved
+
+    def total(self, figure: str) -> int:
+        """The model's sum of one figure; a lower bound unless ``exact``.
+
+        Raises:
+            InputError: there is no figure of that name.
+        """
+        if figure not in FIGURES:
+            raise InputError(f"unknown figure {figure!r}; known: {', '.join(FIGURES)}")
+        value: int = getattr(self.sum, figure)
+        return value
+
+    def by(self, key: str, depth: int | None = None) -> list[Sum]:
+        """Rows grouped and summed.
+
+        Args:
+            key: "layer" (each row by itself), "op" (by operator, dearest first), or "module" (by module path, in
+                execution order; the whole model first, and a module's sum includes what lies below it).
+            depth: with "module", how many levels of the path to show; None for all.
+
+        Raises:
+            InputError: the key is none of these.
+        """
+        if key == "layer":
+            return [add_up(row.name, (row,)) for row in self.rows]
+        if key == "op":
+            return by_op(self.rows)
+        if key == "module":
+            return by_module(self.rows, depth)
+        raise InputError(f"cannot group by {key!r}; choose layer, op or module")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile in the stable JSON schema ``flopwise.profile/1``: every number an integer or None."""
+        model, sums = self.graph, self.sum
+        return {
+            "schema": "flopwise.profile/1",
+            "model": {"name": model.name, "source": model.source, "format": model.format},
+            "inputs": [{"name": t.name, "dtype": t.dtype, "shape": _shape(t)} for t in model.inputs],
+            "convention": {"name": self.convention.name, "unit": self.convention.unit},
+            "totals": {
+                "count": sums.count,
+                "macs": sums.macs,
+                "flops": sums.flops,
+                "ops": sums.counts.to_dict(),
+                "params": sums.params,
+                "buffers": sums.buffers,
+                "weight_bytes": sums.weight_bytes,
+                "activations": sums.activations,
+                "output_bytes": sums.output_bytes,
+                "peak_activation_bytes": self.peak_activation_bytes,
+            },
+            "layers": [_layer(row) for row in self.rows],
+            "coverage": {
+                "nodes": len(self.rows),
+                "unknown": dict(self.unknown),
+                "unresolved": list(self.unresolved),
+            },
+            "notes": list(self.notes),
+        }
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One line per layer, in the columns of the JSON schema (needs the ``pandas`` extra)."""
+        import pandas
+
+        return pandas.DataFrame([_layer(row) for row in self.rows])
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+
+def _shape(tensor: Tensor | None) -> list[Any] | None:
+    if tensor is None or tensor.shape is None:
+        return None
+    return [d if isinstance(d, int) else str(d) for d in tensor.shape]
+
+
+def _layer(row: Row) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "op": row.node.op,
+        "origin": row.node.origin,
+        "scope": row.node.module,
+        "inputs": [_shape(t) for t in row.node.inputs],
+        "outputs": [_shape(t) for t in row.node.outputs],
+        "count": row.count,
+        "macs": row.macs,
+        "flops": row.flops,
+        "ops": None if row.counts is None else row.counts.to_dict(),
+        "params": row.params,
+        "buffers": row.buffers,
+        "weight_bytes": row.weight_bytes,
+        "activations": row.activations,
+        "output_bytes": row.output_bytes,
+    }
+
+
+def profile_graph(
+    graph: Graph,
+    convention: Convention,
+    rules: Mapping[str, Rule] | None = None,
+    folding: bool | None = None,
+) -> Profile:
+    """Count every operator of a graph in one convention.
+
+    Args:
+        graph: what a reader handed over.
+        convention: how to add operations up.
+        rules: the user's own rules by operator name; they win over the tables and over the convention.
+        folding: whether operators that depend on weights and constants only are left out, as they run once and not in
+            every inference. None: as the convention's tool does.
+    """
+    known = fold(graph)
+    left_out = known if (convention.fold if folding is None else folding) else NO_FOLDING
+    names = (convention.layer_names or layer_names)(graph.nodes)
+    rows: list[Row] = []
+    owned: set[str] = set()
+    for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
+        if position in left_out.positions or node.op == "Constant" or node.op in convention.unlisted:
+            continue
+        row = _row(name, node, convention, rules or {}, left_out, owned)
+        rows.append(row)
+        again = convention.entries(node) - 1 if convention.entries else 0
+        rows.extend([Row(row.name, row.type, node, Counts(), row.view, row.count, note=row.note)] * again)
+    unknown: dict[str, int] = {}
+    for row in rows:
+        if row.count is None:
+            unknown[row.node.op] = unknown.get(row.node.op, 0) + 1
+    unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if t.shape is None)
+    return Profile(
+        graph=graph,
+        convention=convention,
+        rows=tuple(rows),
+        sum=add_up("Total", rows),
+        peak_activation_bytes=peak_activation_bytes(graph, known),
+        unknown=unknown,
+        unresolved=tuple(unresolved),
+        notes=tuple(_notes(graph, convention, rows, len(left_out.positions), len(unresolved))),
+    )
+
+
+def _row(
+    name: str,
+    node: Node,
+    convention: Convention,
+    rules: Mapping[str, Rule],
+    folding: Folding,
+    owned: set[str],
+) -> Row:
+    """The figures of one node. ``owned`` collects the stored tensors that a row has claimed: each counts once."""
+    counts, view, note = None, None, ""
+    try:
+        counts = count(node, rules)
+        view = counts if node.op in rules else convention.view(node, counts)
+        if view is None:
+            note = "no rule" if counts is None else f"{convention.name} cannot count it"
+    except ShapeError as error:
+        note = str(error)
+    first_used: list[Tensor] = []
+    for tensor in folding.stored(node):
+        if tensor.name not in owned and tensor.shape is not None:
+            owned.add(tensor.name)
+            first_used.append(tensor)
+    return Row(
+        name=name,
+        type=convention.layer_types.get(node.op, node.op),
+        node=node,
+        counts=counts,
+        view=view,
+        count=None if view is None else view.dot(convention.weights),
+        params=sum((t.numel for t in first_used if t.kind == "weight"), 0),
+        buffers=sum((t.numel for t in first_used if t.kind == "buffer"), 0),
+        weight_bytes=sum((t.nbytes for t in first_used if _occupies(t)), 0),
+        input_bytes=_total_bytes([t for t in node.known_inputs if folding.varies(t)]),
+        output_bytes=_total_bytes(node.known_outputs),
+        activations=None if _missing(node.known_outputs) else sum((t.numel for t in node.known_outputs), 0),
+        note=note,
+    )
+
+
+def _occupies(tensor: Tensor) -> bool:
+    """Whether a stored tensor counts as weight memory: all but scalars and the integers that only steer shapes."""
+    return tensor.kind != "constant" or (is_float(tensor.dtype) and bool(tensor.shape))
+
+
+def _missing(tensors: Sequence[Tensor]) -> bool:
+    return any(t.shape is None for t in tensors)
+
+
+def _total_bytes(tensors: Sequence[Tensor]) -> int | None:
+    return None if _missing(tensors) else sum((t.nbytes for t in tensors), 0)
+
+
+def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: int, unresolved: int) -> Iterator[str]:
+    """What a reader of the report should know, one line each."""
+    yield from graph.warnings
+    yield from convention.notes
+    unknown: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.count is None:
+            unknown.setdefault(row.node.op, []).append(row)
+    for op, those in unknown.items():
+        first = those[0]
+        more = f" and {len(those) - 1} more" if len(those) > 1 else ""
+        yield f"unknown: {op} at {first.name!r}{more} ({first.note}); totals are lower bounds"
+    if unresolved:
+        those_have = "tensors have" if unresolved > 1 else "tensor has"
+        yield f"unresolved: {unresolved} {those_have} no shape; totals are lower bounds"
+    if folded:
+        yield f"{folded} operators on weights, constants and shapes alone run once and are not counted (--no-fold)"
+    ops = {row.node.op for row in rows}
+    bounds = sorted(op for op in ops if op in OPERATORS and OPERATORS[op].claim == "bound")
+    if bounds:
+        yield f"upper bounds, because the work depends on the data: {', '.join(bounds)}"

@@ -1,0 +1,159 @@
+"""What each stored tensor of an ONNX model is: a trained weight, a buffer beside the weights, or a constant.
+
+The file does not say, so the use decides: the operators that take the tensor and the place among their inputs. Where a
+PyTorch exporter left a note, the note decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Mapping
+
+import onnx
+
+from flopwise.dtypes import is_float
+from flopwise.graph import Kind
+
+#: Operators whose result is the same stored data in another form.
+_SAME_DATA = frozenset(
+    {"Identity", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Flatten", "Expand", "Cast", "CastLike"}
+)
+
+#: Inputs that hold statistics or quantisation parameters: not trained, but stored beside the weights.
+_BUFFERS: dict[str, frozenset[int]] = {
+    "BatchNormalization": frozenset({3, 4}),
+    "QuantizeLinear": frozenset({1, 2}),
+    "DequantizeLinear": frozenset({1, 2}),
+    "QLinearConv": frozenset({1, 2, 4, 5, 6, 7}),
+    "QLinearMatMul": frozenset({1, 2, 4, 5, 6, 7}),
+    "ConvInteger": frozenset({2, 3}),
+    "MatMulInteger": frozenset({2, 3}),
+}
+
+#: Inputs that are settings of the operator, not data it works on.
+_SETTINGS: dict[str, frozenset[int]] = {
+    "Clip": frozenset({1, 2}),
+    "Resize": frozenset({1, 2, 3}),
+    "Upsample": frozenset({1}),
+    "Pad": frozenset({1, 2, 3}),
+    "Dropout": frozenset({1, 2}),
+    "Pow": frozenset({1}),
+    "OneHot": frozenset({1, 2}),
+    "Range": frozenset({0, 1, 2}),
+    "Where": frozenset({0}),
+    "TopK": frozenset({1}),
+}
+
+#: Inputs where a recurrent layer starts; a constant there, written by an exporter, is nothing trained.
+_START: dict[str, frozenset[int]] = {"LSTM": frozenset({5, 6}), "GRU": frozenset({5}), "RNN": frozenset({5})}
+
+#: Inputs where a tensor made by ConstantOfShape is a weight whose values the file does not keep.
+_WEIGHTS: dict[str, frozenset[int]] = {
+    "Conv": frozenset({1, 2}),
+    "ConvTranspose": frozenset({1, 2}),
+    "Gemm": frozenset({1, 2}),
+    "MatMul": frozenset({0, 1}),
+    "BatchNormalization": frozenset({1, 2, 3, 4}),
+    "InstanceNormalization": frozenset({1, 2}),
+    "GroupNormalization": frozenset({1, 2}),
+    "LayerNormalization": frozenset({1, 2}),
+    "PRelu": frozenset({1}),
+    "LSTM": frozenset({1, 2, 3}),
+    "GRU": frozenset({1, 2, 3}),
+    "RNN": frozenset({1, 2, 3}),
+    "Mul": frozenset({0, 1}),
+    "Add": frozenset({0, 1}),
+    "Gather": frozenset({0}),
+}
+
+#: Integer types in which quantised weights are stored; wider integers count, index or steer shapes.
+_QUANTISED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
+
+_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+_FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
+
+#: One use of a tensor: operator and place among its inputs.
+Use = tuple[str, int]
+
+
+def uses(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[Use]]:
+    """Who takes each tensor; operators that only change its form are looked through."""
+    found: dict[str, list[Use]] = {}
+    for node in reversed(list(nodes)):
+        for place, name in enumerate(node.input):
+            if not name:
+                continue
+            if place == 0 and node.op_type in _SAME_DATA:
+                found.setdefault(name, []).extend(found.get(node.output[0], ()))
+            else:
+                found.setdefault(name, []).append((node.op_type, place))
+    return found
+
+
+def _all_in(uses: Iterable[Use], places: Mapping[str, frozenset[int]]) -> bool:
+    listed = list(uses)
+    return bool(listed) and all(place in places.get(op, ()) for op, place in listed)
+
+
+def kind_of(
+    dtype: str | None,
+    rank: int,
+    taken: Iterable[Use],
+    notes: Mapping[str, str],
+    parameters: Container[str] = (),
+) -> Kind:
+    """What a stored tensor is.
+
+    Args:
+        dtype: element type.
+        rank: number of dims.
+        taken: its uses.
+        notes: what an exporter wrote about it, by key.
+        parameters: names of the stored tensors that an exporter noted as parameters.
+    """
+    taken = list(taken)
+    whole = dtype in _QUANTISED or (dtype == "int32" and _all_in(taken, {"DequantizeLinear": frozenset({0})}))
+    if not (is_float(dtype) or whole or (dtype or "").startswith("complex")):
+        return "buffer" if dtype == "int32" and _all_in(taken, _BUFFERS) else "constant"
+    if notes.get(_KIND) == "PARAMETER":
+        return "weight"
+    if notes.get(_KIND) == "BUFFER":
+        return "buffer"
+    if _FOLDED_FROM in notes:
+        # Computed at export. A copy of a stored parameter in another form counts there; what came from a parameter that
+        # the file no longer holds is that parameter now; what came from anything else is a constant table.
+        origins = re.findall(r"'([^']+)'", notes[_FOLDED_FROM])
+        if any(o in parameters for o in origins) or not any("." in o for o in origins):
+            return "constant"
+        return "weight"
+    if _all_in(taken, _BUFFERS):
+        return "buffer"
+    if rank == 0 or _all_in(taken, _SETTINGS):
+        return "constant"
+    return "weight"
+
+
+def kind_of_filled(dtype: str | None, rank: int, taken: Iterable[Use]) -> Kind | None:
+    """What the result of a ConstantOfShape is: a weight or buffer if it is used as one, else None."""
+    taken = list(taken)
+    if not is_float(dtype) or rank == 0 or not _all_in(taken, _WEIGHTS):
+        return None
+    return "buffer" if _all_in(taken, _BUFFERS) else "weight"
+
+
+def kind_of_constant(dtype: str | None, rank: int, elements: int, taken: Iterable[Use]) -> Kind:
+    """What the result of a Constant node is: exporters write settings and single numbers there, but weights as well."""
+    taken = list(taken)
+    if elements <= 1 or _all_in(taken, _START):
+        return "constant"
+    return kind_of(dtype, rank, taken, {})
+
+
+def parameters(notes: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+    """The tensors that an exporter noted as parameters."""
+    return frozenset(name for name, entries in notes.items() if entries.get(_KIND) == "PARAMETER")
+
+
+def notes_of(proto: onnx.ValueInfoProto | onnx.TensorProto) -> dict[str, str]:
+    """The metadata that an exporter left on a value or tensor."""
+    return {entry.key: entry.value for entry in proto.metadata_props}

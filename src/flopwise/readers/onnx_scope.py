@@ -1,0 +1,49 @@
+"""Which module a node belongs to, from what PyTorch's exporters leave behind.
+
+The exporter on torch.export writes the module path and the classes into each node's metadata; the older TorchScript
+exporter writes the path into the node's name (``/layer1/layer1.0/conv1/Conv``).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import onnx
+
+from flopwise.graph import Module
+
+_SCOPES = "pkg.torch.onnx.name_scopes"
+_CLASSES = "pkg.torch.onnx.class_hierarchy"
+_QUOTED = re.compile(r"'([^']*)'")
+
+
+def scope_of(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
+    """The modules around a node, outermost first, and what PyTorch called the operator ("" if unknown)."""
+    notes = {entry.key: entry.value for entry in node.metadata_props}
+    if _SCOPES in notes:
+        paths = _QUOTED.findall(notes[_SCOPES])
+        classes = _QUOTED.findall(notes.get(_CLASSES, ""))
+        origin = classes[-1] if classes else ""
+        kinds = [c.rpartition(".")[2] for c in classes[:-1]]
+        kinds += [""] * (len(paths) - 1 - len(kinds))
+        return tuple(Module(p, k) for p, k in zip(paths[:-1], kinds, strict=False)), origin
+    if "/" in node.name:
+        return _from_name(node.name.rpartition("/")[0]), ""
+    return (), ""
+
+
+@lru_cache(maxsize=4096)
+def _from_name(prefix: str) -> tuple[Module, ...]:
+    """Modules from the path in a node's name. A part of a container repeats the container: ``layer1/layer1.0``."""
+    modules: list[Module] = []
+    path: list[str] = []
+    for part in prefix.split("/"):
+        if not part:
+            continue
+        if path and part.startswith(path[-1] + "."):
+            path[-1] = part
+        else:
+            path.append(part)
+        modules.append(Module(".".join(path), ""))
+    return tuple(modules)

@@ -1,0 +1,127 @@
+"""Rows and their sums: the figures of one layer, and of several together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flopwise.counts import FLOPS, Counts
+from flopwise.graph import Node
+
+#: Figures that rows and sums both have, by name.
+FIGURES: tuple[str, ...] = (
+    "count",
+    "macs",
+    "flops",
+    "params",
+    "buffers",
+    "weight_bytes",
+    "input_bytes",
+    "output_bytes",
+    "activations",
+)
+
+_ADDED = ("count", "params", "buffers", "weight_bytes", "input_bytes", "output_bytes", "activations", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One layer: a node and its figures. A figure that cannot be known is None, never zero."""
+
+    name: str
+    #: What the convention calls the operator; the operator itself is ``node.op``.
+    type: str
+    node: Node
+    #: Canonical operations; None when the operator has no rule or a shape is missing.
+    counts: Counts | None
+    #: Operations as the convention sees them; None when it cannot count the node.
+    view: Counts | None
+    #: ``view`` weighed by the convention, in the convention's unit.
+    count: int | None
+    #: Elements of trained weights first used here.
+    params: int = 0
+    #: Elements of statistics kept beside the weights (BatchNorm mean and variance), first used here.
+    buffers: int = 0
+    #: Stored bytes of weights, buffers and constant tables first used here.
+    weight_bytes: int = 0
+    #: Bytes of the inputs that change from one inference to the next; None when a shape is missing.
+    input_bytes: int | None = 0
+    #: Bytes of all outputs; None when a shape is missing.
+    output_bytes: int | None = 0
+    #: Elements of all outputs; None when a shape is missing.
+    activations: int | None = 0
+    #: Why a figure is missing.
+    note: str = ""
+
+    @property
+    def macs(self) -> int | None:
+        """Canonical multiply-accumulates."""
+        return None if self.counts is None else self.counts.mac
+
+    @property
+    def flops(self) -> int | None:
+        """Canonical floating-point operations: 2 per multiply-accumulate, 1 per other arithmetic operation."""
+        return None if self.counts is None else self.counts.dot(FLOPS)
+
+    @property
+    def unknown(self) -> int:
+        """1 when the row has no count in its convention, else 0."""
+        return int(self.count is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Rows added up: the figures of the rows that have them, and how many rows have no count (``unknown``)."""
+
+    name: str
+    rows: tuple[Row, ...]
+    counts: Counts
+    view: Counts
+    count: int
+    params: int
+    buffers: int
+    weight_bytes: int
+    input_bytes: int
+    output_bytes: int
+    activations: int
+    #: Rows without a count: when there are any, the true figure is at least the one given.
+    unknown: int
+    #: Class of the module when the rows were grouped by module, else "".
+    kind: str = ""
+    #: Nesting depth when the rows were grouped by module, else 0.
+    depth: int = 0
+
+    @property
+    def macs(self) -> int:
+        """Canonical multiply-accumulates of the rows that have a count."""
+        return self.counts.mac
+
+    @property
+    def flops(self) -> int:
+        """Canonical floating-point operations of the rows that have a count."""
+        return self.counts.dot(FLOPS)
+
+
+def add_up(name: str, rows: Iterable[Row], kind: str = "", depth: int = 0) -> Sum:
+    """The sum of the rows, under a name."""
+    rows = tuple(rows)
+    return Sum(
+        name=name,
+        rows=rows,
+        counts=sum((r.counts for r in rows if r.counts is not None), Counts()),
+        view=sum((r.view for r in rows if r.view is not None), Counts()),
+        kind=kind,
+        depth=depth,
+        **{key: sum((v for v in (getattr(r, key) for r in rows) if v is not None), 0) for key in _ADDED},
+    )
+
+
+def layer_names(nodes: Sequence[Node]) -> list[str]:
+    """A name for each node: its own, or the operator in lower case with its running number (``conv_3``)."""
+    seen: Counter[str] = Counter()
+    names: list[str] = []
+    for node in nodes:
+        seen[node.op] += 1
+        names.append(node.name or f"{node.op.rpartition('::')[2].lower()}_{seen[node.op]}")
+    return names
