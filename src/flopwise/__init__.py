@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
     from flopwise.graph import Graph, Module, Node, Tensor
     from flopwise.ops import OPERATORS
-    from flopwise.profile import Profile
+    from flopwise.profiles import Profile
     from flopwise.report import render
     from flopwise.rows import Row, Sum
 
@@ -53,7 +53,7 @@ _HOMES = {
     "ModelError": "errors",
     "Module": "graph",
     "Node": "graph",
-    "Profile": "profile",
+    "Profile": "profiles",
     "Row": "rows",
     "ShapeError": "errors",
     "Sum": "rows",

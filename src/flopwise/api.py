@@ -9,7 +9,7 @@ from flopwise import conventions
 from flopwise.conventions import Convention
 from flopwise.graph import Graph
 from flopwise.ops import Rule
-from flopwise.profile import Profile, profile_graph
+from flopwise.profiles import Profile, profile_graph
 
 
 def read(

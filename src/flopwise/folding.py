@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
@@ -34,6 +35,12 @@ class Folding:
                 found.append(tensor)
         return tuple(found)
 
+    def only(self, graph: Graph, chosen: Callable[[Node], bool]) -> Folding:
+        """The folding of the chosen operators alone; the others become layers and own what they use."""
+        positions = frozenset(p for p in self.positions if chosen(graph.nodes[p]))
+        made = {t.name for p in positions for t in graph.nodes[p].known_outputs}
+        return Folding(positions, {name: behind for name, behind in self.sources.items() if name in made})
+
     def varies(self, tensor: Tensor) -> bool:
         """Whether a tensor changes from one inference to the next."""
         return tensor.kind not in STORED and tensor.name not in self.sources
@@ -58,7 +65,3 @@ def fold(graph: Graph) -> Folding:
         positions.add(position)
         sources.update((t.name, behind) for t in outputs)
     return Folding(frozenset(positions), sources)
-
-
-#: For counting without folding: every operator is a row, and owns what it uses directly.
-NO_FOLDING = Folding(frozenset(), {})

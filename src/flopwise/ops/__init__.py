@@ -1,7 +1,7 @@
 """What an operator costs: one table per family, merged here.
 
-A rule reads the node's shapes and attributes and returns :class:`~flopwise.counts.Counts`. The canonical count is what a
-plain, unfused kernel executes in the operator's own definition; ``docs/counting.md`` states the principles.
+A rule reads the node's shapes and attributes and returns :class:`~flopwise.counts.Counts`. The canonical count is
+what a plain, unfused kernel executes in the operator's own definition; ``docs/counting.md`` states the principles.
 """
 
 from __future__ import annotations

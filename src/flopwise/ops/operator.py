@@ -28,16 +28,27 @@ class Operator:
     claim: Claim = "exact"
 
 
-def each(**classes: int) -> Operator:
-    """A row for a pointwise operator: the given operations for each element of output 0.
+def words(counts: Counts) -> str:
+    """The classes that are not zero, as a formula shows them.
+
+    >>> words(Counts(mul=1, add=2))
+    '(2 add + 1 mul)'
+    >>> words(Counts(exp=1))
+    '1 exp'
+    """
+    terms = [f"{n} {name}" for name, n in counts.items() if n]
+    return f"({' + '.join(terms)})" if len(terms) > 1 else "".join(terms)
+
+
+def each(note: str = "", /, **classes: int) -> Operator:
+    """A row for a pointwise operator: the given operations for each element of output 0, and a remark if one is due.
 
     >>> each(mul=1, add=2).formula
-    'numel(Y) × (1 mul + 2 add)'
+    'numel(Y) × (2 add + 1 mul)'
     """
     once = Counts(**classes)
-    words = " + ".join(f"{n} {name}" for name, n in classes.items())
-    formula = f"numel(Y) × ({words})" if len(classes) > 1 else f"numel(Y) × {words}"
-    return Operator(lambda node: once * node.output().numel, formula)
+    formula = f"numel(Y) × {words(once)}"
+    return Operator(lambda node: once * node.output().numel, f"{formula}: {note}" if note else formula)
 
 
 def nothing(reason: str) -> Operator:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from flopwise.conventions.convention import Convention
 from flopwise.counts import Counts
 from flopwise.dtypes import is_float
-from flopwise.errors import InputError, ShapeError
-from flopwise.folding import NO_FOLDING, Folding, fold
+from flopwise.errors import FlopwiseError, InputError
+from flopwise.folding import Folding, fold
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.grouping import by_module, by_op
 from flopwise.memory import peak_activation_bytes
@@ -155,12 +155,13 @@ def profile_graph(
             every inference. None: as the convention's tool does.
     """
     known = fold(graph)
-    left_out = known if (convention.fold if folding is None else folding) else NO_FOLDING
+    folds = convention.fold if folding is None else folding
+    left_out = known if folds else known.only(graph, lambda node: not convention.lists(node))
     names = (convention.layer_names or layer_names)(graph.nodes)
     rows: list[Row] = []
     owned: set[str] = set()
     for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
-        if position in left_out.positions or node.op == "Constant" or node.op in convention.unlisted:
+        if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
         row = _row(name, node, convention, rules or {}, left_out, owned)
         rows.append(row)
@@ -179,7 +180,7 @@ def profile_graph(
         peak_activation_bytes=peak_activation_bytes(graph, known),
         unknown=unknown,
         unresolved=tuple(unresolved),
-        notes=tuple(_notes(graph, convention, rows, len(left_out.positions), len(unresolved))),
+        notes=tuple(_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved))),
     )
 
 
@@ -192,14 +193,11 @@ def _row(
     owned: set[str],
 ) -> Row:
     """The figures of one node. ``owned`` collects the stored tensors that a row has claimed: each counts once."""
-    counts, view, note = None, None, ""
-    try:
-        counts = count(node, rules)
-        view = counts if node.op in rules else convention.view(node, counts)
-        if view is None:
-            note = "no rule" if counts is None else f"{convention.name} cannot count it"
-    except ShapeError as error:
-        note = str(error)
+    counts, note = _tried(lambda: count(node, rules), "no rule")
+    view = counts
+    if node.op not in rules:
+        view, refused = _tried(lambda: convention.view(node, counts), f"{convention.name} cannot count it")
+        note = refused if counts is not None else refused and note
     first_used: list[Tensor] = []
     for tensor in folding.stored(node):
         if tensor.name not in owned and tensor.shape is not None:
@@ -220,6 +218,17 @@ def _row(
         activations=None if _missing(node.known_outputs) else sum((t.numel for t in node.known_outputs), 0),
         note=note,
     )
+
+
+def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, str]:
+    """What a rule gives, or None and why: ``unknown``, or what is wrong with the node."""
+    try:
+        counts = rule()
+    except FlopwiseError as error:
+        return None, str(error)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # attributes that no operator can have
+        return None, f"its attributes or shapes make no sense: {type(error).__name__}: {error}"
+    return counts, "" if counts is not None else unknown
 
 
 def _occupies(tensor: Tensor) -> bool:

@@ -1,0 +1,60 @@
+"""Extents that rules share: products, broadcasting, and the extent of one axis with an error that names the node.
+
+Extents may be symbols, so nothing here compares them except for being structurally equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, cast
+
+from flopwise.errors import ShapeError
+from flopwise.graph import Dim, Node, Shape, Tensor
+
+
+def product(dims: Iterable[Dim]) -> int:
+    """The product of extents (1 for none).
+
+    >>> product((2, 3))
+    6
+    """
+    return cast(int, math.prod(dims))
+
+
+def extent(node: Node, tensor: Tensor, axis: int) -> int:
+    """The extent of one axis of one of the node's tensors; a negative axis counts from the end.
+
+    Raises:
+        ShapeError: the shape is unresolved or has no such axis.
+    """
+    dims = tensor.dims
+    if not -len(dims) <= axis < len(dims):
+        raise ShapeError(f"{node.op} {node.name!r}: {tensor.name!r} of shape {dims} has no axis {axis}")
+    return cast(int, dims[axis])
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The common shape, aligned at the last axis; where extents differ, the one that is not 1.
+
+    >>> broadcast((8, 1, 3), (5, 1))
+    (8, 5, 3)
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    common: list[Dim] = [1] * rank
+    for shape in shapes:
+        for axis, dim in enumerate(shape, start=rank - len(shape)):
+            if common[axis] == 1:
+                common[axis] = dim
+    return tuple(common)
+
+
+def required(node: Node, name: str) -> Any:
+    """An attribute without which the operator means nothing.
+
+    Raises:
+        ShapeError: the node does not have it.
+    """
+    if name not in node.attrs:
+        raise ShapeError(f"{node.op} {node.name!r} has no attribute {name!r}, which its count needs")
+    return node.attrs[name]
