@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from flopwise.conventions import own
+from flopwise.conventions import benanza, molchanov, onnx_tool, own, textbook
 from flopwise.conventions.convention import Convention, Override
 from flopwise.errors import InputError
 
 __all__ = ["CONVENTIONS", "Convention", "Override", "get"]
 
 #: Every convention by name, flopwise's own first.
-CONVENTIONS: dict[str, Convention] = {c.name: c for c in (*own.CONVENTIONS,)}
+CONVENTIONS: dict[str, Convention] = {
+    c.name: c
+    for c in (
+        *own.CONVENTIONS,
+        textbook.CONVENTION,
+        molchanov.CONVENTION,
+        benanza.CONVENTION,
+        onnx_tool.CONVENTION,
+    )
+}
 
 
 def get(name: str | Convention) -> Convention:

@@ -34,9 +34,12 @@ class Convention:
     source: str
     weights: Counts
     overrides: Mapping[str, Override] = field(default_factory=dict)
-    #: Operators that are not in ``overrides``: "canonical" counts them as flopwise does, "zero" leaves them out as the
-    #: tool silently does, "unknown" says that the tool cannot count them.
-    others: Literal["canonical", "zero", "unknown"] = "canonical"
+    #: Operators not in ``overrides``: "canonical" counts them as flopwise does; "free" says that the text takes
+    #: them as costing nothing, and leaves unknown what flopwise does not know either; "zero" leaves them all out as the
+    #: tool silently does; "unknown" says that the tool cannot count them.
+    others: Literal["canonical", "free", "zero", "unknown"] = "canonical"
+    #: Whether the tool goes by an operator's bare name, whatever its domain.
+    any_domain: bool = False
     #: Operators that the tool neither lists nor adds up.
     unlisted: frozenset[str] = frozenset()
     #: Whether operators on weights and constants only are folded away before counting.
@@ -54,6 +57,13 @@ class Convention:
     #: What a reader of the figure should know, one line each.
     notes: tuple[str, ...] = ()
 
+    def _op(self, node: Node) -> str:
+        return node.op.rpartition("::")[2] if self.any_domain else node.op
+
+    def lists(self, node: Node) -> bool:
+        """Whether the tool shows a node and adds it up."""
+        return self._op(node) not in self.unlisted
+
     def view(self, node: Node, counts: Counts | None) -> Counts | None:
         """The classes of one node as this convention sees them; None when it cannot count the node.
 
@@ -64,11 +74,31 @@ class Convention:
         Raises:
             ShapeError: a shape that the convention needs is unresolved.
         """
-        if node.op in self.unlisted:
+        if not self.lists(node):
             return Counts()
-        override = self.overrides.get(node.op)
+        override = self.overrides.get(self._op(node))
         if override is not None:
             return override(node, counts)
-        if self.others == "canonical":
+        if self.others == "canonical" or (self.others == "free" and counts is None):
             return counts
-        return Counts() if self.others == "zero" else None
+        return None if self.others == "unknown" else Counts()
+
+    def describe(self, op: str) -> str:
+        """How this convention counts an operator, in words."""
+        if op in self.unlisted:
+            return "neither listed nor counted"
+        override = self.overrides.get(op)
+        if override is not None:
+            return " ".join((override.__doc__ or "by a rule of its own").strip().split("\n\n")[0].split()).rstrip(".")
+        return {
+            "canonical": "as flopwise counts it",
+            "free": "free",
+            "zero": "left out",
+            "unknown": "cannot be counted",
+        }[self.others]
+
+
+def described(rule: Override, words: str) -> Override:
+    """A rule that says in words what it counts, for rules that are made from a table."""
+    rule.__doc__ = words
+    return rule
