@@ -15,6 +15,9 @@ RANDOM: frozenset[str] = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
 )
 
+#: Operators with bodies, which may take tensors that are not among the operator's inputs.
+WITH_BODIES: frozenset[str] = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
 
 @dataclass(frozen=True, slots=True)
 class Folding:
@@ -56,9 +59,9 @@ def fold(graph: Graph) -> Folding:
         if outputs and all(t.kind in STORED for t in outputs):  # the operator is how the file spells a stored tensor
             positions.add(position)
             continue
-        if node.op in SHAPE_QUERIES and node.input(0).shape is not None:
+        if node.op in SHAPE_QUERIES and node.has_input(0) and node.input(0).shape is not None:
             behind: tuple[Tensor, ...] = ()
-        elif node.op in RANDOM or not node.known_inputs or any(folding.varies(t) for t in node.known_inputs):
+        elif node.op in RANDOM | WITH_BODIES or not node.known_inputs or any(map(folding.varies, node.known_inputs)):
             continue
         else:
             behind = folding.stored(node)

@@ -22,10 +22,7 @@ FIGURES: tuple[str, ...] = (
     "activations",
 )
 
-_ADDED = (
-    *("count", "params", "buffers", "weight_bytes", "input_bytes", "output_bytes", "activations"),
-    *("unknown", "uncounted"),
-)
+_ADDED = ("count", "params", "buffers", "weight_bytes", "input_bytes", "output_bytes", "activations", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +69,6 @@ class Row:
         """1 when the row has no count in its convention, else 0."""
         return int(self.count is None)
 
-    @property
-    def uncounted(self) -> int:
-        """1 when the row has no canonical operations, else 0."""
-        return int(self.counts is None)
-
 
 @dataclass(frozen=True, slots=True)
 class Sum:
@@ -95,8 +87,6 @@ class Sum:
     activations: int
     #: Rows without a count: when there are any, the true figure is at least the one given.
     unknown: int
-    #: Rows without canonical operations: when there are any, macs and flops are at least those given.
-    uncounted: int
     #: Class of the module when the rows were grouped by module, else "".
     kind: str = ""
     #: Nesting depth when the rows were grouped by module, else 0.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flopwise.conventions import molchanov
+from flopwise.conventions import CONVENTIONS
 from flopwise.ops import OPERATORS
 
 from .nodes import Shapes, node, total
@@ -41,4 +41,4 @@ def test_nothing_that_multiplies_and_accumulates_is_free() -> None:
     """Operators whose canonical formula has a mac are counted, unknown, or one of the pointwise kinds."""
     pointwise = {"BatchNormalization", "Resize", "Upsample", "GridSample", "RoiAlign"}
     macs = {op for op, known in OPERATORS.items() if " mac" in known.formula}
-    assert macs - pointwise <= molchanov.CONVENTION.overrides.keys()
+    assert macs - pointwise <= CONVENTIONS["molchanov"].overrides.keys()

@@ -1,24 +1,43 @@
-"""How published tools and texts add operations up: one file each, merged here."""
+"""How published tools and texts add operations up: one file each, loaded when it is first asked for."""
 
 from __future__ import annotations
 
-from flopwise.conventions import benanza, molchanov, onnx_tool, own, textbook
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
 from flopwise.conventions.convention import Convention, Override
 from flopwise.errors import InputError
 
 __all__ = ["CONVENTIONS", "Convention", "Override", "get"]
 
-#: Every convention by name, flopwise's own first.
-CONVENTIONS: dict[str, Convention] = {
-    c.name: c
-    for c in (
-        *own.CONVENTIONS,
-        textbook.CONVENTION,
-        molchanov.CONVENTION,
-        benanza.CONVENTION,
-        onnx_tool.CONVENTION,
-    )
+#: Name -> the module that holds it, flopwise's own first.
+_HOMES: dict[str, str] = {
+    "flops": "own",
+    "macs": "own",
+    "textbook": "textbook",
+    "molchanov": "molchanov",
+    "benanza": "benanza",
+    "onnx-tool": "onnx_tool",
 }
+
+
+class _Conventions(Mapping[str, Convention]):
+    """Conventions by name; each file is imported when one of its conventions is looked up."""
+
+    def __getitem__(self, name: str) -> Convention:
+        module = import_module(f"flopwise.conventions.{_HOMES[name]}")
+        found: dict[str, Convention] = {c.name: c for c in module.CONVENTIONS}
+        return found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+#: Every convention by name.
+CONVENTIONS: Mapping[str, Convention] = _Conventions()
 
 
 def get(name: str | Convention) -> Convention:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,11 @@ from flopwise.errors import InputError
 #: The form of an input, for messages.
 FORM = "NAME:DTYPE:SHAPE[:DATA], for example x:float32:1x3x224x224"
 
-_DIM = re.compile(r"-?\d+|[A-Za-z_]\w*")
+#: A dimension is smaller than this.
+LARGEST_DIM = 1 << 63
+
+_SYMBOL = re.compile(r"[A-Za-z_]\w*")
+_NUMBERS = re.compile(r"[-\dx,]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ def parse(text: str, names: Sequence[str]) -> InputSpec:
 
     Args:
         text: ``name:dtype:shape[:data]``; dtype and data may be left out, and so may the name when the model has one
-            input. Names may contain colons.
+            input. Names may contain colons. With data, one dim may be -1.
         names: the model's inputs.
 
     Raises:
@@ -46,13 +51,13 @@ def parse(text: str, names: Sequence[str]) -> InputSpec:
     if found:
         name = max(found, key=len)
         rest = text[len(name) + 1 :].split(":")
-    elif len(names) == 1 and ":" not in text and not re.search(r"[^\dx,]", text):
-        name, rest = names[0], [text]
+    elif len(names) == 1 and (":" not in text or _is_dtype(text.partition(":")[0])):
+        name, rest = names[0], text.split(":")
     else:
         raise InputError(f"no input is named as in {text!r}; the inputs are {_listed(names)}; write {FORM}")
-    dtype = None
-    if rest and (rest[0].lower() in BITS or rest[0].lower() in ALIASES):
-        dtype = canonical(rest.pop(0))
+    dtype = canonical(rest.pop(0)) if _is_dtype(rest[0]) else None
+    if dtype is None and len(rest) > 1 and not _NUMBERS.fullmatch(rest[0]):
+        canonical(rest[0])  # says which element types there are
     if not rest or len(rest) > 2:
         raise InputError(f"cannot understand {text!r}; write {FORM}")
     data = _data(rest[1], text) if len(rest) == 2 else None
@@ -68,8 +73,20 @@ def given(inputs: Any, names: Sequence[str]) -> list[InputSpec]:
         names: the model's inputs.
 
     Raises:
-        InputError: the form is none of these, or a name is unknown.
+        InputError: the form is none of these, a name is unknown, or an input is given twice.
     """
+    specs = _specs(inputs, names)
+    seen: set[str] = set()
+    for spec in specs:
+        if spec.name not in names:
+            raise InputError(f"the model has no input {spec.name!r}; its inputs are {_listed(names)}")
+        if spec.name in seen:
+            raise InputError(f"input {spec.name!r} is given twice")
+        seen.add(spec.name)
+    return specs
+
+
+def _specs(inputs: Any, names: Sequence[str]) -> list[InputSpec]:
     if inputs is None:
         return []
     if isinstance(inputs, str):
@@ -80,28 +97,39 @@ def given(inputs: Any, names: Sequence[str]) -> list[InputSpec]:
         return [_one(_only(names), inputs, names)]
     if isinstance(inputs, Iterable):
         items = list(inputs)
-        if items and all(isinstance(i, str) and ":" in i for i in items):
-            return [parse(i, names) for i in items]
         if all(isinstance(i, InputSpec) for i in items):
             return items
-        if all(isinstance(i, (int, str)) for i in items):
+        texts = all(isinstance(i, str) for i in items)
+        if texts and (len(items) == 1 or not all(_SYMBOL.fullmatch(i) for i in items)):
+            return [parse(i, names) for i in items]
+        if not any(isinstance(i, InputSpec) or (isinstance(i, Iterable) and not isinstance(i, str)) for i in items):
             return [_one(_only(names), tuple(items), names)]
     raise InputError(f"cannot understand inputs={inputs!r}; give a shape, or a mapping from input name to shape")
 
 
 def _one(name: str, value: Any, names: Sequence[str]) -> InputSpec:
-    if name not in names:
-        raise InputError(f"the model has no input {name!r}; its inputs are {_listed(names)}")
     if isinstance(value, InputSpec):
         return value
     if isinstance(value, str):
-        return parse(value if value.startswith(name + ":") else f"{name}:{value}", names)
+        return parse(value if value.startswith(f"{name}:") else f"{name}:{value}", names)
     shape = getattr(value, "shape", value)
     dtype = getattr(value, "dtype", None)
     if not isinstance(shape, Iterable):
         raise InputError(f"the shape of input {name!r} is not a sequence: {shape!r}")
-    dims = tuple(d if isinstance(d, str) else int(d) for d in shape)
-    return InputSpec(name, dims, None if dtype is None else canonical(str(dtype).removeprefix("torch.")))
+    dims = tuple(d if isinstance(d, str) else _whole(d, f"input {name!r}") for d in shape)
+    if dtype is None:
+        return InputSpec(name, dims)
+    return InputSpec(name, dims, canonical(str(dtype).removeprefix("torch.").replace("_", "")))
+
+
+def _whole(value: Any, where: str) -> int:
+    try:
+        dim = operator.index(value)
+    except TypeError:
+        raise InputError(f"{value!r} is no dimension of {where}; it must be a whole number or a symbol") from None
+    if not 0 <= dim < LARGEST_DIM:
+        raise InputError(f"{dim} is no dimension of {where}; it must be from 0 to 2^63 - 1")
+    return dim
 
 
 def _only(names: Sequence[str]) -> str:
@@ -110,19 +138,27 @@ def _only(names: Sequence[str]) -> str:
     return names[0]
 
 
+def _is_dtype(text: str) -> bool:
+    return text.lower() in BITS or text.lower() in ALIASES
+
+
 def _shape(text: str, whole: str, data: tuple[float, ...] | None) -> tuple[int | str, ...]:
-    parts = [p for p in re.split(r"[x,]", text) if p] if re.fullmatch(r"[-\dx,]*", text) else _symbolic(text)
+    parts = (re.split(r"[x,]", text) if text else []) if _NUMBERS.fullmatch(text) else _symbolic(text)
     dims: list[int | str] = []
     for part in parts:
-        if not _DIM.fullmatch(part):
+        if re.fullmatch(r"-?[0-9]{1,19}", part):
+            dims.append(int(part))
+        elif _SYMBOL.fullmatch(part):
+            dims.append(part)
+        else:
             raise InputError(f"{part!r} in {whole!r} is no dimension; write {FORM}")
-        dims.append(int(part) if part.lstrip("-").isdigit() else part)
-    if data is not None and dims in ([-1], []) and len(data) > (0 if dims else 1):
-        dims = [len(data)]
-    if any(isinstance(d, int) and d < 0 for d in dims):
-        raise InputError(f"a dimension in {whole!r} is negative; write {FORM}")
-    if data is not None and len(data) != math.prod(d for d in dims if isinstance(d, int)):
-        raise InputError(f"{whole!r} gives {len(data)} values for the shape {text}")
+    known = math.prod(d for d in dims if isinstance(d, int) and d != -1)
+    if data is not None and dims.count(-1) == 1 and known and len(data) % known == 0:
+        dims[dims.index(-1)] = len(data) // known
+    if any(isinstance(d, int) and not 0 <= d < LARGEST_DIM for d in dims):
+        raise InputError(f"a dimension in {whole!r} is negative or too large; write {FORM}")
+    if data is not None and (not all(isinstance(d, int) for d in dims) or len(data) != math.prod(map(int, dims))):
+        raise InputError(f"{whole!r} gives {len(data)} values for the shape {text or '()'}")
     return tuple(dims)
 
 
@@ -141,5 +177,6 @@ def _data(text: str, whole: str) -> tuple[float, ...]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(n) for n in names[:8])
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "") if names else "none"
+    if not names:
+        return "none"
+    return ", ".join(repr(n) for n in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

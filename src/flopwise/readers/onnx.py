@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
 
-from flopwise.errors import ModelError
-from flopwise.graph import Graph, Kind, Node, Tensor
+from flopwise.errors import FlopwiseError, ModelError
+from flopwise.graph import Graph, Node, Tensor
 from flopwise.readers import onnx_inputs, onnx_roles, onnx_shapes
 from flopwise.readers.onnx_order import in_execution_order
+from flopwise.readers.onnx_proto import from_proto
 from flopwise.readers.onnx_scope import scope_of
-from flopwise.readers.onnx_weights import check_external, from_proto, loader
-from flopwise.readers.onnx_wire import DTYPES, Skeleton, Stored, read_skeleton
+from flopwise.readers.onnx_skeleton import Skeleton
+from flopwise.readers.onnx_spelling import unify
+from flopwise.readers.onnx_stored import StoredTensors, stored_tensors
+from flopwise.readers.onnx_types import Shapes, one_line
+from flopwise.readers.onnx_weights import Reopen, check_external, fill_small
+from flopwise.readers.onnx_wire import read_skeleton
 from flopwise.readers.signature import refuse_other_formats
 from flopwise.readers.source import Source, open_source
-
-#: Domains of the standard operators; their names are written without it.
-STANDARD = ("", "ai.onnx")
 
 
 def read_onnx(
@@ -49,34 +49,15 @@ def read_onnx(
         InputError: an input's shape is missing, or does not fit.
     """
     progress("reading the graph")
-    skeleton, name, source = _skeleton(model)
-    try:
-        proto = onnx.ModelProto.FromString(skeleton.model)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{name}: not an ONNX model, or damaged ({' '.join(str(error).split())})") from error
-    _check(proto, name)
-    warnings = _settle_opsets(proto)
-    base = Path(name).parent if source else None
-    check_external(skeleton.stored.values(), name)
-    if proto.functions:
-        progress("inlining functions")
-        proto = _inline(proto, name)
-    notes = {v.name: onnx_roles.notes_of(v) for v in proto.graph.value_info if v.metadata_props}
-    with _named(name):
-        in_execution_order(proto.graph)
-        changed = onnx_inputs.settle(proto, inputs, dims or {}, batch_size)
-        progress("resolving shapes")
-        shapes = onnx_shapes.resolve(proto, declared_holds=not changed)
-        if batch_size is not None:
-            onnx_inputs.check_reshapes(proto, shapes, batch_size)
-    progress("building the graph")
-    kinds = _kinds(proto, shapes, skeleton.stored, notes)
-    return _graph(proto, shapes, kinds, skeleton, name, base, [*warnings, *shapes.warnings])
+    with _one_line():
+        skeleton, name, source = _skeleton(model)
+    with _one_line(name):
+        return _read(skeleton, name, source.later() if source else None, inputs, dims or {}, batch_size, progress)
 
 
 def _skeleton(model: object) -> tuple[Skeleton, str, Source | None]:
     if isinstance(model, onnx.ModelProto):
-        return from_proto(model), model.graph.name or "<ModelProto>", None
+        return from_proto(model), str(model.graph.name or "<ModelProto>"), None
     source = open_source(model)
     with contextlib.closing(source):
         refuse_other_formats(source)
@@ -84,73 +65,67 @@ def _skeleton(model: object) -> tuple[Skeleton, str, Source | None]:
 
 
 @contextlib.contextmanager
-def _named(name: str) -> Any:
-    """Put the file's name before the message of an error."""
-    from flopwise.errors import FlopwiseError
-
+def _one_line(name: str = "") -> Iterator[None]:
+    """Put the model's name before the message of an error if it is not there yet, and keep it to one short line."""
     try:
         yield
     except FlopwiseError as error:
-        raise type(error)(f"{name}: {error}") from error.__cause__
+        text = str(error) if not name or str(error).startswith(f"{name}: ") else f"{name}: {error}"
+        raise type(error)(one_line(text)) from error.__cause__
 
 
-def _check(proto: onnx.ModelProto, name: str) -> None:
-    if not proto.graph.node and not proto.graph.input and not proto.graph.output:
-        raise ModelError(f"{name}: the graph is empty")
-    if not proto.opset_import:
-        if proto.ir_version >= 3 or not proto.ir_version:
-            raise ModelError(f"{name}: names no operator set version; the file is truncated or no ONNX model")
-        proto.opset_import.add(domain="", version=1)
-
-
-def _settle_opsets(proto: onnx.ModelProto) -> list[str]:
-    """Bring operator set versions within what the installed onnx knows; what was changed, for a warning."""
-    warnings: list[str] = []
-    newest = onnx.defs.onnx_opset_version()
-    for opset in proto.opset_import:
-        if opset.domain in STANDARD and opset.version > newest:
-            warnings.append(f"operator set {opset.version} is newer than the installed onnx knows; read as {newest}")
-            opset.version = newest
-        elif opset.domain in STANDARD and opset.version < 1:
-            raise ModelError(f"operator set version {opset.version} does not exist")
-    if not any(o.domain in STANDARD for o in proto.opset_import):
-        proto.opset_import.add(domain="", version=newest)
-    return warnings
-
-
-def _inline(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """The model with its local functions put in place of their calls."""
-    from onnx import inliner
-
+def _read(
+    skeleton: Skeleton,
+    name: str,
+    reopen: Reopen | None,
+    inputs: Any,
+    dims: Mapping[str, int],
+    batch_size: int | None,
+    progress: Callable[[str], None],
+) -> Graph:
     try:
-        return inliner.inline_local_functions(proto)
-    except Exception as error:  # the C++ side raises plain RuntimeError, among others
-        raise ModelError(f"{name}: its functions cannot be inlined ({onnx_shapes.first_line(error)})") from error
+        proto = onnx.ModelProto.FromString(skeleton.model)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"not an ONNX model, or damaged ({error})") from error
+    check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
+    if proto.functions:
+        progress("inlining functions")
+    proto, warnings = unify(proto)
+    fill_small(proto.graph, skeleton.initializers, name, reopen)
+    in_execution_order(proto.graph)
+    changed = onnx_inputs.settle(proto, inputs, dims, batch_size)
+    notes = onnx_roles.notes(proto.graph.value_info)  # before resolving takes value_info away
+    progress("resolving shapes")
+    shapes = onnx_shapes.resolve(proto, declared_holds=not changed)
+    if batch_size is not None:
+        onnx_inputs.check_reshapes(proto, shapes, batch_size)
+    progress("building the graph")
+    stored = stored_tensors(proto, shapes, skeleton, name, reopen, notes)
+    return _graph(proto, shapes, stored, name, [one_line(w) for w in (*warnings, *shapes.warnings)])
 
 
 def _graph(
     proto: onnx.ModelProto,
-    shapes: onnx_shapes.Shapes,
-    kinds: Mapping[str, Kind],
-    skeleton: Skeleton,
+    shapes: Shapes,
+    stored: StoredTensors,
     name: str,
-    base: Path | None,
     warnings: list[str],
 ) -> Graph:
     tensors: dict[str, Tensor] = {}
+    initializers = {t.name for t in proto.graph.initializer} & stored.weights.keys()
 
     def tensor(key: str) -> Tensor | None:
         if not key:
             return None
         if key not in tensors:
-            tensors[key] = Tensor(key, shapes.shape(key), shapes.dtype(key), kinds.get(key, "activation"))
+            first = stored.first.get(key, key)
+            tensors[key] = Tensor(first, shapes.shape(key), shapes.dtype(key), stored.kinds.get(key, "activation"))
         return tensors[key]
 
     versions = {o.domain: o.version for o in proto.opset_import}
     nodes = []
     for node in proto.graph.node:
-        standard = node.domain in STANDARD
-        op = node.op_type if standard else f"{node.domain}::{node.op_type}"
+        op = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         scope, origin = scope_of(node)
         nodes.append(
             Node(
@@ -161,21 +136,23 @@ def _graph(
                 attrs=_attributes(node.attribute),
                 scope=scope,
                 origin=origin or op,
-                version=versions.get("", versions.get("ai.onnx", 0)) if standard else versions.get(node.domain, 0),
+                version=versions.get(node.domain, 0),
             )
         )
+    inputs = tuple(t for i in proto.graph.input if i.name not in initializers and (t := tensor(i.name)))
+    warnings += [
+        f"input {t.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
+        for t in inputs
+        if t.shape and 0 in t.shape
+    ]
     return Graph(
         name=_title(proto, name),
         format="onnx",
         source=name,
-        inputs=tuple(t for i in proto.graph.input if i.name not in skeleton.stored and (t := tensor(i.name))),
+        inputs=inputs,
         outputs=tuple(t for o in proto.graph.output if (t := tensor(o.name))),
         nodes=tuple(nodes),
-        weights={
-            key: functools.partial(loader, place, name, base)
-            for key, place in skeleton.stored.items()
-            if kinds.get(key) in ("weight", "buffer", "constant")
-        },
+        weights=stored.weights,
         warnings=tuple(warnings),
     )
 
@@ -185,40 +162,9 @@ def _title(proto: onnx.ModelProto, name: str) -> str:
     return Path(name).stem if os.sep in name or name.endswith(".onnx") else proto.graph.name or name
 
 
-def _kinds(
-    proto: onnx.ModelProto,
-    shapes: onnx_shapes.Shapes,
-    stored: Mapping[str, Stored],
-    notes: Mapping[str, Mapping[str, str]],
-) -> dict[str, Kind]:
-    """What each tensor is that is not an activation."""
-    graph = proto.graph
-    uses = onnx_roles.uses(graph.node)
-    kinds: dict[str, Kind] = {}
-    parameters = onnx_roles.parameters(notes)
-    for tensor in graph.initializer:
-        name = tensor.name
-        if name in stored:
-            dtype, taken = DTYPES.get(tensor.data_type), uses.get(name, ())
-            kinds[name] = onnx_roles.kind_of(dtype, len(tensor.dims), taken, notes.get(name, {}), parameters)
-    for value in graph.input:
-        kinds.setdefault(value.name, "input")
-    for node in graph.node:
-        if node.op_type not in ("Constant", "ConstantOfShape") or node.domain not in STANDARD or not node.output:
-            continue
-        name = node.output[0]
-        dtype, shape = shapes.dtype(name), shapes.shape(name)
-        taken = uses.get(name, ())
-        if node.op_type == "Constant":
-            kinds[name] = onnx_roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
-        elif shape is not None and (filled := onnx_roles.kind_of_filled(dtype, len(shape), taken)):
-            kinds[name] = filled
-    return kinds
-
-
 def _attributes(protos: Iterable[onnx.AttributeProto]) -> dict[str, Any]:
     """Attributes as plain Python values. Tensors and graphs are left out: no count reads them."""
-    return {p.name: _READ[p.type](p) for p in protos if p.type in _READ}
+    return {p.name: read(p) for p in protos if (read := _READ.get(p.type))}
 
 
 _READ: dict[int, Callable[[onnx.AttributeProto], Any]] = {

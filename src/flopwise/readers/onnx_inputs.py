@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy
 import onnx
 from onnx import numpy_helper
 
+from flopwise.dtypes import is_float
 from flopwise.errors import InputError
-from flopwise.readers.inputs import InputSpec, given
-from flopwise.readers.onnx_shapes import Shapes, concrete, describe, has_payload
-from flopwise.readers.onnx_wire import DTYPES
-
-_CODES = {name: code for code, name in DTYPES.items()}
+from flopwise.readers.inputs import LARGEST_DIM, InputSpec, given
+from flopwise.readers.onnx_skeleton import CODES, DTYPES
+from flopwise.readers.onnx_types import Shapes, array_of, concrete, describe, elements
 
 
 def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_size: int | None) -> bool:
@@ -33,59 +32,68 @@ def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_s
     graph = model.graph
     stored = {t.name for t in graph.initializer}
     values = [i for i in graph.input if i.name not in stored]
-    names = [v.name for v in values]
-    specs = {s.name: s for s in given(inputs, names)}
+    specs = {s.name: s for s in given(inputs, [v.name for v in values])}
     symbols = dict(dims)
-    for name, value in symbols.items():
-        if value < 0:
-            raise InputError(f"dimension {name} cannot be {value}")
-    _refuse_unknown_symbols(graph, symbols, specs)
+    _refuse_bad_symbols(graph, symbols, specs)
     before = {v.name: concrete(v.type) for v in values}
     for value in values:
         if value.name in specs:
             _override(graph, value, specs[value.name], symbols)
-    _bind(graph, symbols)
     if batch_size is not None:
         _set_batch(values, batch_size, specs, symbols)
-        _bind(graph, symbols)
+    _bind(graph, symbols)
     for value in values:
-        if value.type.HasField("tensor_type") and concrete(value.type) is None:
+        if value.type.WhichOneof("value") in ("tensor_type", None) and concrete(value.type) is None:
             raise InputError(_missing(value))
     return any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
 
 
-def _refuse_unknown_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
+def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
     known = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param}
     known |= {d for s in specs.values() for d in s.shape if isinstance(d, str)}
-    for name in symbols:
+    for name, value in symbols.items():
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise InputError(f"no input has a dimension named {name!r}; the symbolic dimensions are: {listed}")
+        if not isinstance(value, int) or not 0 <= value < LARGEST_DIM:
+            raise InputError(f"dimension {name} cannot be {value!r}")
 
 
 def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpec, symbols: dict[str, int]) -> None:
     """Write the user's shape, type and data into an input."""
+    if value.type.WhichOneof("value") not in ("tensor_type", None):
+        raise InputError(f"input {value.name!r} is no tensor; its shape cannot be given")
     tensor = value.type.tensor_type
+    shape = spec.shape
     if tensor.HasField("shape"):
         old = tensor.shape.dim
-        if len(old) != len(spec.shape) and spec.data is None:
+        if not old and spec.data is not None and elements(map(int, shape)) == 1:
+            shape = ()  # one value for a scalar, however it is written
+        if len(old) != len(shape):
             raise InputError(
-                f"input {value.name!r} has {len(old)} dimensions ({_written(value)}), "
-                f"but {len(spec.shape)} are given: {'x'.join(map(str, spec.shape))}"
+                f"input {value.name!r} has {len(old)} dimensions ({_written(value) or 'a scalar'}), "
+                f"but {len(shape)} are given: {'x'.join(map(str, shape)) or 'a scalar'}"
             )
-        for dim, new in zip(old, spec.shape, strict=False):
+        for dim, new in zip(old, shape, strict=True):
             if dim.dim_param and isinstance(new, int) and symbols.setdefault(dim.dim_param, new) != new:
                 raise InputError(
                     f"dimension {dim.dim_param} of input {value.name!r} is given as {new}, "
                     f"and elsewhere as {symbols[dim.dim_param]}"
                 )
-    code = _CODES[spec.dtype] if spec.dtype else tensor.elem_type or onnx.TensorProto.FLOAT
-    value.type.CopyFrom(onnx.helper.make_tensor_type_proto(code, list(spec.shape)))
+    code = CODES[spec.dtype] if spec.dtype else tensor.elem_type or onnx.TensorProto.FLOAT
+    value.type.CopyFrom(onnx.helper.make_tensor_type_proto(code, list(shape)))
     if spec.data is not None:
-        if not all(isinstance(d, int) for d in spec.shape):
-            raise InputError(f"input {value.name!r} has data, so its shape must be numbers")
-        array = numpy.array(spec.data, dtype=onnx.helper.tensor_dtype_to_np_dtype(code)).reshape(spec.shape)
-        graph.initializer.append(numpy_helper.from_array(array, value.name))
+        graph.initializer.append(_tensor(value.name, code, shape, spec.data))
+
+
+def _tensor(name: str, code: int, shape: tuple[int | str, ...], data: tuple[float, ...]) -> onnx.TensorProto:
+    try:
+        array = numpy.array(data).astype(onnx.helper.tensor_dtype_to_np_dtype(code))
+        if is_float(DTYPES[code]) or array.tolist() == list(data):
+            return numpy_helper.from_array(array.reshape([int(d) for d in shape]), name)
+    except (KeyError, OverflowError, TypeError, ValueError):
+        pass
+    raise InputError(f"the data of input {name!r} does not fit its type, {DTYPES.get(code, 'unknown')}")
 
 
 def _bind(graph: onnx.GraphProto, symbols: Mapping[str, int]) -> None:
@@ -105,8 +113,8 @@ def _set_batch(
     symbols: dict[str, int],
 ) -> None:
     """Set the first dimension of every input that has the batch there: the same symbol or number as the first input."""
-    if batch_size < 1:
-        raise InputError(f"a batch of {batch_size} is no batch")
+    if not isinstance(batch_size, int) or not 1 <= batch_size < LARGEST_DIM:
+        raise InputError(f"a batch of {batch_size!r} is no batch")
     firsts = [(v, v.type.tensor_type.shape.dim[0]) for v in values if len(v.type.tensor_type.shape.dim)]
     if not firsts:
         raise InputError("no input has a first dimension that could be the batch; give the shapes with -i")
@@ -114,9 +122,10 @@ def _set_batch(
     for value, dim in firsts:
         if dim.SerializeToString() != batch and not _looks_like_batch(dim):
             continue
-        if value.name in specs and isinstance(specs[value.name].shape[0], int):
-            if specs[value.name].shape[0] != batch_size:
-                raise InputError(f"input {value.name!r} is given with the batch {specs[value.name].shape[0]}")
+        given_as = specs[value.name].shape[0] if value.name in specs else symbols.get(dim.dim_param, dim.dim_param)
+        if isinstance(given_as, int):
+            if given_as != batch_size:
+                raise InputError(f"input {value.name!r} is given with the batch {given_as}, not {batch_size}")
             continue
         if dim.dim_param:
             symbols[dim.dim_param] = batch_size
@@ -132,20 +141,22 @@ def _missing(value: onnx.ValueInfoProto) -> str:
     tensor = value.type.tensor_type
     dtype = DTYPES.get(tensor.elem_type, "float32")
     if not tensor.HasField("shape"):
-        return f"input {value.name!r} has no shape; give it with -i {value.name}:{dtype}:SHAPE, such as 1x3x224x224"
+        what = shlex.quote(f"{value.name}:{dtype}:")
+        return f"input {value.name!r} has no shape; give it with -i {what}SHAPE, such as 1x3x224x224"
+    known = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in tensor.shape.dim]
     symbols = list(dict.fromkeys(d.dim_param for d in tensor.shape.dim if d.dim_param))
-    example = "x".join(str(d.dim_value) if d.HasField("dim_value") else "1" for d in tensor.shape.dim)
-    binding = " ".join(f"--dim {s}=1" for s in symbols)
-    if binding and all(d.HasField("dim_value") or d.dim_param for d in tensor.shape.dim):
-        cure = f"give them with {binding}, or with -i {value.name}:{dtype}:{example}"
-    else:
-        cure = f"give them with -i {value.name}:{dtype}:{example}"
-    return f"input {value.name!r} has open dimensions ({_written(value)}); {cure}"
+    example = "x".join("1" if d is None else str(d) for d in known)
+    cure = f"-i {shlex.quote(f'{value.name}:{dtype}:{example}')}"
+    if symbols and all(d.dim_param or k is not None for d, k in zip(tensor.shape.dim, known, strict=True)):
+        cure = f"{' '.join(f'--dim {shlex.quote(s)}=1' for s in symbols)}, or with {cure}"
+    return f"input {value.name!r} has open dimensions ({_written(value)}); give them with {cure}"
 
 
 def _written(value: onnx.ValueInfoProto) -> str:
     dims = value.type.tensor_type.shape.dim
-    return "x".join(str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims)
+    return "x".join(
+        str(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or "?" for d in dims
+    )
 
 
 def check_reshapes(model: onnx.ModelProto, shapes: Shapes, batch_size: int) -> None:
@@ -154,19 +165,32 @@ def check_reshapes(model: onnx.ModelProto, shapes: Shapes, batch_size: int) -> N
     Raises:
         InputError: there is such a Reshape.
     """
-    fixed = {t.name: t for t in model.graph.initializer if has_payload(t)}
-    for node in model.graph.node:
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
-            fixed[node.output[0]] = node.attribute[0].t
-        if node.op_type != "Reshape" or len(node.input) < 2 or node.input[1] not in fixed:
+    stored = {t.name for t in model.graph.initializer}
+    for node, target in _reshapes(model.graph):
+        if node.input[0] in stored or not target or target[0] <= 0:
             continue
-        target = [int(d) for d in numpy_helper.to_array(fixed[node.input[1]]).ravel()]
         taken, made = shapes.shape(node.input[0]), shapes.shape(node.output[0])
-        if taken is None or not taken or taken[0] % batch_size or taken[0] == 0 or node.input[0] in fixed:
+        if not taken or taken[0] % batch_size or taken[0] == 0:
             continue
-        keeps = made is not None and math.prod(made) == math.prod(taken) and made[0] % batch_size == 0
-        if not keeps and target and target[0] > 0:
+        keeps = made and elements(made) == elements(taken) and made[0] % batch_size == 0
+        if not keeps:
             raise InputError(
                 f"batch size {batch_size} is impossible: {describe(node)} always makes the shape "
                 f"{tuple(target)}; export the model with a dynamic batch"
             )
+
+
+def _reshapes(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, list[int]]]:
+    """Each Reshape to a fixed shape, and that shape."""
+    fixed = {t.name: t for t in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.output and node.attribute:
+            fixed[node.output[0]] = node.attribute[0].t
+        if node.op_type != "Reshape" or not node.input or not node.output:
+            continue
+        if len(node.input) == 1:  # before operator set 5 the shape was an attribute
+            yield node, [d for a in node.attribute if a.name == "shape" for d in a.ints]
+        elif node.input[1] in fixed:
+            target = array_of(fixed[node.input[1]])
+            if target is not None and target.dtype.kind == "i":
+                yield node, target.ravel().tolist()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 
 import onnx
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx_shapes import describe
+from flopwise.readers.onnx_types import bodies, describe
 
 
 def in_execution_order(graph: onnx.GraphProto) -> None:
@@ -21,58 +21,72 @@ def in_execution_order(graph: onnx.GraphProto) -> None:
     makers: dict[str, int] = {}
     for position, node in enumerate(graph.node):
         for name in node.output:
-            if name and name in makers:
-                first = describe(graph.node[makers[name]])
-                raise ModelError(f"tensor {name!r} is made twice, by {first} and by {describe(node)}")
+            if name and (name in makers or name in ready):
+                first = f"by {describe(graph.node[makers[name]])}" if name in makers else "as a stored tensor or input"
+                raise ModelError(f"tensor {name!r} is made twice, {first} and by {describe(node)}")
             makers[name] = position
-    needs = [_needs(node) for node in graph.node]
+    for output in graph.output:
+        if output.name not in makers and output.name not in ready:
+            raise ModelError(f"the output {output.name!r} of the model is made by nothing")
+    wanted = [needs(node) for node in graph.node]
     known = set(ready)
-    for node, names in zip(graph.node, needs, strict=True):
+    for node, names in zip(graph.node, wanted, strict=True):
         if not names <= known:
             break
         known.update(node.output)
     else:
         return
-    _sort(graph, needs, ready, makers)
+    _sort(graph, wanted, ready, makers)
 
 
-def _needs(node: onnx.NodeProto) -> set[str]:
+def needs(node: onnx.NodeProto) -> set[str]:
     """Names of the tensors that a node takes, those that its subgraphs take from outside included."""
     names = set(node.input)
-    for attribute in node.attribute:
-        for body in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-            inner = {i.name for i in body.input} | {t.name for t in body.initializer}
-            inner |= {o for n in body.node for o in n.output}
-            taken = {name for n in body.node for name in _needs(n)} | {o.name for o in body.output}
-            names |= taken - inner
-    return names - {""}
+    for body in bodies(node):
+        inner = {i.name for i in body.input} | {t.name for t in body.initializer}
+        inner |= {o for n in body.node for o in n.output}
+        taken = {name for n in body.node for name in needs(n)} | {o.name for o in body.output}
+        names |= taken - inner
+    names.discard("")
+    return names
 
 
-def _sort(graph: onnx.GraphProto, needs: list[set[str]], ready: set[str], makers: dict[str, int]) -> None:
-    waiting: dict[int, int] = {}
+def _sort(graph: onnx.GraphProto, wanted: list[set[str]], ready: set[str], makers: dict[str, int]) -> None:
+    before: list[set[int]] = []
     followers: dict[int, list[int]] = {}
-    for position, names in enumerate(needs):
-        before = set()
-        for name in names - ready:
+    for position, names in enumerate(wanted):
+        for name in sorted(names - ready):
             if name not in makers:
                 raise ModelError(f"{describe(graph.node[position])} takes {name!r}, which nothing makes")
-            before.add(makers[name])
-        waiting[position] = len(before)
-        for maker in before:
+        before.append({makers[name] for name in names - ready})
+        for maker in before[-1]:
             followers.setdefault(maker, []).append(position)
-    queue = deque(p for p, n in waiting.items() if n == 0)
+    waiting = [len(makers_of) for makers_of in before]
+    free = [p for p, n in enumerate(waiting) if n == 0]  # a heap: of those that can run, the first in the file does
     order: list[int] = []
-    while queue:
-        position = queue.popleft()
+    while free:
+        position = heapq.heappop(free)
         order.append(position)
         for follower in followers.get(position, ()):
             waiting[follower] -= 1
             if waiting[follower] == 0:
-                queue.append(follower)
-    if len(order) < len(needs):
-        stuck = [describe(graph.node[p]) for p, n in waiting.items() if n > 0]
-        more = f" and {len(stuck) - 4} more" if len(stuck) > 4 else ""
-        raise ModelError(f"the graph has a cycle: {', '.join(stuck[:4])}{more} wait for each other")
+                heapq.heappush(free, follower)
+    if len(order) < len(wanted):
+        circle = _circle({p for p, n in enumerate(waiting) if n > 0}, before)
+        told = " -> ".join(describe(graph.node[p]) for p in [*circle[:6], circle[0]])
+        more = f" ({len(circle)} operators)" if len(circle) > 6 else ""
+        raise ModelError(f"the graph has a cycle: {told}{more}")
     nodes = [onnx.NodeProto.FromString(graph.node[p].SerializeToString()) for p in order]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _circle(stuck: set[int], before: list[set[int]]) -> list[int]:
+    """Positions of operators that wait for one another in a circle, in the order in which they would run."""
+    path: dict[int, None] = {}
+    position = min(stuck)
+    while position not in path:
+        path[position] = None
+        position = min(before[position] & stuck)
+    walked = list(path)
+    return walked[walked.index(position) :][::-1]

@@ -83,7 +83,7 @@ def uses(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[Use]]:
         for place, name in enumerate(node.input):
             if not name:
                 continue
-            if place == 0 and node.op_type in _SAME_DATA:
+            if place == 0 and node.op_type in _SAME_DATA and node.output:
                 found.setdefault(name, []).extend(found.get(node.output[0], ()))
             else:
                 found.setdefault(name, []).append((node.op_type, place))
@@ -154,6 +154,6 @@ def parameters(notes: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
     return frozenset(name for name, entries in notes.items() if entries.get(_KIND) == "PARAMETER")
 
 
-def notes_of(proto: onnx.ValueInfoProto | onnx.TensorProto) -> dict[str, str]:
-    """The metadata that an exporter left on a value or tensor."""
-    return {entry.key: entry.value for entry in proto.metadata_props}
+def notes(values: Iterable[onnx.ValueInfoProto]) -> dict[str, dict[str, str]]:
+    """The metadata that an exporter left on values: name -> key -> text."""
+    return {v.name: {e.key: str(e.value) for e in v.metadata_props} for v in values if v.metadata_props}

@@ -20,8 +20,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 def scope_of(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
     """The modules around a node, outermost first, and what PyTorch called the operator ("" if unknown)."""
-    notes = {entry.key: entry.value for entry in node.metadata_props}
-    if _SCOPES in notes:
+    if node.metadata_props and _SCOPES in (notes := {e.key: str(e.value) for e in node.metadata_props}):
         paths = _QUOTED.findall(notes[_SCOPES])
         classes = _QUOTED.findall(notes.get(_CLASSES, ""))
         origin = classes[-1] if classes else ""

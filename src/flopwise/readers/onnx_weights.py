@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+import numpy
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
 from flopwise.errors import ModelError
-from flopwise.readers import onnx_wire
-from flopwise.readers.onnx_wire import DTYPES, INTEGERS_KEPT, OTHERS_KEPT, SMALL, Skeleton, Stored, read_skeleton
-from flopwise.readers.source import BytesSource, FileSource
+from flopwise.readers.onnx_skeleton import CODES, Stored, kept
+from flopwise.readers.source import FileSource, Source
 from flopwise.readers.wire import message, number_field
 
-_CODES = {name: code for code, name in DTYPES.items()}
+#: Opens the source of a model again; None when the model did not come from one.
+Reopen = Callable[[], Source]
 
 
-def check_external(stored: Iterable[Stored], name: str) -> None:
+def check_external(stored: Iterable[Stored]) -> None:
     """Refuse external data outside the model's folder; the data itself need not be there.
 
     Raises:
@@ -30,98 +33,92 @@ def check_external(stored: Iterable[Stored], name: str) -> None:
         if location is None:
             continue
         for path in (PurePosixPath(location), PureWindowsPath(location)):
-            if path.is_absolute() or path.drive or ".." in path.parts:
+            if path.anchor or ".." in path.parts:
                 raise ModelError(
-                    f"{name}: tensor {tensor.name!r} wants its data from {location!r}, outside the model's folder; "
-                    "refused"
+                    f"tensor {tensor.name!r} wants its data from {location!r}, outside the model's folder; refused"
                 )
 
 
-def loader(stored: Stored, name: str, base: Path | None) -> Any:
+def fill_small(graph: onnx.GraphProto, stored: dict[str, Stored], name: str, reopen: Reopen | None) -> None:
+    """Put external elements that may steer shapes into the graph, where they can be had."""
+    for tensor in graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL or not kept(tensor.data_type, tensor.dims):
+            continue
+        try:
+            found = load(stored[tensor.name], name, reopen)
+        except ModelError:  # the shapes that depend on it stay unresolved, and the report says so
+            continue
+        tensor.CopyFrom(numpy_helper.from_array(found, tensor.name))
+
+
+def load(stored: Stored, name: str, reopen: Reopen | None) -> Any:
     """The elements of a stored tensor as a numpy array, read now.
 
     Args:
         stored: where they lie.
-        name: the model file.
-        base: the folder of the model file; None when the model did not come from a file.
+        name: the model, for messages.
+        reopen: opens the source that the places of ``stored`` are in.
 
     Raises:
-        ModelError: the data is not there, or cannot be read any more.
+        ModelError: the data is not there, or is not what the tensor's type and shape say.
     """
-    if base is None:
-        raise ModelError(f"{name}: the weights of a model that did not come from a file cannot be loaded later")
-    parts = [number_field(1, d) for d in stored.dims] + [number_field(2, _CODES[stored.dtype])]
-    if stored.external:
-        parts.append(message(9, [_external_bytes(stored, name, base)]))
-    else:
-        source = FileSource(name)
-        try:
-            parts += [message(kind, [source.read(start, end - start)]) for kind, start, end in stored.places]
-        finally:
-            source.close()
-    return numpy_helper.to_array(onnx.TensorProto.FromString(b"".join(parts)))
+    try:
+        if stored.sparse:
+            return _dense(stored, name, reopen)
+        return numpy_helper.to_array(_whole(stored, name, reopen))
+    except (ArithmeticError, DecodeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        raise ModelError(f"{name}: tensor {stored.name!r} cannot be loaded ({' '.join(str(error).split())})") from error
 
 
-def _external_bytes(stored: Stored, name: str, base: Path) -> bytes:
+def _whole(stored: Stored, name: str, reopen: Reopen | None) -> onnx.TensorProto:
+    """The tensor with its elements."""
+    if stored.proto is not None and not stored.external:
+        held: onnx.TensorProto = stored.proto
+        return held
+    parts = [number_field(1, d) for d in stored.dims] + [number_field(2, CODES[stored.dtype])]
+    if reopen is None:
+        raise ModelError(f"{name}: the data of tensor {stored.name!r} was not loaded with the model")
+    source = reopen()
+    try:
+        if stored.external:
+            parts.append(message(9, [_external_bytes(stored, name, source.folder)]))
+        for place in stored.places:
+            data = source.read(place.start, place.end - place.start)
+            parts.append(data if place.whole else message(place.number, [data]))
+    finally:
+        source.close()
+    read: onnx.TensorProto = onnx.TensorProto.FromString(b"".join(parts))
+    return read
+
+
+def _external_bytes(stored: Stored, name: str, folder: Path | None) -> bytes:
+    what = f"{name}: tensor {stored.name!r}"
     location = stored.external.get("location", "")
-    path = base / location
-    inside = os.path.realpath(path).startswith(os.path.realpath(base) + os.sep)
+    if folder is None:
+        raise ModelError(f"{what} lies in the file {location!r} beside the model; give the model as a path to load it")
+    path = folder / location
+    inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(folder), ""))
     if not inside:  # a link may lead out of the folder although the text does not
-        raise ModelError(f"{name}: tensor {stored.name!r} wants its data from {location!r}, outside the model's folder")
+        raise ModelError(f"{what} wants its data from {location!r}, outside the model's folder; refused")
     try:
         offset, length = int(stored.external.get("offset", 0)), int(stored.external.get("length", -1))
     except ValueError:
-        raise ModelError(f"{name}: tensor {stored.name!r} gives no number as offset or length") from None
+        raise ModelError(f"{what} gives no number as offset or length of its data") from None
     source = FileSource(path)
     try:
-        return source.read(offset, source.size - offset if length < 0 else length)
+        length = source.size - offset if length < 0 else length
+        if offset < 0 or length < 0:
+            raise ModelError(f"{what} wants data from byte {offset} of {location!r}, which has {source.size}")
+        return source.read(offset, length)
     finally:
         source.close()
 
 
-def from_proto(model: onnx.ModelProto) -> Skeleton:
-    """A model in memory without its weights; large ones are neither serialised nor copied."""
-    light = onnx.ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
-    light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
-    graph, stored = model.graph, dict[str, Stored]()
-    light.graph.name = graph.name
-    light.graph.input.extend(graph.input)
-    light.graph.output.extend(graph.output)
-    light.graph.value_info.extend(graph.value_info)
-    for node in graph.node:
-        if node.ByteSize() <= SMALL:
-            light.graph.node.append(node)
-        else:  # a node may hold a large constant: the walk over its bytes leaves that out
-            wrapped = message(7, [message(1, [node.SerializeToString()])])
-            found = read_skeleton(BytesSource(wrapped, graph.name or "<ModelProto>"))
-            light.graph.node.extend(onnx.ModelProto.FromString(found.model).graph.node)
-            stored.update(found.stored)
-    for tensor in graph.initializer:
-        head = light.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-        head.external_data.extend(tensor.external_data)
-        head.data_location = tensor.data_location
-        stored[tensor.name] = _in_memory(tensor)
-        small = INTEGERS_KEPT if tensor.data_type in onnx_wire.INTEGERS else OTHERS_KEPT
-        if stored[tensor.name].dims and _elements(tensor) > small:
-            continue
-        head.CopyFrom(tensor)
-    for sparse in graph.sparse_initializer:
-        name = sparse.values.name
-        light.graph.initializer.add(name=name, data_type=sparse.values.data_type, dims=sparse.dims)
-        stored[name] = Stored(name, tuple(sparse.dims), DTYPES.get(sparse.values.data_type, "float32"))
-    return Skeleton(light.SerializeToString(), stored)
-
-
-def _elements(tensor: onnx.TensorProto) -> int:
-    product = 1
-    for dim in tensor.dims:
-        product *= dim
-    return product
-
-
-def _in_memory(tensor: onnx.TensorProto) -> Stored:
-    external = {e.key: e.value for e in tensor.external_data}
-    if tensor.data_type not in DTYPES:
-        raise ModelError(f"tensor {tensor.name!r} has the unknown element type {tensor.data_type}")
-    return Stored(tensor.name, tuple(tensor.dims), DTYPES[tensor.data_type], external=external)
+def _dense(stored: Stored, name: str, reopen: Reopen | None) -> Any:
+    """A sparse tensor's elements, zeros included. Its indices are places in row order, or one row of indices each."""
+    assert stored.sparse is not None
+    values, indices = (numpy_helper.to_array(_whole(part, name, reopen)) for part in stored.sparse)
+    dense = numpy.zeros(math.prod(stored.dims), dtype=values.dtype)
+    places = indices if indices.ndim == 1 else numpy.ravel_multi_index(tuple(indices.T), stored.dims)
+    dense[places] = values
+    return dense.reshape(stored.dims)

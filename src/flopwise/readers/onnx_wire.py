@@ -1,31 +1,43 @@
 """The graph of an ONNX file without its weights: payloads and exporter metadata are skipped by seeking.
 
-Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. What is left, some tens of kilobytes,
-is a valid ModelProto whose large tensors have dims and a type but no data; where the data lies is remembered.
+What is left, some tens of kilobytes, is a valid ModelProto whose large tensors have dims and a type but no data; where
+the data lies is remembered. Field numbers: see :mod:`flopwise.readers.onnx_skeleton`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import onnx
+from google.protobuf.message import DecodeError
 
 from flopwise.dtypes import BITS
 from flopwise.errors import ModelError
+from flopwise.readers.onnx_skeleton import (
+    DTYPES,
+    INTEGERS_KEPT,
+    MOST_DIMS,
+    PAYLOAD,
+    Place,
+    Skeleton,
+    Stored,
+    kept,
+    refuse_impossible,
+    tag,
+)
 from flopwise.readers.source import Source
 from flopwise.readers.wire import BYTES, VARINT, Field, Window, message, number_field, signed, varints
 
 #: Messages up to this many bytes are taken whole: looking inside costs more than keeping them.
 SMALL = 384
 
-#: Integer tensors up to this many elements may steer shapes and are kept.
-INTEGERS_KEPT = 1024
-
-#: Tensors of other types up to this many elements are kept: Resize scales, Clip bounds, Pow exponents.
-OTHERS_KEPT = 8
-
 #: What may be left after skipping, in bytes; a graph without weights that is larger is no model of a neural network.
-LARGEST_GRAPH = 24 << 20
+LARGEST_GRAPH = 32 << 20
+
+#: What a field costs in memory beside its bytes, so that millions of empty ones are too large as well.
+FIELD_COST = 64
 
 #: How deep control flow may nest.
 DEEPEST = 32
@@ -40,63 +52,6 @@ METADATA_KEPT: frozenset[bytes] = frozenset(
     }
 )
 
-#: TensorProto.DataType -> flopwise's name of the element type.
-DTYPES: dict[int, str] = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    8: "string",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    12: "uint32",
-    13: "uint64",
-    14: "complex64",
-    15: "complex128",
-    16: "bfloat16",
-    17: "float8e4m3fn",
-    18: "float8e4m3fnuz",
-    19: "float8e5m2",
-    20: "float8e5m2fnuz",
-    21: "uint4",
-    22: "int4",
-    23: "float4e2m1",
-    24: "float8e8m0",
-    25: "uint2",
-    26: "int2",
-}
-
-INTEGERS = frozenset({2, 3, 4, 5, 6, 7, 9, 12, 13})
-_PAYLOAD = frozenset({4, 5, 6, 7, 9, 10, 11})  # float, int32, string, int64, raw, double and uint64 data
-_RAW = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Where the elements of one stored tensor lie."""
-
-    name: str
-    dims: tuple[int, ...]
-    dtype: str
-    #: Places of the payload in the source: field number, first byte, one past the last byte.
-    places: tuple[tuple[int, int, int], ...] = ()
-    #: For external data: its keys and values (location, offset, length), else empty.
-    external: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Skeleton:
-    """A model without its weights."""
-
-    #: A serialised ModelProto.
-    model: bytes
-    #: Stored tensors by name: initialisers, and the outputs of Constant nodes.
-    stored: dict[str, Stored]
-
 
 def read_skeleton(source: Source) -> Skeleton:
     """The model in a source without its weights, and where these lie.
@@ -107,18 +62,36 @@ def read_skeleton(source: Source) -> Skeleton:
     return _Walk(source).model()
 
 
+@dataclass
+class _Tensor:
+    """A tensor taken apart: its head (all but the elements) as fields, and where the elements lie."""
+
+    name: str = ""
+    code: int = 0
+    dims: list[int] = field(default_factory=list)
+    head: list[bytes] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    #: The fields that hold elements, as far as they may be kept.
+    payload: list[Field] = field(default_factory=list)
+    external: dict[str, str] = field(default_factory=dict)
+
+    def stored(self) -> Stored:
+        return Stored(self.name, tuple(self.dims), DTYPES[self.code], tuple(self.places), self.external)
+
+
 class _Walk:
     """One pass over a file. Each method rewrites the message at [start, end) without what is to be skipped."""
 
     def __init__(self, source: Source) -> None:
         self.window = Window(source)
         self.source = source
-        self.stored: dict[str, Stored] = {}
+        self.initializers: dict[str, Stored] = {}
+        self.inner: dict[str, Stored] = {}
         self.kept = 0
 
     def keep(self, found: Field) -> bytes:
         """The field as it stands in the source."""
-        self.kept += found.end - found.tag
+        self.kept += found.end - found.tag + FIELD_COST
         if self.kept > LARGEST_GRAPH:
             raise ModelError(
                 f"{self.source.name}: more than {LARGEST_GRAPH >> 20} MB without the weights; not a model of a network"
@@ -133,18 +106,19 @@ class _Walk:
         parts: list[bytes] = []
         graphs = 0
         for found in self.window.fields(0, self.source.size):
-            if found.number == 7 and found.wire == BYTES:
+            number, wire = found.number, found.wire
+            if number == 7 and wire == BYTES:
                 graphs += 1
                 parts.append(self.nested(7, found, lambda a, b: self.graph(a, b, 0)))
-            elif found.number == 25 and found.wire == BYTES:
+            elif number == 25 and wire == BYTES:
                 parts.append(self.nested(25, found, self.function))
-            elif found.number in (1, 2, 3, 4, 5, 8):
+            elif wire == (VARINT if number in (1, 5) else BYTES) and number in (1, 2, 3, 4, 5, 8):
                 parts.append(self.keep(found))
-            elif found.number not in (6, 14, 20, 26):  # text, metadata, training graphs, device configurations
-                raise ModelError(f"{self.source.name}: not an ONNX model (field {found.number} at byte {found.tag})")
+            elif number not in (6, 14, 20) and number < 26:  # text, metadata, training graphs; and later additions
+                raise ModelError(f"{self.source.name}: not an ONNX model (field {number} at byte {found.tag})")
         if not graphs:
             raise ModelError(f"{self.source.name}: not an ONNX model (it holds no graph)")
-        return Skeleton(b"".join(parts), self.stored)
+        return Skeleton(b"".join(parts), self.initializers, self.inner)
 
     def graph(self, start: int, end: int, depth: int) -> list[bytes]:
         if depth > DEEPEST:
@@ -157,9 +131,9 @@ class _Walk:
             if number == 1:
                 parts.append(self.node(found, 1, depth))
             elif number == 5:
-                parts.append(self.tensor(found, 5))
+                parts.append(self.initializer(found, depth))
             elif number == 15:
-                parts.append(self.sparse_tensor(found))
+                parts.append(self.sparse_initializer(found, depth))
             elif number in (2, 11, 12):
                 parts.append(self.keep(found))
             elif number == 13:
@@ -172,7 +146,7 @@ class _Walk:
             if found.number == 7 and found.wire == BYTES:
                 parts.append(self.node(found, 7, 0))
             elif found.number == 11 and found.wire == BYTES:
-                parts.append(self.attribute(found, 11, "", 0))
+                parts.append(self.attribute(found, 11, 0))
             elif found.number not in (8, 12, 14):
                 parts.append(self.keep(found))
         return parts
@@ -181,28 +155,28 @@ class _Walk:
         if node.end - node.start <= SMALL:
             return self.keep(node)
         parts: list[bytes] = []
-        result = ""
         for found in self.window.fields(node.start, node.end):
             if found.number == 5 and found.wire == BYTES:
-                parts.append(self.attribute(found, 5, result, depth))
+                parts.append(self.attribute(found, 5, depth))
             elif found.number == 9 and found.wire == BYTES:
                 parts.extend(self.metadata(found))
             elif found.number in (1, 2, 3, 4, 7, 8):
                 parts.append(self.keep(found))
-                if found.number == 2 and not result:
-                    result = self.text(found)
         return message(number, parts)
 
-    def attribute(self, attribute: Field, number: int, result: str, depth: int) -> bytes:
-        """An attribute; ``result`` is the name of the node's first output, under which a tensor in it is stored."""
+    def attribute(self, attribute: Field, number: int, depth: int) -> bytes:
         if attribute.end - attribute.start <= SMALL:
             return self.keep(attribute)
         parts: list[bytes] = []
         for found in self.window.fields(attribute.start, attribute.end):
             if found.wire == BYTES and found.number in (5, 10):
-                parts.append(self.tensor(found, found.number, result))
+                parts.append(self.tensor(found, found.number))
             elif found.wire == BYTES and found.number in (6, 11):
                 parts.append(self.nested(found.number, found, lambda a, b: self.graph(a, b, depth + 1)))
+            elif found.wire == BYTES and found.number in (22, 23):
+                parts.append(self.sparse_tensor(found, found.number))
+            elif found.number in (7, 8):
+                return self.keep(attribute)  # a list of numbers, one field each: nothing to skip
             elif found.number != 13:
                 parts.append(self.keep(found))
         return message(number, parts)
@@ -220,13 +194,132 @@ class _Walk:
 
     def metadata(self, entry: Field) -> list[bytes]:
         """A metadata entry if it is one of those kept, else nothing."""
+        head = self.window.bytes(entry.start, min(entry.end, entry.start + 64))
+        if len(head) > 2 and head[0] == 1 << 3 | BYTES and head[1] < len(head) - 1:  # a short key comes first, as usual
+            return [self.keep(entry)] if head[2 : 2 + head[1]] in METADATA_KEPT else []
         for found in self.window.fields(entry.start, entry.end):
             if found.number == 1 and found.wire == BYTES:
-                length = found.end - found.start
-                if length < 64 and self.window.bytes(found.start, found.end) in METADATA_KEPT:
-                    return [self.keep(entry)]
-                return []
+                short = found.end - found.start < 64
+                kept_key = short and self.window.bytes(found.start, found.end) in METADATA_KEPT
+                return [self.keep(entry)] if kept_key else []
         return []
+
+    def initializer(self, found: Field, depth: int) -> bytes:
+        if found.end - found.start <= SMALL and (whole := self.small_tensor(found)):
+            self.remember(whole, depth)
+            return self.keep(found)
+        tensor = self.take_apart(found)
+        self.remember(tensor.stored(), depth)
+        return message(5, tensor.head + self.small_payload(tensor))
+
+    def sparse_initializer(self, sparse: Field, depth: int) -> bytes:
+        """A sparse initialiser as a dense one without data: its cost follows its shape."""
+        dims, values, indices, _ = self.sparse(sparse)
+        refuse_impossible(self.source.name, values.name, values.code, dims)
+        stored = replace(values.stored(), dims=tuple(dims), places=(), sparse=(values.stored(), indices.stored()))
+        self.remember(stored, depth)
+        head = [message(8, [values.name.encode()]), number_field(2, values.code)]
+        return message(5, head + [number_field(1, d) for d in dims])
+
+    def remember(self, stored: Stored, depth: int) -> None:
+        """Write down where an initialiser lies; names in the body of a control flow are its own."""
+        if depth == 0:
+            self.initializers[stored.name] = stored
+        else:
+            self.inner[tag(len(self.inner))] = stored
+
+    def tensor(self, found: Field, number: int) -> bytes:
+        """A tensor in an attribute; when its elements are left out, it gets a name by which they are found again."""
+        tensor = self.take_apart(found)
+        payload = self.small_payload(tensor)
+        if not payload:
+            name = tag(len(self.inner))
+            self.inner[name] = tensor.stored()
+            payload = [message(8, [name.encode()])]
+        return message(number, tensor.head + payload)
+
+    def sparse_tensor(self, found: Field, number: int) -> bytes:
+        """A sparse tensor in an attribute, without its values and indices."""
+        dims, values, indices, parts = self.sparse(found)
+        name = tag(len(self.inner))
+        self.inner[name] = replace(
+            values.stored(), dims=tuple(dims), places=(), sparse=(values.stored(), indices.stored())
+        )
+        head = [*values.head, message(8, [name.encode()])]
+        return message(number, [message(1, head), message(2, indices.head), *parts])
+
+    def sparse(self, sparse: Field) -> tuple[list[int], _Tensor, _Tensor, list[bytes]]:
+        """Dims, values and indices of a sparse tensor, and the fields that hold the dims."""
+        dims: list[int] = []
+        parts: list[bytes] = []
+        tensors: dict[int, _Tensor] = {}
+        for found in self.window.fields(sparse.start, sparse.end):
+            if found.number in (1, 2) and found.wire == BYTES:
+                tensors[found.number] = self.take_apart(found)
+            elif found.number == 3:
+                parts.append(self.keep(found))
+                dims.extend(self.dims(found))
+        if len(tensors) < 2:
+            raise self.window.damaged(sparse.start, "a sparse tensor without values or indices")
+        return dims, tensors[1], tensors[2], parts
+
+    def small_tensor(self, found: Field) -> Stored | None:
+        """A tensor whose elements stay, read at once by protobuf, which is faster; None for any other."""
+        try:
+            tensor = onnx.TensorProto.FromString(self.window.bytes(found.start, found.end))
+        except DecodeError:
+            raise self.window.damaged(found.start, "no tensor") from None
+        code, dims, name = tensor.data_type, tuple(tensor.dims), tensor.name
+        if code not in DTYPES or min(dims, default=0) < 0 or not kept(code, dims) or tensor.external_data:
+            return None
+        raw = tensor.raw_data
+        if not isinstance(name, str) or (raw and len(raw) * 8 != math.prod(dims) * BITS[DTYPES[code]]):
+            return None
+        return Stored(name, dims, DTYPES[code], proto=tensor)
+
+    def take_apart(self, found: Field) -> _Tensor:
+        """A tensor by its fields, no element read.
+
+        Raises:
+            ModelError: it cannot exist.
+        """
+        tensor = _Tensor()
+        for part in self.window.fields(found.start, found.end):
+            number = part.number
+            if number in PAYLOAD:
+                _add_place(tensor.places, part)
+                if len(tensor.payload) <= INTEGERS_KEPT:
+                    tensor.payload.append(part)
+                continue
+            if number not in (1, 2, 8, 13, 14):
+                continue
+            tensor.head.append(self.keep(part))
+            if number == 1:
+                tensor.dims.extend(self.dims(part))
+                if len(tensor.dims) > MOST_DIMS:
+                    break
+            elif number == 2 and part.wire == VARINT:
+                tensor.code = part.value
+            elif number == 8 and part.wire == BYTES:
+                tensor.name = self.text(part)
+            elif number == 13 and part.wire == BYTES:
+                tensor.external.update([self.external(part)])
+        refuse_impossible(self.source.name, tensor.name, tensor.code, tensor.dims, tensor.places)
+        return tensor
+
+    def small_payload(self, tensor: _Tensor) -> list[bytes]:
+        """The fields with the elements if they may steer shapes, else nothing."""
+        return [self.keep(f) for f in tensor.payload] if kept(tensor.code, tensor.dims) else []
+
+    def dims(self, found: Field) -> list[int]:
+        if found.wire == VARINT:
+            return [signed(found.value)]
+        if found.end - found.start > 10 * MOST_DIMS:
+            raise self.window.damaged(found.start, f"more than {MOST_DIMS} dimensions")
+        try:
+            return [signed(v) for v in varints(self.window.bytes(found.start, found.end))]
+        except IndexError:
+            raise self.window.damaged(found.start, "a number does not end") from None
 
     def text(self, found: Field) -> str:
         try:
@@ -234,76 +327,16 @@ class _Walk:
         except UnicodeDecodeError:
             raise self.window.damaged(found.start, "a name is not UTF-8") from None
 
-    def tensor(self, tensor: Field, number: int, name: str = "", dims: list[int] | None = None) -> bytes:
-        """A tensor without its payload, unless that may steer a shape; ``dims`` replaces the dims of a sparse one."""
-        head: list[bytes] = []
-        places: list[tuple[int, int, int]] = []
-        payload: list[Field] = []
-        external: dict[str, str] = {}
-        own: list[int] = []
-        code = 0
-        for found in self.window.fields(tensor.start, tensor.end):
-            if found.number in _PAYLOAD:
-                if found.wire == BYTES and found.number != 6:
-                    places.append((found.number, found.start, found.end))
-                payload.append(found)
-                continue
-            if found.number == 1:
-                own.extend(self.dims(found))
-            elif found.number == 2 and found.wire == VARINT:
-                code = found.value
-            elif found.number == 8 and found.wire == BYTES:
-                name = self.text(found)
-            elif found.number == 13 and found.wire == BYTES:
-                external.update([self.external(found)])
-            if found.number in (2, 8, 13, 14) or (found.number == 1 and dims is None):
-                head.append(self.keep(found))
-        if code not in DTYPES:
-            raise ModelError(f"{self.source.name}: tensor {name!r} has the unknown element type {code}")
-        shape = own if dims is None else dims
-        if any(d < 0 for d in shape):
-            raise ModelError(f"{self.source.name}: tensor {name!r} has a negative dimension: {shape}")
-        elements = math.prod(own)
-        self.check_length(name, own, code, places)
-        if elements <= (INTEGERS_KEPT if code in INTEGERS else OTHERS_KEPT) and dims is None:
-            head.extend(self.keep(f) for f in payload)
-        if dims is not None:
-            head.extend(number_field(1, d) for d in dims)
-        if name:
-            self.stored[name] = Stored(name, tuple(shape), DTYPES[code], tuple(places), external)
-        return message(number, head)
-
-    def check_length(self, name: str, dims: list[int], code: int, places: list[tuple[int, int, int]]) -> None:
-        """Refuse raw data whose length is not what the dims say."""
-        raw = [end - start for kind, start, end in places if kind == _RAW]
-        expected = (math.prod(dims) * BITS[DTYPES[code]] + 7) // 8
-        if raw and code != 8 and raw[-1] != expected:
-            raise ModelError(
-                f"{self.source.name}: tensor {name!r} of shape {tuple(dims)} and type {DTYPES[code]} takes {expected} "
-                f"bytes, but {raw[-1]} are stored"
-            )
-
-    def dims(self, found: Field) -> list[int]:
-        if found.wire == VARINT:
-            return [signed(found.value)]
-        try:
-            return [signed(v) for v in varints(self.window.bytes(found.start, found.end))]
-        except IndexError:
-            raise self.window.damaged(found.start, "a number does not end") from None
-
     def external(self, entry: Field) -> tuple[str, str]:
         texts = {f.number: self.text(f) for f in self.window.fields(entry.start, entry.end) if f.wire == BYTES}
         return texts.get(1, ""), texts.get(2, "")
 
-    def sparse_tensor(self, sparse: Field) -> bytes:
-        """A sparse initialiser as a dense one without data: its cost follows its shape."""
-        dims: list[int] = []
-        values: Field | None = None
-        for found in self.window.fields(sparse.start, sparse.end):
-            if found.number == 1 and found.wire == BYTES:
-                values = found
-            elif found.number == 3:
-                dims.extend(self.dims(found))
-        if values is None:
-            raise self.window.damaged(sparse.start, "a sparse tensor without values")
-        return self.tensor(values, 5, dims=dims)
+
+def _add_place(places: list[Place], part: Field) -> None:
+    """Write down where elements lie. Elements that are fields of their own go together as long as they touch."""
+    if part.wire == BYTES and part.number != 6:
+        places.append(Place(part.number, part.start, part.end))
+    elif places and places[-1].whole and places[-1].end == part.tag:
+        places[-1] = places[-1]._replace(end=part.end)
+    else:
+        places.append(Place(part.number, part.tag, part.end, whole=True))

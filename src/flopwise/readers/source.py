@@ -2,105 +2,139 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from flopwise.errors import ModelError
 
 
-class Source(Protocol):
+class Source(ABC):
     """Bytes with a length that can be read at any place."""
 
     #: What to call it in a message.
     name: str
     #: Length in bytes.
     size: int
+    #: The folder in which files named in the model lie; None when the bytes did not come from a file.
+    folder: Path | None = None
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes [offset, offset + length).
 
         Raises:
-            ModelError: the source ends before that.
+            ModelError: the source ends before that, or cannot be read.
         """
+        missing = offset + length - self.size
+        if missing > 0:  # asked first: a file may claim any length, and reading would allocate it
+            raise ModelError(f"{self.name}: ends at byte {self.size}, but {missing} more were expected")
+        try:
+            data = self.part(offset, length)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{self.name}: cannot be read ({_reason(error)})") from error
+        if len(data) != length:
+            raise ModelError(f"{self.name}: changed while it was read; it ends at byte {offset + len(data)} now")
+        return data
 
-    def close(self) -> None:
-        """Let go of what this source opened itself."""
+    @abstractmethod
+    def part(self, offset: int, length: int) -> bytes:
+        """The same bytes, fewer where the source ends."""
+
+    def later(self) -> Callable[[], Source]:
+        """What opens the same bytes again when this source is closed."""
+        return lambda: self
+
+    def close(self) -> None:  # noqa: B027 - nothing to let go of is the usual case
+        """Let go of what this source opened itself; what the caller opened stays open."""
 
 
-def _whole(data: bytes, name: str, offset: int, length: int) -> bytes:
-    if len(data) != length:
-        raise ModelError(f"{name}: ends at byte {offset + len(data)}, but {length - len(data)} more were expected")
-    return data
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
-class FileSource:
+def _exactly(stream: IO[bytes], name: str, length: int) -> bytes:
+    """The next bytes of a stream that may give fewer at a time than asked for (the system stops at 2 GB)."""
+    parts: list[bytes] = []
+    missing = length
+    while missing and (part := stream.read(missing)):
+        if not isinstance(part, bytes):
+            raise ModelError(f"{name}: gives text, not bytes; open it with mode 'rb'")
+        parts.append(part)
+        missing -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class FileSource(Source):
     """A file on disk, opened at once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(path)
+        self.name = os.fsdecode(path)
+        self.folder = Path(self.name).parent
+        if os.path.isdir(self.name):
+            raise ModelError(f"{self.name}: is a directory")
+        if not os.path.isfile(self.name):
+            raise ModelError(f"{self.name}: {'not a regular file' if os.path.exists(self.name) else 'no such file'}")
         try:
-            if not Path(path).is_file():
-                reason = "is a directory" if Path(path).is_dir() else "no such file"
-                raise ModelError(f"{self.name}: {reason}")
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - open until close()
+            self._file = open(self.name, "rb", buffering=0)  # noqa: SIM115 - open until close()
         except (OSError, ValueError) as error:
-            raise ModelError(f"{self.name}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+            raise ModelError(f"{self.name}: cannot be read ({_reason(error)})") from error
         self.size = os.fstat(self._file.fileno()).st_size
 
-    def read(self, offset: int, length: int) -> bytes:
+    def part(self, offset: int, length: int) -> bytes:
         self._file.seek(offset)
-        return _whole(self._file.read(length), self.name, offset, length)
+        return _exactly(self._file, self.name, length)
+
+    def later(self) -> Callable[[], Source]:
+        return functools.partial(FileSource, self.name)
 
     def close(self) -> None:
         self._file.close()
 
 
-class StreamSource:
-    """An open binary stream that can seek; its position is put back after each read, so the caller keeps it."""
+class StreamSource(Source):
+    """An open binary stream that can seek; its position is put back after each read, so the caller keeps it.
+
+    The model is all of the stream, wherever its position is.
+    """
 
     def __init__(self, stream: IO[bytes], name: str = "") -> None:
-        self.name = name or str(getattr(stream, "name", "") or "<stream>")
+        given = getattr(stream, "name", "")  # a number when the file has no name
+        self.name = name or (given if isinstance(given, str) and given else "<stream>")
+        self.folder = Path(self.name).parent if os.path.isfile(self.name) else None
         self._stream = stream
         try:
             here = stream.tell()
-            self.size = stream.seek(0, os.SEEK_END)
+            stream.seek(0, os.SEEK_END)
+            self.size = stream.tell()
             stream.seek(here)
         except (OSError, ValueError, AttributeError) as error:
             raise ModelError(f"{self.name}: cannot seek in it; save it to a file first") from error
 
-    def read(self, offset: int, length: int) -> bytes:
+    def part(self, offset: int, length: int) -> bytes:
         here = self._stream.tell()
         try:
             self._stream.seek(offset)
-            parts: list[bytes] = []
-            missing = length
-            while missing and (part := self._stream.read(missing)):
-                if not isinstance(part, bytes):
-                    raise ModelError(f"{self.name}: gives text, not bytes; open it with mode 'rb'")
-                parts.append(part)
-                missing -= len(part)
+            return _exactly(self._stream, self.name, length)
         finally:
             self._stream.seek(here)
-        return _whole(b"".join(parts), self.name, offset, length)
-
-    def close(self) -> None:
-        """Nothing: the stream is the caller's."""
 
 
-class BytesSource:
+class BytesSource(Source):
     """Bytes in memory; only what is asked for is copied."""
 
     def __init__(self, data: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
         self.name = name
-        self._view = memoryview(data).cast("B")
+        try:
+            self._view = memoryview(data).cast("B")
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{name}: cannot be read ({error})") from error
         self.size = len(self._view)
 
-    def read(self, offset: int, length: int) -> bytes:
-        return _whole(bytes(self._view[offset : offset + length]), self.name, offset, length)
-
-    def close(self) -> None:
-        """Nothing: the buffer is the caller's."""
+    def part(self, offset: int, length: int) -> bytes:
+        return bytes(self._view[offset : offset + length])
 
 
 def open_source(thing: object) -> Source:
@@ -113,6 +147,6 @@ def open_source(thing: object) -> Source:
         return FileSource(thing)
     if isinstance(thing, (bytes, bytearray, memoryview)):
         return BytesSource(thing)
-    if hasattr(thing, "read") and hasattr(thing, "seek"):
+    if hasattr(thing, "read") and hasattr(thing, "seek") and hasattr(thing, "tell"):
         return StreamSource(thing)  # type: ignore[arg-type] # duck-typed: anything that reads and seeks
     raise ModelError(f"cannot read a model from a {type(thing).__name__}; give a path, bytes or an open binary file")

@@ -1,0 +1,105 @@
+"""The command line: parse, call, print. Each command is a file of its own, loaded when it is asked for."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from flopwise import __version__
+from flopwise.errors import FlopwiseError
+
+#: Exit codes: the answer is "no", and bad usage or unreadable input.
+NO, BAD = 1, 2
+
+#: Command -> one line about it. The command itself is ``command`` in the module of that name.
+COMMANDS: dict[str, str] = {
+    "profile": "Operations, parameters, activations and memory, per layer and in total.",
+    "flops": "Operations by class (multiply-adds, additions, ...), in total or per layer.",
+    "layers": "Layers with their input and output names and shapes; also as a Graphviz graph.",
+    "explain": "The formula of an operator, or where two conventions differ on a model.",
+    "conventions": "The counting conventions and where they come from.",
+    "operators": "The operators that have a rule, and their formulas.",
+}
+
+
+class _Commands(click.Group):
+    """A group that imports a command only when it is used, so that ``--help`` costs nothing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"flopwise.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            if near:
+                hint = f"; did you mean {near[0]!r}?"
+            elif os.path.exists(args[0]):
+                hint = f"; to profile the model: flopwise profile {args[0]}"
+            else:
+                hint = f"; commands: {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog="Exit codes: 0 done, 1 the answer is no (--strict), 2 bad usage or unreadable input.",
+)
+@click.version_option(__version__, "-V", "--version", message="flopwise %(version)s")
+def cli() -> None:
+    """What a neural network costs, exactly, in every published counting convention."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code. An error is one line on stderr, never a traceback."""
+    gc.disable()  # a short process makes little garbage, and looking for it takes a tenth of the time
+    try:
+        result = cli.main(args=argv, prog_name="flopwise", standalone_mode=False)
+    except FlopwiseError as error:
+        return _say(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return BAD
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "flopwise"
+        return _say(f"{error.format_message().rstrip('.')} (see {where} --help)")
+    except click.ClickException as error:
+        return _say(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        return _say("interrupted", 130)
+    except BrokenPipeError:  # the reader of the pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return _say("out of memory")
+    except RecursionError:
+        return _say("the model nests too deeply")
+    return result if isinstance(result, int) else 0
+
+
+def _say(message: str, code: int = BAD) -> int:
+    """One line on stderr. Control characters, which could come from a model's names, are shown, not sent."""
+    line = " ".join(message.split())
+    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
+    print(f"flopwise: {shown}", file=sys.stderr)
+    return code

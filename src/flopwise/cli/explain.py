@@ -1,0 +1,82 @@
+"""``flopwise explain``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from flopwise.cli import models, options
+from flopwise.cli.output import coloured, format_of, width, write
+from flopwise.errors import InputError
+
+FORMATS = ("table", "markdown", "csv", "json", "latex")
+
+
+@click.command("explain")
+@click.argument("what", metavar="OPERATOR|MODEL")
+@options.shapes
+@click.option("-c", "--convention", "conventions", multiple=True, help="With MODEL: two or more to compare.")
+@click.option("--by", type=click.Choice(["op", "layer"]), default="op", show_default=True, help="Grouping.")
+@options.units
+@options.output(*FORMATS)
+def command(what: str, conventions: tuple[str, ...], by: str, **given: Any) -> int:
+    """The formula of an OPERATOR and what each convention makes of it.
+
+    With a MODEL: where two conventions part, operator by operator, and by how much.
+    """
+    from flopwise.report import Look, json
+    from flopwise.report import explain as say
+
+    place, format_ = given["output"], given["format_"] or format_of(given["output"], FORMATS)
+    look = Look(given["human"], not given["no_header"], width(place), coloured(place))
+    if not _is_model(what):
+        if conventions:
+            raise InputError(f"{what}: no such file, so there is nothing to compare conventions on")
+        text = json.dump(say.operator(what)) if format_ == "json" else _write(say.operator_sheet(what), format_, look)
+        write(text, place)
+        return 0
+    profiles = _profiles(what, conventions or ("flops", "macs"), given)
+    if format_ == "json":
+        first = profiles[0].to_dict()
+        content = {key: first[key] for key in ("model", "inputs")}
+        content["totals"] = {p.convention.name: p.sum.count for p in profiles}
+        content["units"] = {p.convention.name: p.convention.unit for p in profiles}
+        content["parts"] = say.difference(profiles, by)
+        write(json.dump(content), place)
+    else:
+        write(_write(say.difference_sheet(profiles, by, look), format_, look), place)
+    return 0
+
+
+def _is_model(what: str) -> bool:
+    return os.path.exists(what) or what.endswith(models.ENDINGS) or os.sep in what
+
+
+def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) -> list[Any]:
+    """The model in each convention; it is read once."""
+    import flopwise
+    from flopwise.cli.progress import Progress
+    from flopwise.conventions import get
+
+    chosen = [get(name) for name in dict.fromkeys(conventions)]
+    if len(chosen) < 2:
+        raise InputError("comparing takes two conventions: give -c twice")
+    if os.path.isdir(path):
+        raise InputError(f"{path}: is a directory; explain compares conventions on one model")
+    with Progress() as progress:
+        graph = flopwise.read(
+            path,
+            list(given["inputs"]) or None,
+            dims=given["dims"],
+            batch_size=given["batch_size"],
+            progress=progress,
+        )
+        return [flopwise.profile(graph, convention=c) for c in chosen]
+
+
+def _write(sheet: Any, format_: str, look: Any) -> str:
+    from flopwise.report.classes import WRITERS
+
+    return WRITERS[format_](sheet, look)

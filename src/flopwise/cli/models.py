@@ -1,0 +1,75 @@
+"""MODEL on the command line: one file, or every model in a directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from flopwise.cli.progress import Progress
+from flopwise.errors import FlopwiseError, InputError, ModelError
+
+#: Endings of the files that a directory is searched for.
+ENDINGS = (".onnx",)
+
+T = TypeVar("T")
+
+#: Called with what is being done.
+Step = Callable[[str], None]
+
+
+def find(model: str) -> list[str]:
+    """The model files that MODEL names, in order of their names.
+
+    Raises:
+        ModelError: a directory holds none, or MODEL is of a kind that cannot be read.
+    """
+    if "://" in model:
+        raise ModelError(f"{model}: models are read from local files; download it first")
+    if not os.path.isdir(model):
+        return [model]
+    found = [os.path.join(folder, file) for folder, _, files in os.walk(model) for file in files]
+    found = [path for path in found if path.lower().endswith(ENDINGS)]
+    if not found:
+        raise ModelError(f"{model}: no model in this directory (looked for files ending in {', '.join(ENDINGS)})")
+    return sorted(found)
+
+
+def each(models: Sequence[str], work: Callable[[str, Step], T]) -> tuple[list[T], list[str]]:
+    """What ``work`` gives for each model, and the errors of those that failed.
+
+    With one model an error is raised at once.
+    """
+    results: list[T] = []
+    errors: list[str] = []
+    with Progress() as progress:
+        for position, model in enumerate(models, start=1):
+            label = f"{position} of {len(models)}: {os.path.basename(model)}: " if len(models) > 1 else ""
+            try:
+                results.append(work(model, lambda step, label=label: progress(label + step)))  # type: ignore[misc]
+            except FlopwiseError as error:
+                if len(models) == 1:
+                    raise
+                errors.append(str(error))
+    return results, errors
+
+
+def load_rules(path: str | None) -> Mapping[str, Any] | None:
+    """The user's own rules: the mapping RULES of a Python file, which is executed.
+
+    Raises:
+        InputError: the file is not there, fails, or has no RULES.
+    """
+    if path is None:
+        return None
+    import runpy
+
+    try:
+        rules = runpy.run_path(path).get("RULES")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except Exception as error:  # whatever the user's file raises is the user's to see, on one line
+        raise InputError(f"{path}: failed with {type(error).__name__}: {error}") from error
+    if not isinstance(rules, Mapping) or not all(callable(r) for r in rules.values()):
+        raise InputError(f'{path}: defines no RULES = {{"MyOp": rule}}, where a rule takes a Node and returns Counts')
+    return rules

@@ -1,0 +1,104 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _dim(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    dims: dict[str, int] = {}
+    for value in values:
+        name, equals, number = value.rpartition("=")
+        if not equals or not name or not number.isdigit():
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE with a whole number", ctx, param)
+        dims[name] = int(number)
+    return dims
+
+
+def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
+    return [part.strip() for part in value.split(",") if part.strip()] if value else None
+
+
+def model(command: F) -> F:
+    """MODEL and what fixes its input shapes."""
+    return click.argument("model")(shapes(command))
+
+
+def shapes(command: F) -> F:
+    """What fixes the input shapes."""
+    for option in (
+        click.option(
+            "--dim", "dims", metavar="NAME=VALUE", multiple=True, callback=_dim, help="Value of a symbolic dimension."
+        ),
+        click.option("-b", "--batch-size", type=click.IntRange(1), help="First dimension of the inputs."),
+        click.option(
+            "-i",
+            "--input",
+            "inputs",
+            metavar="NAME:DTYPE:SHAPE[:DATA]",
+            multiple=True,
+            help="Shape of an input, such as x:f32:1x3x224x224. Repeatable.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def counting(command: F) -> F:
+    """How operations are added up."""
+    for option in (
+        click.option("--strict", is_flag=True, help="Exit with 1 when an operator is unknown or a shape unresolved."),
+        click.option("--no-fold", is_flag=True, help="Count operators on weights and constants too."),
+        click.option("--rules", type=click.Path(), help="Python file whose RULES maps operators to your own rules."),
+        click.option(
+            "-c", "--convention", default="flops", show_default=True, help="Counting convention; see conventions."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def output(*formats: str) -> Callable[[F], F]:
+    """Where the report goes and in what format."""
+
+    def decorate(command: F) -> F:
+        for option in (
+            click.option("--no-header", is_flag=True, help="Leave the header line out."),
+            click.option("-o", "--output", type=click.Path(), help="File to write, whole or not at all."),
+            click.option(
+                "-f",
+                "--format",
+                "format_",
+                type=click.Choice(formats),
+                help="Default: table, or what the ending of -o says.",
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def units(command: F) -> F:
+    """Whether numbers are rounded for people."""
+    return click.option("--human/--exact", default=False, help="4.09 G instead of 4,089,184,256.")(command)
+
+
+def table(command: F) -> F:
+    """What a table shows."""
+    for option in (
+        click.option("--top", type=click.IntRange(1), help="Show only the first N rows; the rest as one line."),
+        click.option("--sort", metavar="COLUMN", help="Sort by a column, largest first."),
+        click.option("--columns", metavar="A,B,C", callback=_names, help="Columns to show."),
+        click.option("--depth", type=click.IntRange(0), help="With --by module: how many levels."),
+        click.option(
+            "--by", type=click.Choice(["layer", "op", "module"]), default="layer", show_default=True, help="Grouping."
+        ),
+    ):
+        command = option(command)
+    return command

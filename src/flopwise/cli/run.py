@@ -1,0 +1,69 @@
+"""The way of a command over one model or a directory of them: profile each, report each, say what failed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise.cli import BAD, NO, models
+from flopwise.cli.output import write
+
+if TYPE_CHECKING:
+    from flopwise.profiles import Profile
+
+#: Profile -> report.
+Renderer = Callable[["Profile"], str]
+
+
+def run(model: str, given: Mapping[str, Any], render: Renderer, format_: str, strict: bool = False) -> int:
+    """Profile MODEL (or every model in it), write the reports, and return the exit code.
+
+    Args:
+        model: MODEL.
+        given: the options of the command line by name.
+        render: profile -> report.
+        format_: the format that ``render`` writes, which decides how several reports are put together.
+        strict: whether an inexact profile means exit code 1.
+    """
+    import flopwise
+
+    arguments = {key: given[key] for key in ("dims", "batch_size") if key in given}
+    arguments["convention"] = given.get("convention", "flops")
+    arguments["rules"] = models.load_rules(given.get("rules"))
+    arguments["fold"] = False if given.get("no_fold") else None
+
+    def work(path: str, step: models.Step) -> tuple[str, str, bool]:
+        profile = flopwise.profile(path, list(given["inputs"]) or None, progress=step, **arguments)
+        step("writing the report")
+        return path, render(profile), profile.exact
+
+    results, errors = models.each(models.find(model), work)
+    if results:
+        write(_together([(path, text) for path, text, _ in results], format_), given["output"])
+    for error in errors:
+        print(f"flopwise: {error}", file=sys.stderr)
+    if errors:
+        return BAD
+    return NO if strict and not all(exact for _, _, exact in results) else 0
+
+
+def _together(reports: Sequence[tuple[str, str]], format_: str) -> str:
+    """Several reports as one text of the same format; a single one as it is."""
+    texts = [text.rstrip("\n") for _, text in reports]
+    if len(texts) == 1:
+        return texts[0]
+    if format_ == "json":
+        return "[\n" + ",\n".join(texts) + "\n]"
+    if format_ == "csv":
+        import csv
+        import io
+
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        for number, (path, text) in enumerate(reports):
+            header, *rows = csv.reader(io.StringIO(text))
+            writer.writerows([] if number else [["model", *header]])
+            writer.writerows([path, *row] for row in rows)
+        return out.getvalue()
+    return "\n\n\n".join(texts)

@@ -1,0 +1,160 @@
+"""Models of every age brought to one spelling: operator sets, domains, attributes, names and local functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx
+from onnx import shape_inference
+
+from flopwise.errors import ModelError
+from flopwise.readers.onnx_skeleton import TAG, tag
+from flopwise.readers.onnx_types import bodies
+
+#: Types of attributes by the field that holds the value; the oldest models leave the type out.
+_FIELDS: dict[str, int] = {
+    "f": onnx.AttributeProto.FLOAT,
+    "i": onnx.AttributeProto.INT,
+    "s": onnx.AttributeProto.STRING,
+    "t": onnx.AttributeProto.TENSOR,
+    "g": onnx.AttributeProto.GRAPH,
+    "floats": onnx.AttributeProto.FLOATS,
+    "ints": onnx.AttributeProto.INTS,
+    "strings": onnx.AttributeProto.STRINGS,
+    "tensors": onnx.AttributeProto.TENSORS,
+    "graphs": onnx.AttributeProto.GRAPHS,
+}
+
+#: First IR version whose attributes have types, and the first whose models name their operator sets.
+TYPED, NAMES_OPERATOR_SETS = 2, 3
+
+
+def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
+    """The model in one spelling, and what the user should know about it.
+
+    The standard domain is "" (never "ai.onnx"), its version one that the installed onnx knows; attributes have types;
+    names are text; local functions stand in place of their calls.
+
+    Args:
+        proto: a model without weights; it is changed.
+
+    Raises:
+        ModelError: the model is damaged, or not whole.
+    """
+    if not proto.graph.node and not proto.graph.input and not proto.graph.output:
+        raise ModelError("the graph is empty")
+    domains = _refuse_unreadable(proto.graph)
+    if not proto.opset_import:
+        if proto.ir_version >= NAMES_OPERATOR_SETS or not proto.ir_version:
+            raise ModelError("names no operator set version; the file is truncated or no ONNX model")
+        proto.opset_import.add(domain="", version=1)
+    if proto.ir_version < TYPED:
+        _add_types(proto.graph)
+    if "ai.onnx" in domains or any(o.domain == "ai.onnx" for o in proto.opset_import) or proto.functions:
+        _shorten_domain(proto)
+    warnings = _settle_versions(proto)
+    if proto.functions:
+        _name_constants(proto)
+        proto, more = _inline(proto)
+        warnings += more
+    return proto, warnings
+
+
+def _refuse_unreadable(graph: onnx.GraphProto) -> set[str]:
+    """The domains of the nodes.
+
+    Raises:
+        ModelError: a name is no text (protobuf hands over as bytes what is not UTF-8), or a node has no operator.
+    """
+    domains: set[str] = set()
+    try:
+        "".join((graph.name, *(v.name for v in (*graph.input, *graph.output))))
+        "".join(d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim)
+        for node in graph.node:
+            op, domain = node.op_type, node.domain
+            "".join((node.name, op, domain, *node.input, *node.output))
+            if not op:
+                raise ModelError(f"node {node.name!r} names no operator; the file is damaged")
+            domains.add(domain)
+    except TypeError:
+        raise ModelError("a name is not UTF-8; the file is damaged") from None
+    return domains
+
+
+def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes and those in the bodies of their control flow."""
+    for node in nodes:
+        yield node
+        for body in bodies(node):
+            yield from _all(body.node)
+
+
+def _add_types(graph: onnx.GraphProto) -> None:
+    for node in _all(graph.node):
+        for attribute in node.attribute:
+            if not attribute.type:
+                held = [d.name for d, _ in attribute.ListFields() if d.name in _FIELDS]
+                attribute.type = _FIELDS[held[0]] if held else onnx.AttributeProto.INTS
+
+
+def _shorten_domain(proto: onnx.ModelProto) -> None:
+    for holder in (proto, *proto.functions):
+        for node in _all(holder.graph.node if holder is proto else holder.node):
+            if node.domain == "ai.onnx":
+                node.domain = ""
+        for opset in holder.opset_import:
+            if opset.domain == "ai.onnx":
+                opset.domain = ""
+
+
+def _settle_versions(proto: onnx.ModelProto) -> list[str]:
+    """Bring operator set versions within what the installed onnx knows; what was changed, for a warning."""
+    warnings: list[str] = []
+    newest = onnx.defs.onnx_opset_version()
+    for holder in (proto, *proto.functions):
+        for opset in holder.opset_import:
+            if opset.domain:
+                continue
+            if opset.version > newest:
+                warnings.append(
+                    f"operator set {opset.version} is newer than the installed onnx knows; read as {newest}"
+                )
+                opset.version = newest
+            elif opset.version < 1:
+                raise ModelError(f"operator set version {opset.version} does not exist")
+    if not any(o.domain == "" for o in proto.opset_import):
+        proto.opset_import.add(domain="", version=newest)
+    return list(dict.fromkeys(warnings))
+
+
+def _name_constants(proto: onnx.ModelProto) -> None:
+    """Name each constant tensor in a function, so that its copies are known as one when calls are inlined."""
+    for number, function in enumerate(proto.functions):
+        for place, node in enumerate(function.node):
+            for attribute in node.attribute:
+                if attribute.HasField("t") and not attribute.t.name.startswith(TAG):
+                    attribute.t.name = tag(number, place)
+
+
+def _inline(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
+    """The model with its local functions in place of their calls."""
+    from onnx import inliner
+
+    try:
+        inlined = inliner.inline_local_functions(proto)
+    except Exception as error:  # the C++ side raises plain RuntimeError, among others
+        raise ModelError(f"its functions cannot be inlined ({first_line(error)})") from error
+    if not inlined.functions:
+        return inlined, []
+    # What is left is written for another operator set than the model, and has to be converted. That needs types.
+    try:
+        return inliner.inline_local_functions(shape_inference.infer_shapes(inlined), convert_version=True), []
+    except Exception:  # no conversion exists
+        names = ", ".join(f"{f.domain}::{f.name}" for f in inlined.functions)
+        return inlined, [f"functions written for another operator set than the model are not looked into: {names}"]
+
+
+def first_line(error: Exception) -> str:
+    """What an error of onnx's C++ side says, on one line."""
+    text = " ".join(str(error).split()).replace("[ShapeInferenceError] ", "").replace("[TypeInferenceError] ", "")
+    return text[:300]

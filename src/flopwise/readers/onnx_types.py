@@ -1,0 +1,114 @@
+"""Element types and shapes of ONNX tensors by name, and small questions about messages that the readers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import onnx
+from onnx import TypeProto, numpy_helper
+
+from flopwise.readers.onnx_skeleton import DTYPES
+
+#: No tensor can have as many elements: its bytes could not be addressed.
+TOO_MANY = 1 << 63
+
+#: The standard operators that have bodies.
+CONTROL_FLOW: frozenset[str] = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+#: Longest message, in characters.
+LONGEST_MESSAGE = 600
+
+
+class Shapes:
+    """Element type and shape of each tensor by name, and what the user should know about them."""
+
+    def __init__(self, types: Mapping[str, TypeProto]) -> None:
+        self.types = dict(types)
+        self.warnings: list[str] = []
+        self._concrete: dict[str, tuple[int, ...] | None] = {}
+
+    def set(self, name: str, found: TypeProto) -> None:
+        """Write down what was found out about a tensor."""
+        self.types[name] = found
+        self._concrete.pop(name, None)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor if every dim is known, else None."""
+        if name not in self._concrete:
+            found = self.types.get(name)
+            self._concrete[name] = None if found is None else concrete(found)
+        return self._concrete[name]
+
+    def dtype(self, name: str) -> str | None:
+        """Element type of a tensor, None when unknown."""
+        found = self.types.get(name)
+        return None if found is None else DTYPES.get(found.tensor_type.elem_type)
+
+
+def concrete(found: TypeProto) -> tuple[int, ...] | None:
+    """The shape of a tensor type if every dim is a number, else None."""
+    if not found.HasField("tensor_type"):
+        return None
+    tensor = found.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    dims: list[int] = []
+    for dim in tensor.shape.dim:
+        value = dim.dim_value
+        if value < 0 or (value == 0 and not dim.HasField("dim_value")):
+            return None
+        dims.append(value)
+    return tuple(dims)
+
+
+def elements(shape: Iterable[int]) -> int:
+    """Number of elements, at most TOO_MANY: a file may claim so many dims that the product itself takes hours."""
+    dims = list(shape)
+    if 0 in dims:
+        return 0
+    product = 1
+    for dim in dims:
+        product *= dim
+        if product >= TOO_MANY:
+            return TOO_MANY
+    return product
+
+
+def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs in a node's attributes: the bodies of its control flow."""
+    if not node.domain and node.op_type not in CONTROL_FLOW:  # looking at attributes takes time
+        return []
+    return [g for a in node.attribute for g in (*((a.g,) if a.HasField("g") else ()), *a.graphs)]
+
+
+def one_line(text: str) -> str:
+    """A message as one line that a terminal can show: names in a file may hold anything, and be of any length."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split()))
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+
+
+def describe(node: onnx.NodeProto) -> str:
+    """A node as a message names it."""
+    name = node.name or (node.output[0] if node.output else "")
+    return f"{node.op_type} {name!r}"
+
+
+def has_payload(tensor: onnx.TensorProto) -> bool:
+    """Whether the elements of a tensor are there."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return False
+    if tensor.HasField("raw_data"):
+        return True
+    lists = (tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data, tensor.uint64_data)
+    return any(len(f) for f in lists) or len(tensor.string_data) > 0 or 0 in tensor.dims
+
+
+def array_of(tensor: onnx.TensorProto) -> Any:
+    """The elements of a tensor as an array; None when they are not there, or not as many as the tensor says."""
+    if not has_payload(tensor):
+        return None
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
+        return None

@@ -1,0 +1,188 @@
+"""The second walk over an ONNX model, for the shapes that onnx's C++ inference leaves unresolved.
+
+What it leaves is mostly shape arithmetic (Shape, Gather, Concat, Where, ... into Reshape). This walk evaluates that on
+small tensors with onnx's reference operators and infers the rest node by node with onnx's own rules, so that no rule
+for a standard operator is written here.
+"""
+
+from __future__ import annotations
+
+import warnings as python_warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+import onnx
+from onnx import TypeProto, defs, numpy_helper, shape_inference
+
+from flopwise.readers.onnx_old import modern
+from flopwise.readers.onnx_order import needs
+from flopwise.readers.onnx_spelling import first_line
+from flopwise.readers.onnx_types import TOO_MANY, Shapes, array_of, bodies, concrete, describe, elements
+
+#: Tensors up to this many elements are evaluated when they depend on shapes and constants only.
+EVALUATED = 8192
+
+#: Bytes that all values together may take.
+ROOM = 64 << 20
+
+#: How many contradictions or failures are told one by one.
+TOLD = 5
+
+#: What shapes are computed with. Only these are evaluated: each makes at most what it says that it makes, while others
+#: (a pooling with huge padding and huge strides) take any amount of memory on the way to a small result.
+_ARITHMETIC = """
+Abs Add And ArgMax ArgMin Cast CastLike Ceil Clip Compress Concat Constant ConstantOfShape CumSum Div Equal
+Expand Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity IsInf IsNaN Less
+LessOrEqual Max Mean Min Mod Mul Neg NonZero Not OneHot Or Pad Pow Range ReduceMax ReduceMean ReduceMin
+ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Sign Slice Split Sqrt Squeeze Sub Sum Tile
+Transpose Trilu Unique Unsqueeze Where Xor
+"""
+ARITHMETIC: frozenset[str] = frozenset(_ARITHMETIC.split())
+
+
+class Walk:
+    """Values of small tensors, and shapes node by node, in execution order."""
+
+    def __init__(self, model: onnx.ModelProto, shapes: Shapes, declared: Mapping[str, TypeProto]) -> None:
+        """
+        Args:
+            model: a model without weights whose inputs have concrete shapes.
+            shapes: what is known; completed by :meth:`run`.
+            declared: types that the file states, for what nothing can infer.
+        """
+        self.graph = model.graph
+        self.shapes = shapes
+        self.shape = shapes.shape
+        self.declared = declared
+        self.opsets = {o.domain: o.version for o in model.opset_import}
+        self.imports = list(model.opset_import)
+        self.ir_version = model.ir_version
+        self.values: dict[str, Any] = {}
+        self.room = ROOM
+        self.failures: list[str] = []
+
+    def run(self) -> None:
+        """Resolve what can be resolved."""
+        for tensor in self.graph.initializer:
+            value = array_of(tensor)
+            if value is not None:
+                self.values[tensor.name] = value
+        with python_warnings.catch_warnings():
+            python_warnings.simplefilter("ignore")  # numpy's, about what a model computes
+            for node in self.graph.node:
+                if any(self.shape(o) is None for o in node.output if o):
+                    self.infer(node)
+                if self.knowable(node):
+                    self.evaluate(node)
+        self.shapes.warnings.extend(self.failures[:TOLD])
+        if len(self.failures) > TOLD:
+            self.shapes.warnings.append(
+                f"the shapes of {len(self.failures) - TOLD} more operators could not be inferred"
+            )
+
+    def infer(self, node: onnx.NodeProto) -> None:
+        """Shapes of the node's outputs by onnx's own rule, else as the file declares them."""
+        try:
+            found = self.by_rule(node)
+        except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
+            self.failures.append(f"no shape for {describe(node)}: {first_line(error)}")
+            found = {}
+        for output, type_ in found.items():
+            if output and type_.WhichOneof("value"):
+                self.shapes.set(output, type_)
+        if node.op_type == "Dropout" and len(node.output) > 1 and self.shape(node.output[1]) is None and node.input:
+            # onnx infers the mask only in some versions; it always has the shape of the data.
+            data = self.shapes.types.get(node.input[0])
+            if data is not None:
+                self.shapes.set(node.output[1], data)
+        for output in node.output:
+            if output in self.declared and self.shape(output) is None and concrete(self.declared[output]) is not None:
+                self.shapes.set(output, self.declared[output])
+
+    def by_rule(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
+        """The types of a node's outputs as far as onnx knows them."""
+        try:
+            schema = defs.get_schema(node.op_type, self.opsets.get(node.domain, 1), node.domain)
+        except Exception:  # onnx raises its own SchemaError: the operator is not a standard one
+            return {}
+        if bodies(node):
+            return self.alone(node)
+        data: dict[str, onnx.TensorProto] = {}
+        if not schema.has_type_and_shape_inference_function:
+            if schema.has_function or schema.has_context_dependent_function:  # type: ignore[attr-defined] # onnx's stubs
+                return self.alone(node)
+            schema, node, data = modern(schema, node)
+        inputs = [i for i in node.input if i and i not in data]
+        if not all(i in self.shapes.types for i in inputs):
+            return {}
+        types = {i: self.shapes.types[i] for i in inputs}
+        types.update((k, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for k, t in data.items())
+        data.update((i, numpy_helper.from_array(self.values[i], i)) for i in inputs if i in self.values)
+        found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
+            schema, node, types, data, opset_imports=self.imports, ir_version=self.ir_version
+        )
+        return found
+
+    def alone(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
+        """The types of a node's outputs from a model of this node alone: onnx looks into bodies only there."""
+        names = sorted(needs(node))
+        graph = onnx.GraphProto(name="alone", node=[node])
+        for name in names:
+            if name in self.shapes.types:
+                graph.input.add(name=name, type=self.shapes.types[name])
+            if name in self.values:
+                graph.initializer.append(numpy_helper.from_array(self.values[name], name))
+        graph.output.extend(onnx.ValueInfoProto(name=o) for o in node.output if o)
+        model = onnx.ModelProto(graph=graph, opset_import=self.imports, ir_version=self.ir_version)
+        inferred = shape_inference.infer_shapes(model, data_prop=True).graph
+        return {v.name: v.type for v in (*inferred.value_info, *inferred.output)}
+
+    def knowable(self, node: onnx.NodeProto) -> bool:
+        """Whether the node's results are small and depend on shapes and known values only."""
+        if node.domain or self.room <= 0:
+            return False
+        if node.op_type in ("Shape", "Size"):
+            return bool(node.input) and self.shape(node.input[0]) is not None
+        if node.op_type not in ARITHMETIC or not all(i in self.values for i in node.input if i):
+            return False
+        for output in node.output:
+            shape = self.shape(output) if output else ()
+            if shape is None or elements(shape) > EVALUATED or max(shape, default=0) > EVALUATED:
+                return False
+        return all(abs(a.i) <= EVALUATED for a in node.attribute) and (node.op_type != "Range" or self.short(node))
+
+    def short(self, node: onnx.NodeProto) -> bool:
+        """Whether a Range is short: onnx subtracts its ends in 64 bits, which may wrap around."""
+        start, limit, delta = (self.values[i].ravel().tolist()[0] for i in node.input)
+        return bool(abs(limit - start) <= EVALUATED * abs(delta))
+
+    def evaluate(self, node: onnx.NodeProto) -> None:
+        """Write down the values of the node's outputs."""
+        try:
+            for name, value in zip(node.output, self.results(node), strict=False):
+                if name and isinstance(value, (numpy.ndarray, numpy.generic)) and value.dtype != object:
+                    self.remember(name, numpy.asarray(value))
+        except Exception:  # the value stays unknown, and with it perhaps a shape, which the report then says
+            return
+
+    def results(self, node: onnx.NodeProto) -> list[Any]:
+        if node.op_type in ("Shape", "Size"):
+            shape = self.shape(node.input[0]) or ()
+            if node.op_type == "Size":
+                return [numpy.array(elements(shape), numpy.int64)] if elements(shape) < TOO_MANY else []
+            ends = {a.name: a.i for a in node.attribute}
+            return [numpy.array(shape[ends.get("start", 0) : ends.get("end")], numpy.int64)]
+        if node.op_type == "Constant" and node.attribute[0].type == onnx.AttributeProto.TENSOR:
+            return [array_of(node.attribute[0].t)]
+        from onnx.reference import ReferenceEvaluator
+
+        feeds = {i: self.values[i] for i in node.input if i}
+        return list(ReferenceEvaluator(node, opsets=self.opsets).run(None, feeds))
+
+    def remember(self, name: str, value: Any) -> None:
+        self.room -= value.nbytes
+        self.values[name] = value
+        if self.shape(name) is None:
+            code = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+            self.shapes.set(name, onnx.helper.make_tensor_type_proto(code, value.shape))

@@ -1,0 +1,234 @@
+"""The columns of every report: one list, whatever the format.
+
+A column is a function from a row, or a sum of rows, to a value; how the value is written is the format's business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from flopwise.counts import CLASSES
+from flopwise.errors import InputError
+from flopwise.graph import STORED, Shape, Tensor
+from flopwise.rows import Row, Sum
+
+if TYPE_CHECKING:
+    from flopwise.profiles import Profile
+
+Item: TypeAlias = "Row | Sum"
+Shapes: TypeAlias = "tuple[Shape | None, ...]"
+#: A value of a column. None is unknown.
+Value: TypeAlias = "str | int | float | Shapes | None"
+Kind: TypeAlias = Literal["text", "shapes", "number", "bytes", "percent"]
+
+
+class AtLeast(int):
+    """A sum over rows of which some are unknown: the true figure is this or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its key for programs, its title for people, what it holds, and how to find a value."""
+
+    key: str
+    #: May hold {unit} and {convention}; {one} is what a line is (a layer, a module), {kind} what it is one of.
+    title: str
+    kind: Kind
+    value: Callable[[Item, Profile], Value]
+    about: str
+    #: Where a table is too wide, columns of a higher rank are left out first.
+    rank: int = 9
+
+
+def cell(column: Column, item: Item, profile: Profile) -> Value:
+    """The column's value: for a sum, AtLeast when some of its rows are unknown, and None when all are."""
+    value = column.value(item, profile)
+    if isinstance(item, Row) or column.kind not in ("number", "bytes") or not isinstance(value, int):
+        return value
+    known = [column.value(row, profile) is not None for row in item.rows]
+    if all(known):
+        return value
+    return AtLeast(value) if any(known) else None
+
+
+def _name(item: Item, profile: Profile) -> str:
+    return item.name or profile.graph.name or "model"
+
+
+def _figure(key: str) -> Callable[[Item, Profile], Value]:
+    return lambda item, profile: getattr(item, key)
+
+
+def _class(key: str) -> Callable[[Item, Profile], Value]:
+    return lambda item, profile: None if item.counts is None else getattr(item.counts, key)
+
+
+def _of_row(value: Callable[[Row], str]) -> Callable[[Item, Profile], Value]:
+    return lambda item, profile: value(item) if isinstance(item, Row) else item.kind
+
+
+def _share(key: str) -> Callable[[Item, Profile], Value]:
+    def value(item: Item, profile: Profile) -> float | None:
+        part, whole = cell(COLUMNS[key], item, profile), COLUMNS[key].value(profile.sum, profile)
+        if not isinstance(part, int) or not isinstance(whole, int):
+            return None
+        return 100 * part / whole if whole else 0.0
+
+    return value
+
+
+def _memory(item: Item, profile: Profile) -> int | None:
+    return None if item.output_bytes is None else item.weight_bytes + item.output_bytes
+
+
+def _layers(item: Item, profile: Profile) -> int:
+    return 1 if isinstance(item, Row) else len(item.rows)
+
+
+def _depth(item: Item, profile: Profile) -> int:
+    return 0 if isinstance(item, Row) else item.depth
+
+
+def _shapes(tensors: Iterable[Tensor]) -> Shapes:
+    return tuple(t.shape for t in tensors)
+
+
+def _inputs(item: Item, profile: Profile) -> Shapes:
+    """Of a row: its inputs but the stored ones. Of a sum: what its rows take from outside."""
+    if isinstance(item, Row):
+        return _shapes(t for t in item.node.known_inputs if t.kind not in STORED)
+    made = {t.name for row in item.rows for t in row.node.known_outputs}
+    taken = {t.name: t for row in item.rows for t in row.node.known_inputs if t.kind not in STORED}
+    return _shapes(t for name, t in taken.items() if name not in made)
+
+
+def _outputs(item: Item, profile: Profile) -> Shapes:
+    """Of a row: its outputs. Of a sum: the results that none of its rows uses."""
+    if isinstance(item, Row):
+        return _shapes(item.node.known_outputs)
+    used = {t.name for row in item.rows for t in row.node.known_inputs}
+    made = {t.name: t for row in item.rows for t in row.node.known_outputs}
+    return _shapes(t for name, t in made.items() if name not in used)
+
+
+def _weights(item: Item, profile: Profile) -> Shapes:
+    if isinstance(item, Sum):
+        return ()
+    return _shapes(t for t in item.node.known_inputs if t.kind in ("weight", "buffer"))
+
+
+_TABLE = (
+    Column("name", "{one}", "text", _name, "name of the layer, operator or module", 0),
+    Column("op", "{kind}", "text", _of_row(lambda r: r.node.op), "operator; of a module, its class", 4),
+    Column("type", "type", "text", _of_row(lambda r: r.type), "what the convention calls the operator"),
+    Column("origin", "origin", "text", _of_row(lambda r: r.node.origin), "what the file called the operator"),
+    Column("scope", "module", "text", _of_row(lambda r: r.node.module), "path of the module around the layer"),
+    Column("depth", "depth", "number", _depth, "how deep the module lies"),
+    Column("layers", "layers", "number", _layers, "how many layers", 6),
+    Column("unknown", "unknown", "number", _figure("unknown"), "how many layers have no count"),
+    Column("inputs", "inputs", "shapes", _inputs, "shapes of the inputs, weights left out", 7),
+    Column("weights", "weights", "shapes", _weights, "shapes of the weights"),
+    Column("outputs", "output", "shapes", _outputs, "shapes of the outputs", 5),
+    Column("params", "params", "number", _figure("params"), "elements of trained weights, shared ones once", 3),
+    Column("params%", "params %", "percent", _share("params"), "share of the model's parameters"),
+    Column("macs", "MACs", "number", _figure("macs"), "multiply-accumulates, canonical", 6),
+    Column("macs%", "MACs %", "percent", _share("macs"), "share of the model's multiply-accumulates"),
+    Column("flops", "FLOPs", "number", _figure("flops"), "floating-point operations, canonical"),
+    Column("flops%", "FLOPs %", "percent", _share("flops"), "share of the model's floating-point operations"),
+    Column("count", "{unit} ({convention})", "number", _figure("count"), "operations in the chosen convention", 1),
+    Column("count%", "%", "percent", _share("count"), "share of the model's operations", 2),
+    *(Column(c, c, "number", _class(c), f"operations of the class {c}, canonical") for c in CLASSES),
+    Column("buffers", "buffers", "number", _figure("buffers"), "elements of statistics kept beside the weights"),
+    Column("activations", "activations", "number", _figure("activations"), "elements of all outputs"),
+    Column("weight_bytes", "weight bytes", "bytes", _figure("weight_bytes"), "stored bytes, shared ones once"),
+    Column("weight_bytes%", "weights %", "percent", _share("weight_bytes"), "share of the stored bytes"),
+    Column("input_bytes", "input bytes", "bytes", _figure("input_bytes"), "bytes of the inputs, weights left out"),
+    Column("output_bytes", "output bytes", "bytes", _figure("output_bytes"), "bytes of all outputs"),
+    Column("output_bytes%", "outputs %", "percent", _share("output_bytes"), "share of the bytes of all outputs"),
+    Column("memory", "memory bytes", "bytes", _memory, "stored bytes and bytes of all outputs", 8),
+    Column("memory%", "memory %", "percent", _share("memory"), "share of the memory", 8),
+    Column("convention", "convention", "text", lambda i, p: p.convention.name, "name of the counting convention"),
+    Column("unit", "unit", "text", lambda i, p: p.convention.unit, "unit of the count"),
+    Column("note", "note", "text", _of_row(lambda r: r.note), "why a figure is missing"),
+)
+
+#: Every column by key.
+COLUMNS: dict[str, Column] = {column.key: column for column in _TABLE}
+
+#: Other names of a column.
+ALIASES = {"layer": "name", "module": "scope", "operator": "op", "output": "outputs", "input": "inputs", "%": "count%"}
+
+_TEXT = {
+    "layer": "name op inputs outputs params macs count count% memory memory%",
+    "op": "name layers params params% macs count count% memory memory%",
+    "module": "name op layers outputs params params% macs count count% memory memory%",
+}
+_DOCUMENT = {
+    "layer": "name op outputs params macs count count%",
+    "op": "name layers params macs count count%",
+    "module": "name op params macs count count%",
+}
+_FIGURES = "count macs flops params buffers weight_bytes input_bytes output_bytes activations convention unit"
+_DATA = {
+    "layer": f"name op origin scope inputs outputs {_FIGURES}",
+    "op": f"name layers unknown {_FIGURES}",
+    "module": f"name op depth layers unknown {_FIGURES}",
+}
+_DEFAULTS = {"table": _TEXT, "markdown": _DOCUMENT, "latex": _DOCUMENT, "csv": _DATA}
+_DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name op outputs params params% macs count count%")
+
+
+def defaults(format: str, by: str, profile: Profile) -> tuple[Column, ...]:
+    """What a format shows when nobody asks for columns; MACs only where the convention counts something else."""
+    keys = _DEFAULTS[format][by].split()
+    same = profile.convention.name == "macs" and format != "csv"
+    return tuple(COLUMNS[key] for key in keys if not (same and key == "macs"))
+
+
+def select(keys: str | Sequence[str]) -> tuple[Column, ...]:
+    """The columns of a list of keys, or of a text of keys with commas between them.
+
+    Raises:
+        InputError: there is no such column, or none is named.
+    """
+    names = keys.split(",") if isinstance(keys, str) else keys
+    chosen = tuple(_find(name.strip()) for name in names if name.strip())
+    if not chosen:
+        raise InputError(f"no columns are named; known: {', '.join(COLUMNS)}")
+    return tuple(dict.fromkeys(chosen))
+
+
+def _find(name: str) -> Column:
+    key = ALIASES.get(name.lower(), name.lower())
+    if key in COLUMNS:
+        return COLUMNS[key]
+    import difflib
+
+    near = difflib.get_close_matches(key, [*COLUMNS, *ALIASES], 1)
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"unknown column {name!r};{hint} known: {', '.join(COLUMNS)}")
+
+
+def order(column: Column, profile: Profile) -> Callable[[Item], Any]:
+    """A sort key: text in alphabetical order, anything else by size, the largest first and the unknown before it."""
+
+    def text(item: Item) -> str:
+        return str(cell(column, item, profile)).casefold()
+
+    def size(item: Item) -> tuple[int, float]:
+        value = cell(column, item, profile)
+        if column.kind == "shapes":
+            value = _elements(value)
+        return (1, -value) if isinstance(value, int | float) else (0, 0)
+
+    return text if column.kind == "text" else size
+
+
+def _elements(shapes: Value) -> Value:
+    if not isinstance(shapes, tuple) or any(shape is None for shape in shapes):
+        return None
+    total = sum(math.prod(shape) for shape in shapes if shape is not None)
+    return total if isinstance(total, int) else None
