@@ -1,0 +1,31 @@
+"""Write docs/operators.md and docs/conventions.md from the tables that count; with --check, say whether they are stale."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from flopwise.report.reference import conventions_page, operators_page
+
+HERE = Path(__file__).parent
+PAGES = {"operators.md": operators_page, "conventions.md": conventions_page}
+
+
+def main() -> int:
+    stale = [name for name, page in PAGES.items() if not _current(HERE / name, page())]
+    if "--check" in sys.argv:
+        for name in stale:
+            print(f"docs/{name} is stale: run python docs/generate.py", file=sys.stderr)
+        return int(bool(stale))
+    for name in stale:
+        (HERE / name).write_text(PAGES[name](), encoding="utf-8")
+        print(f"wrote docs/{name}")
+    return 0
+
+
+def _current(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
