@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flopwise.conventions.convention import Convention
 from flopwise.counts import Counts
@@ -31,7 +32,7 @@ class Profile:
     sum: Sum
     #: Largest sum of bytes of activations alive at once, in execution order; None when a shape is missing.
     peak_activation_bytes: int | None
-    #: Operators that could not be counted -> how many rows.
+    #: Operators without a rule in this convention -> how many rows.
     unknown: Mapping[str, int]
     #: Names of tensors whose shape nobody could resolve.
     unresolved: tuple[str, ...]
@@ -42,7 +43,7 @@ class Profile:
     @property
     def exact(self) -> bool:
         """Whether every row has a count and every tensor a shape, so that the totals are not lower bounds."""
-        return not self.unknown and not self.unresolved
+        return not self.sum.unknown and not self.unresolved
 
     def total(self, figure: str) -> int:
         """The model's sum of one figure; a lower bound unless ``exact``.
@@ -165,12 +166,10 @@ def profile_graph(
             continue
         row = _row(name, node, convention, rules or {}, left_out, owned)
         rows.append(row)
-        again = convention.entries(node) - 1 if convention.entries else 0
-        rows.extend([Row(row.name, row.type, node, Counts(), row.view, row.count, note=row.note)] * again)
-    unknown: dict[str, int] = {}
-    for row in rows:
-        if row.count is None:
-            unknown[row.node.op] = unknown.get(row.node.op, 0) + 1
+        if convention.entries:
+            again = Row(name, row.type, node, Counts(), row.view, row.count, missing=row.missing, note=row.note)
+            rows.extend([again] * (convention.entries(node) - 1))
+    unknown = Counter(row.node.op for row in rows if row.missing == "rule")
     unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if t.shape is None)
     return Profile(
         graph=graph,
@@ -178,7 +177,7 @@ def profile_graph(
         rows=tuple(rows),
         sum=add_up("Total", rows),
         peak_activation_bytes=peak_activation_bytes(graph, known),
-        unknown=unknown,
+        unknown=dict(unknown),
         unresolved=tuple(unresolved),
         notes=tuple(_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved))),
     )
@@ -193,11 +192,12 @@ def _row(
     owned: set[str],
 ) -> Row:
     """The figures of one node. ``owned`` collects the stored tensors that a row has claimed: each counts once."""
-    counts, note = _tried(lambda: count(node, rules), "no rule")
+    counts, missing, note = _tried(lambda: count(node, rules), "no rule")
     view = counts
     if node.op not in rules:
-        view, refused = _tried(lambda: convention.view(node, counts), f"{convention.name} cannot count it")
-        note = refused if counts is not None else refused and note
+        view, refused, why = _tried(lambda: convention.view(node, counts), f"{convention.name} cannot count it")
+        if view is not None or not missing:
+            missing, note = refused, why
     first_used: list[Tensor] = []
     for tensor in folding.stored(node):
         if tensor.name not in owned and tensor.shape is not None:
@@ -216,19 +216,20 @@ def _row(
         input_bytes=_total_bytes([t for t in node.known_inputs if folding.varies(t)]),
         output_bytes=_total_bytes(node.known_outputs),
         activations=None if _missing(node.known_outputs) else sum((t.numel for t in node.known_outputs), 0),
+        missing=missing,
         note=note,
     )
 
 
-def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, str]:
-    """What a rule gives, or None and why: ``unknown``, or what is wrong with the node."""
+def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, Literal["", "rule", "fact"], str]:
+    """What a rule gives, or None, what is missing, and in words: ``unknown``, or what is wrong with the node."""
     try:
         counts = rule()
     except FlopwiseError as error:
-        return None, str(error)
+        return None, "fact", str(error)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # attributes that no operator can have
-        return None, f"its attributes or shapes make no sense: {type(error).__name__}: {error}"
-    return counts, "" if counts is not None else unknown
+        return None, "fact", f"its attributes or shapes make no sense: {type(error).__name__}: {error}"
+    return (None, "rule", unknown) if counts is None else (counts, "", "")
 
 
 def _occupies(tensor: Tensor) -> bool:
@@ -248,14 +249,14 @@ def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: in
     """What a reader of the report should know, one line each."""
     yield from graph.warnings
     yield from convention.notes
-    unknown: dict[str, list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if row.count is None:
-            unknown.setdefault(row.node.op, []).append(row)
-    for op, those in unknown.items():
-        first = those[0]
+        if row.missing:
+            groups.setdefault((row.missing, row.node.op), []).append(row)
+    for (missing, op), those in groups.items():
+        first, word = those[0], "unknown" if missing == "rule" else "uncounted"
         more = f" and {len(those) - 1} more" if len(those) > 1 else ""
-        yield f"unknown: {op} at {first.name!r}{more} ({first.note}); totals are lower bounds"
+        yield f"{word}: {op} at {first.name!r}{more} ({first.note}); totals are lower bounds"
     if unresolved:
         those_have = "tensors have" if unresolved > 1 else "tensor has"
         yield f"unresolved: {unresolved} {those_have} no shape; totals are lower bounds"

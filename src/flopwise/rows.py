@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from flopwise.counts import FLOPS, Counts
 from flopwise.graph import Node
@@ -51,7 +52,9 @@ class Row:
     output_bytes: int | None = 0
     #: Elements of all outputs; None when a shape is missing.
     activations: int | None = 0
-    #: Why a figure is missing.
+    #: Why there is no count: nobody has a rule for the operator, or the rule misses something about this node.
+    missing: Literal["", "rule", "fact"] = ""
+    #: The same in words.
     note: str = ""
 
     @property

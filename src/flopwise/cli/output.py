@@ -60,7 +60,7 @@ def format_of(path: str | None, formats: Sequence[str]) -> str:
     """The format that a file's ending asks for; a table for the terminal, a pipe and an unknown ending."""
     from flopwise.report import format_for_path
 
-    found = format_for_path(path) if path else None
+    found = (path and format_for_path(path)) or "table"
     return found if found in formats else "table"
 
 

@@ -10,14 +10,14 @@ from flopwise.errors import InputError
 
 __all__ = ["CONVENTIONS", "Convention", "Override", "get"]
 
-#: Name -> the module that holds it, flopwise's own first.
-_HOMES: dict[str, str] = {
-    "flops": "own",
-    "macs": "own",
-    "textbook": "textbook",
-    "molchanov": "molchanov",
-    "benanza": "benanza",
-    "onnx-tool": "onnx_tool",
+#: Name -> the file that holds it and its name there, flopwise's own first.
+_HOMES: dict[str, tuple[str, str]] = {
+    "flops": ("own", "FLOP_COUNT"),
+    "macs": ("own", "MAC_COUNT"),
+    "textbook": ("textbook", "CONVENTION"),
+    "molchanov": ("molchanov", "CONVENTION"),
+    "benanza": ("benanza", "CONVENTION"),
+    "onnx-tool": ("onnx_tool", "CONVENTION"),
 }
 
 
@@ -25,9 +25,9 @@ class _Conventions(Mapping[str, Convention]):
     """Conventions by name; each file is imported when one of its conventions is looked up."""
 
     def __getitem__(self, name: str) -> Convention:
-        module = import_module(f"flopwise.conventions.{_HOMES[name]}")
-        found: dict[str, Convention] = {c.name: c for c in module.CONVENTIONS}
-        return found[name]
+        file, attribute = _HOMES[name]
+        found: Convention = getattr(import_module(f"flopwise.conventions.{file}"), attribute)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(_HOMES)

@@ -182,38 +182,36 @@ def _each(table: dict[str, Counts], rule: Callable[[Counts], Override]) -> dict[
     return {op: rule(once) for op, once in table.items()}
 
 
-CONVENTIONS = (
-    Convention(
-        name="benanza",
-        unit="FLOP",
-        summary="Multiply-adds as 2, additions, divisions, exponentiations and comparisons as 1, as Benanza assigns them.",
-        source="Benanza, rai-project/dlperf@88ce3475, pkg/layer",
-        weights=TOTAL,
-        overrides={
-            **_each(PER_INPUT, _per_input),
-            **_each(PER_INPUT_4D, lambda once: _per_input(once, axes=4)),
-            **_each(PER_FURTHER_INPUT, _per_further_input),
-            **dict.fromkeys(FREE.split(), _nothing),
-            "Conv": conv,
-            "Gemm": gemm,
-            "MatMul": gemm,
-            "MaxPool": _pool(Counts(cmp=1)),
-            "AveragePool": _pool(Counts(add=1)),
-        },
-        others="unknown",
-        any_domain=True,
-        unlisted=frozenset({"Constant", "ConstantOfShape"}),
-        fold=False,
-        entries=entries,
-        layer_names=layer_names,
-        layer_types=LAYER_TYPES,
-        classes=CLASS_TABLE,
-        human=human,
-        notes=(
-            "Benanza stops at an operator that it does not know; here the rest of the model is counted",
-            "Benanza's own shape inference is not reproduced: where it differs (asymmetric padding, Flatten, Transpose), "
-            "figures follow the true shapes",
-            "a layer counts once for each of its outputs (Dropout with a mask twice); views cost a comparison per element",
-        ),
+CONVENTION = Convention(
+    name="benanza",
+    unit="FLOP",
+    summary="Multiply-adds as 2, additions, divisions, exponentiations and comparisons as 1, as Benanza assigns them.",
+    source="Benanza, rai-project/dlperf@88ce3475, pkg/layer",
+    weights=TOTAL,
+    overrides={
+        **_each(PER_INPUT, _per_input),
+        **_each(PER_INPUT_4D, lambda once: _per_input(once, axes=4)),
+        **_each(PER_FURTHER_INPUT, _per_further_input),
+        **dict.fromkeys(FREE.split(), _nothing),
+        "Conv": conv,
+        "Gemm": gemm,
+        "MatMul": gemm,
+        "MaxPool": _pool(Counts(cmp=1)),
+        "AveragePool": _pool(Counts(add=1)),
+    },
+    others="unknown",
+    any_domain=True,
+    unlisted=frozenset({"Constant", "ConstantOfShape"}),
+    fold=False,
+    entries=entries,
+    layer_names=layer_names,
+    layer_types=LAYER_TYPES,
+    classes=CLASS_TABLE,
+    human=human,
+    notes=(
+        "Benanza stops at an operator that it does not know; here the rest of the model is counted",
+        "Benanza's own shape inference is not reproduced: where it differs (asymmetric padding, Flatten, Transpose), "
+        "figures follow the true shapes",
+        "a layer counts once for each of its outputs (Dropout with a mask twice); views cost a comparison per element",
     ),
 )

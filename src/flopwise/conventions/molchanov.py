@@ -38,22 +38,20 @@ def _refused(node: Node, counts: Counts | None) -> None:
     """unknown: the paper has no formula"""
 
 
-CONVENTIONS = (
-    Convention(
-        name="molchanov",
-        unit="FLOP",
-        summary="2HW(CK^2 + 1)C' per convolution, (2I - 1)O per matrix product; all other layers are free.",
-        source="Molchanov et al., arXiv:1611.06440, appendix A.1",
-        weights=FLOPS,
-        overrides={
-            **dict.fromkeys(WITHOUT_FORMULA.split(), _refused),
-            "Conv": conv,
-            "Gemm": fully_connected,
-            "MatMul": fully_connected,
-        },
-        others="free",
-        notes=(
-            "the paper counts convolutions and fully connected layers only: every other layer that flopwise knows is free",
-        ),
+CONVENTION = Convention(
+    name="molchanov",
+    unit="FLOP",
+    summary="2HW(CK^2 + 1)C' per convolution, (2I - 1)O per matrix product; all other layers are free.",
+    source="Molchanov et al., arXiv:1611.06440, appendix A.1",
+    weights=FLOPS,
+    overrides={
+        **dict.fromkeys(WITHOUT_FORMULA.split(), _refused),
+        "Conv": conv,
+        "Gemm": fully_connected,
+        "MatMul": fully_connected,
+    },
+    others="free",
+    notes=(
+        "the paper counts convolutions and fully connected layers only: every other layer that flopwise knows is free",
     ),
 )

@@ -63,22 +63,20 @@ def softmax(node: Node, counts: Counts | None) -> Counts:
     return Counts(exp=x.numel, add=x.numel - rows, div=x.numel)
 
 
-CONVENTIONS = (
-    Convention(
-        name="textbook",
-        unit="FLOP",
-        summary="2n - 1 per dot product of n terms, tanh 5, sigmoid 4, batch norm 4, softmax 3n - 1; others as in flops.",
-        source='"Flops Model: Benchmarking Neural Networks", Prince, 2022-09-12',
-        weights=FLOPS,
-        overrides={
-            **{op: _per_input(once) for op, once in PER_INPUT.items()},
-            "Conv": dot_products,
-            "MatMul": dot_products,
-            "Gemm": linear,
-            "MaxPool": max_pool,
-            "GlobalMaxPool": max_pool,
-            "Softmax": softmax,
-        },
-        notes=("operators that the text does not name are counted as in the convention flops",),
-    ),
+CONVENTION = Convention(
+    name="textbook",
+    unit="FLOP",
+    summary="2n - 1 per dot product of n terms, tanh 5, sigmoid 4, batch norm 4, softmax 3n - 1; others as in flops.",
+    source='"Flops Model: Benchmarking Neural Networks", Prince, 2022-09-12',
+    weights=FLOPS,
+    overrides={
+        **{op: _per_input(once) for op, once in PER_INPUT.items()},
+        "Conv": dot_products,
+        "MatMul": dot_products,
+        "Gemm": linear,
+        "MaxPool": max_pool,
+        "GlobalMaxPool": max_pool,
+        "Softmax": softmax,
+    },
+    notes=("operators that the text does not name are counted as in the convention flops",),
 )
