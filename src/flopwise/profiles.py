@@ -76,18 +76,23 @@ class Profile:
         raise InputError(f"cannot group by {key!r}; choose layer, op or module")
 
     def to_dict(self) -> dict[str, Any]:
-        """The profile in the stable JSON schema ``flopwise.profile/1``: every number an integer or None."""
+        """The profile in the stable JSON schema ``flopwise.profile/1``: every number an integer or None.
+
+        A total is None when no row has the figure, and a lower bound when "coverage" names what is missing.
+        """
         model, sums = self.graph, self.sum
+        counted = not self.rows or sums.unknown < len(self.rows)
+        known = not self.rows or any(row.counts is not None for row in self.rows)
         return {
             "schema": "flopwise.profile/1",
             "model": {"name": model.name, "source": model.source, "format": model.format},
             "inputs": [{"name": t.name, "dtype": t.dtype, "shape": _shape(t)} for t in model.inputs],
             "convention": {"name": self.convention.name, "unit": self.convention.unit},
             "totals": {
-                "count": sums.count,
-                "macs": sums.macs,
-                "flops": sums.flops,
-                "ops": sums.counts.to_dict(),
+                "count": sums.count if counted else None,
+                "macs": sums.macs if known else None,
+                "flops": sums.flops if known else None,
+                "ops": sums.counts.to_dict() if known else None,
                 "params": sums.params,
                 "buffers": sums.buffers,
                 "weight_bytes": sums.weight_bytes,

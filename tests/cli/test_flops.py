@@ -64,7 +64,9 @@ def test_benanza_totals(run: Run, model: str, total: int) -> None:
 
 def test_benanza_alexnet_rows(run: Run) -> None:
     out = run("flops", LIGHT / "light_bvlc_alexnet.onnx", "-c", "benanza", "--full", "--human", "-f", "markdown").out
-    rows = [[cell.strip().replace("\\", "") for cell in line.split("|")[1:-1]] for line in out.splitlines() if "|" in line]
+    rows = [
+        [cell.strip().replace("\\", "") for cell in line.split("|")[1:-1]] for line in out.splitlines() if "|" in line
+    ]
     body = [row for row in rows if len(row) == 9][2:-1]
     assert [" ".join([*row[:3], row[-1]]) for row in body] == ALEXNET.strip().splitlines()
 

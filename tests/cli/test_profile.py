@@ -53,8 +53,12 @@ def test_symbols_are_asked_for_and_bound(run: Run) -> None:
 
 
 def test_batch_doubles_the_work(run: Run, tiny: Path) -> None:
-    one = json.loads(run("profile", EXAMPLES / "transformer_block.onnx", "-b", 1, "--dim", "sequence=8", "-f", "json").out)
-    two = json.loads(run("profile", EXAMPLES / "transformer_block.onnx", "-b", 2, "--dim", "sequence=8", "-f", "json").out)
+    one = json.loads(
+        run("profile", EXAMPLES / "transformer_block.onnx", "-b", 1, "--dim", "sequence=8", "-f", "json").out
+    )
+    two = json.loads(
+        run("profile", EXAMPLES / "transformer_block.onnx", "-b", 2, "--dim", "sequence=8", "-f", "json").out
+    )
     assert two["totals"]["macs"] == 2 * one["totals"]["macs"]
     assert two["totals"]["params"] == one["totals"]["params"]
 
@@ -261,6 +265,21 @@ def test_closed_pipe() -> None:
     command = f"{sys.executable} -m flopwise operators | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["profile", str(EXAMPLES / "tiny_resnet.onnx")],
+        ["flops", str(EXAMPLES / "tiny_resnet.onnx")],
+        ["explain", "Conv"],
+    ],
+)
+def test_a_terminal_without_unicode(args: list[str]) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-m", "flopwise", *args], capture_output=True, env=environment, check=True)
+    assert done.stdout.isascii()
+    assert done.stderr == b""
 
 
 def _umask() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.output import coloured, format_of, width, write
+from flopwise.cli.output import format_of, look_of, write
 from flopwise.errors import InputError
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
@@ -26,16 +26,18 @@ def command(what: str, conventions: tuple[str, ...], by: str, **given: Any) -> i
 
     With a MODEL: where two conventions part, operator by operator, and by how much.
     """
-    from flopwise.report import Look, json
     from flopwise.report import explain as say
+    from flopwise.report import json, reference, writers
 
     place, format_ = given["output"], given["format_"] or format_of(given["output"], FORMATS)
-    look = Look(given["human"], not given["no_header"], width(place), coloured(place))
+    look = look_of(place, given["human"], not given["no_header"])
     if not _is_model(what):
         if conventions:
             raise InputError(f"{what}: no such file, so there is nothing to compare conventions on")
-        text = json.dump(say.operator(what)) if format_ == "json" else _write(say.operator_sheet(what), format_, look)
-        write(text, place)
+        if format_ == "json":
+            write(json.dump(say.operator(what)), place)
+        else:
+            write(reference.write(say.operator_sheet(what), format_, look), place)
         return 0
     profiles = _profiles(what, conventions or ("flops", "macs"), given)
     if format_ == "json":
@@ -46,7 +48,7 @@ def command(what: str, conventions: tuple[str, ...], by: str, **given: Any) -> i
         content["parts"] = say.difference(profiles, by)
         write(json.dump(content), place)
     else:
-        write(_write(say.difference_sheet(profiles, by, look), format_, look), place)
+        write(writers.write(say.difference_sheet(profiles, by, look), format_, look), place)
     return 0
 
 
@@ -74,9 +76,3 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
             progress=progress,
         )
         return [flopwise.profile(graph, convention=c) for c in chosen]
-
-
-def _write(sheet: Any, format_: str, look: Any) -> str:
-    from flopwise.report.classes import WRITERS
-
-    return WRITERS[format_](sheet, look)

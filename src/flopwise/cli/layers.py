@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import options
-from flopwise.cli.output import coloured, format_of, width
+from flopwise.cli.output import format_of, place
 from flopwise.cli.run import run
 
 FORMATS = ("table", "markdown", "csv", "json", "latex", "dot")
@@ -24,12 +24,10 @@ def command(model: str, format_: str | None, **given: Any) -> int:
     """
     from flopwise.report.layers import render_layers
 
-    place, format_ = given["output"], format_ or format_of(given["output"], FORMATS)
+    format_ = format_ or format_of(given["output"], FORMATS)
     return run(
         model,
         given,
-        lambda profile: render_layers(
-            profile, format=format_, header=not given["no_header"], width=width(place), color=coloured(place)
-        ),
+        lambda profile: render_layers(profile, format=format_, header=not given["no_header"], **place(given["output"])),
         format_,
     )

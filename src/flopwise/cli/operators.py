@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import options
-from flopwise.cli.output import coloured, format_of, width, write
+from flopwise.cli.output import format_of, look_of, write
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
 
@@ -19,13 +19,12 @@ def command(format_: str | None, output: str | None, no_header: bool, **given: A
 
     Any other operator is unknown: its row shows ?, and totals are lower bounds.
     """
-    from flopwise.report import Look, json, reference
-    from flopwise.report.classes import WRITERS
+    from flopwise.report import json, reference
 
     format_ = format_ or format_of(output, FORMATS)
     if format_ == "json":
         write(json.dump(reference.operators()), output)
     else:
-        look = Look(header=not no_header, width=width(output), color=coloured(output))
-        write(WRITERS[format_](reference.operators_sheet(), look), output)
+        look = look_of(output, header=not no_header)
+        write(reference.write(reference.operators_sheet(), format_, look), output)
     return 0

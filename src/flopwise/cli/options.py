@@ -92,7 +92,11 @@ def units(command: F) -> F:
 def table(command: F) -> F:
     """What a table shows."""
     for option in (
-        click.option("--top", type=click.IntRange(1), help="Show only the first N rows; the rest as one line."),
+        click.option(
+            "--top",
+            type=click.IntRange(1),
+            help="Show the N heaviest rows (by --sort, else the count); the rest as one line.",
+        ),
         click.option("--sort", metavar="COLUMN", help="Sort by a column, largest first."),
         click.option("--columns", metavar="A,B,C", callback=_names, help="Columns to show."),
         click.option("--depth", type=click.IntRange(0), help="With --by module: how many levels."),

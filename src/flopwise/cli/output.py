@@ -6,8 +6,12 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.report import Look
 
 
 def write(text: str, path: str | None) -> None:
@@ -19,7 +23,8 @@ def write(text: str, path: str | None) -> None:
     if not text.endswith("\n"):
         text += "\n"
     if path is None:
-        sys.stdout.write(text)
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
         return
     try:
@@ -64,15 +69,25 @@ def format_of(path: str | None, formats: Sequence[str]) -> str:
     return found if found in formats else "table"
 
 
-def width(path: str | None) -> int | None:
-    """Columns of the terminal that the report goes to; None for a pipe or file, which may be as wide as it likes."""
-    if path is not None or not sys.stdout.isatty():
-        return None
+def place(path: str | None) -> dict[str, Any]:
+    """What the place of a report allows: terminal columns (None for a pipe or file), colour, and whether only ASCII.
+
+    Colour needs a terminal that is not dumb and a user who does not mind: https://no-color.org.
+    """
+    if path is not None:
+        return {"width": None, "color": False, "ascii": False}
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "").replace("_", "")
+    ascii = encoding not in ("utf8", "utf16", "utf32")
+    if not sys.stdout.isatty():
+        return {"width": None, "color": False, "ascii": ascii}
     import shutil
 
-    return shutil.get_terminal_size().columns
+    color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return {"width": shutil.get_terminal_size().columns, "color": color, "ascii": ascii}
 
 
-def coloured(path: str | None) -> bool:
-    """Whether colour reaches a person: https://no-color.org and a terminal that is not dumb."""
-    return width(path) is not None and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def look_of(path: str | None, human: bool = False, header: bool = True) -> Look:
+    """How a report should look in its place."""
+    from flopwise.report import Look
+
+    return Look(human=human, header=header, **place(path))

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import options
-from flopwise.cli.output import coloured, format_of, width
+from flopwise.cli.output import format_of, place
 from flopwise.cli.run import run
 
 FORMATS = ("table", "tree", "markdown", "csv", "json", "latex")
@@ -26,7 +26,7 @@ def command(model: str, format_: str | None, strict: bool, **given: Any) -> int:
     """
     from flopwise.report import render
 
-    place, format_ = given["output"], format_ or format_of(given["output"], FORMATS)
+    format_ = format_ or format_of(given["output"], FORMATS)
     return run(
         model,
         given,
@@ -40,8 +40,7 @@ def command(model: str, format_: str | None, strict: bool, **given: Any) -> int:
             top=given["top"],
             human=given["human"],
             header=not given["no_header"],
-            width=width(place),
-            color=coloured(place),
+            **place(given["output"]),
         ),
         format_,
         strict,

@@ -40,7 +40,8 @@ def run(model: str, given: Mapping[str, Any], render: Renderer, format_: str, st
 
     results, errors = models.each(models.find(model), work)
     if results:
-        write(_together([(path, text) for path, text, _ in results], format_), given["output"])
+        reports = [(path, text) for path, text, _ in results]
+        write(_together(reports, format_, header=not given["no_header"]), given["output"])
     for error in errors:
         print(f"flopwise: {error}", file=sys.stderr)
     if errors:
@@ -48,7 +49,7 @@ def run(model: str, given: Mapping[str, Any], render: Renderer, format_: str, st
     return NO if strict and not all(exact for _, _, exact in results) else 0
 
 
-def _together(reports: Sequence[tuple[str, str]], format_: str) -> str:
+def _together(reports: Sequence[tuple[str, str]], format_: str, header: bool) -> str:
     """Several reports as one text of the same format; a single one as it is."""
     texts = [text.rstrip("\n") for _, text in reports]
     if len(texts) == 1:
@@ -62,8 +63,10 @@ def _together(reports: Sequence[tuple[str, str]], format_: str) -> str:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         for number, (path, text) in enumerate(reports):
-            header, *rows = csv.reader(io.StringIO(text))
-            writer.writerows([] if number else [["model", *header]])
+            rows = list(csv.reader(io.StringIO(text)))
+            if header:
+                keys = rows.pop(0)
+                writer.writerows([] if number else [["model", *keys]])
             writer.writerows([path, *row] for row in rows)
         return out.getvalue()
     return "\n\n\n".join(texts)

@@ -5,43 +5,38 @@ A new format is a file here and a line in FORMATS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.errors import InputError
-from flopwise.report import csv, json, latex, markdown, table, tree
+from flopwise.report import writers
 from flopwise.report.listing import Choice, listing
-from flopwise.report.sheet import Look, Sheet
+from flopwise.report.sheet import Look
 
 if TYPE_CHECKING:
     from flopwise.profiles import Profile
 
 __all__ = ["EXTENSIONS", "FORMATS", "Choice", "Format", "Look", "format_for_path", "render"]
 
-Render: TypeAlias = "Callable[[Profile, Choice, Look], str]"
-
 
 class Format(NamedTuple):
-    """How a profile is written, and the endings of file names that ask for it."""
+    """What a format needs to know of a profile, and the endings of file names that ask for it."""
 
-    render: Render
+    #: Whether it writes the sheet of a profile; else its file has ``render(profile, choice, look)``.
+    sheet: bool
     extensions: tuple[str, ...]
 
 
-def _sheet(name: str, write: Callable[[Sheet, Look], str]) -> Render:
-    """A format that writes the sheet of a profile."""
-    return lambda profile, choice, look: write(listing(profile, choice, look, name), look)
-
-
-#: Every format by name.
+#: Every format by name; the file of that name in this package writes it, and is imported when it is asked for.
 FORMATS: dict[str, Format] = {
-    "table": Format(_sheet("table", table.write), (".txt",)),
-    "tree": Format(tree.render, ()),
-    "markdown": Format(_sheet("markdown", markdown.write), (".md", ".markdown")),
-    "csv": Format(_sheet("csv", csv.write), (".csv",)),
-    "json": Format(json.render, (".json",)),
-    "latex": Format(_sheet("latex", latex.write), (".tex",)),
+    "table": Format(True, (".txt",)),
+    "tree": Format(False, ()),
+    "markdown": Format(True, (".md", ".markdown")),
+    "csv": Format(True, (".csv",)),
+    "json": Format(False, (".json",)),
+    "latex": Format(True, (".tex",)),
 }
 
 #: Ending of a file name -> format; dot is a format of the layers alone.
@@ -90,7 +85,11 @@ def render(
     if format not in FORMATS:
         raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
     choice, look = Choice(by, depth, columns, sort, top), Look(human, header, width, color, ascii)
-    return FORMATS[format].render(profile, choice, look)
+    choice, look = Choice(by, depth, columns, sort, top), Look(human, header, width, color, ascii)
+    if FORMATS[format].sheet:
+        return writers.write(listing(profile, choice, look, format), format, look)
+    text: str = import_module(f"flopwise.report.{format}").render(profile, choice, look)
+    return text
 
 
 def format_for_path(path: str) -> str | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise.counts import CLASSES, Counts
-from flopwise.errors import InputError
-from flopwise.report import csv, json, latex, markdown, table
+from flopwise.report import json, writers
 from flopwise.report.columns import AtLeast, Value
 from flopwise.report.sheet import Head, Line, Look, Sheet, about, only
 from flopwise.rows import Row, Sum
@@ -16,16 +15,9 @@ from flopwise.rows import Row, Sum
 if TYPE_CHECKING:
     from flopwise.profiles import Profile
 
-#: Formats that write a sheet.
-WRITERS: dict[str, Callable[[Sheet, Look], str]] = {
-    "table": table.write,
-    "markdown": markdown.write,
-    "csv": csv.write,
-    "latex": latex.write,
-}
-FORMATS = (*WRITERS, "json")
+FORMATS = (*writers.SHEET_FORMATS, "json")
 
-#: What CSV says in every line, as it has no other place for it.
+#: Columns that a CSV needs because nothing above it names the convention.
 NAMED = (Head("convention", "convention", "text"), Head("unit", "unit", "text"))
 
 
@@ -56,10 +48,9 @@ def render_classes(
     """
     if format == "json":
         return json.dump(_content(profile, full))
-    if format not in WRITERS:
-        raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
     look = Look(human, header, width, color, ascii)
-    return WRITERS[format](_per_layer(profile, look, format) if full else _in_total(profile, look, format), look)
+    sheet = _per_layer(profile, look, format) if full else _in_total(profile, look, format)
+    return writers.write(sheet, format, look, FORMATS)
 
 
 def classes_of(profile: Profile) -> Mapping[str, Counts]:
@@ -96,9 +87,12 @@ def _notes(profile: Profile, look: Look) -> tuple[str, ...]:
 
 
 def _in_total(profile: Profile, look: Look, format: str) -> Sheet:
-    """One line for each class and one for the total; for programs all alike, and each with its convention."""
+    """One line for each class and one for the total.
+
+    For programs all lines are alike, and each says in what convention it is and how many layers are unknown.
+    """
     convention = profile.convention
-    named = (convention.name, convention.unit) if format == "csv" else ()
+    named = (profile.sum.unknown, convention.name, convention.unit) if format == "csv" else ()
     labels = [*map(look.text, classes_of(profile)), "total" if named else look.text(f"Total {convention.unit}")]
     figures = _figures(profile.sum, profile)
     *lines, total = (Line((label, figure, *named)) for label, figure in zip(labels, figures, strict=True))
@@ -106,7 +100,7 @@ def _in_total(profile: Profile, look: Look, format: str) -> Sheet:
         heads=(
             Head("class", "operation class", "text", 0),
             Head("count", "count", "number", 1, convention.human),
-            *(NAMED if named else ()),
+            *((Head("unknown", "unknown", "number"), *NAMED) if named else ()),
         ),
         lines=(*lines, total) if named else tuple(lines),
         total=total,

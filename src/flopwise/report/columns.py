@@ -46,12 +46,14 @@ class Column:
 def cell(column: Column, item: Item, profile: Profile) -> Value:
     """The column's value: for a sum, AtLeast when some of its rows are unknown, and None when all are."""
     value = column.value(item, profile)
-    if isinstance(item, Row) or column.kind not in ("number", "bytes") or not isinstance(value, int):
+    if isinstance(item, Row) or column.kind not in ("number", "bytes") or value is None:
         return value
     known = [column.value(row, profile) is not None for row in item.rows]
     if all(known):
         return value
-    return AtLeast(value) if any(known) else None
+    if not any(known):
+        return None
+    return AtLeast(value) if isinstance(value, int) else f">= {value}"  # a figure in symbols
 
 
 def _name(item: Item, profile: Profile) -> str:
@@ -100,6 +102,8 @@ def _inputs(item: Item, profile: Profile) -> Shapes:
     """Of a row: its inputs but the stored ones. Of a sum: what its rows take from outside."""
     if isinstance(item, Row):
         return _shapes(t for t in item.node.known_inputs if t.kind not in STORED)
+    if len(item.rows) == len(profile.rows):
+        return _shapes(profile.graph.inputs)
     made = {t.name for row in item.rows for t in row.node.known_outputs}
     taken = {t.name: t for row in item.rows for t in row.node.known_inputs if t.kind not in STORED}
     return _shapes(t for name, t in taken.items() if name not in made)
@@ -109,6 +113,8 @@ def _outputs(item: Item, profile: Profile) -> Shapes:
     """Of a row: its outputs. Of a sum: the results that none of its rows uses."""
     if isinstance(item, Row):
         return _shapes(item.node.known_outputs)
+    if len(item.rows) == len(profile.rows):
+        return _shapes(profile.graph.outputs)
     used = {t.name for row in item.rows for t in row.node.known_inputs}
     made = {t.name: t for row in item.rows for t in row.node.known_outputs}
     return _shapes(t for name, t in made.items() if name not in used)

@@ -8,8 +8,8 @@ import io
 from flopwise.report.columns import Value
 from flopwise.report.sheet import Look, Sheet, shape_text
 
-#: How programs get to see a sheet.
-PLAIN = Look(ascii=False)
+#: Programs read shapes such as 1x3x224x224.
+SHAPES = Look(ascii=True)
 
 
 def write(sheet: Sheet, look: Look) -> str:
@@ -27,7 +27,7 @@ def write(sheet: Sheet, look: Look) -> str:
 
 def _plain(value: Value, look: Look) -> str:
     if isinstance(value, tuple):
-        return "; ".join(shape_text(shape, Look(ascii=True)) for shape in value)
+        return "; ".join(shape_text(shape, SHAPES) for shape in value)
     if isinstance(value, float):
         return f"{value:.4f}"
     return "" if value is None else look.text(str(value))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise.conventions import CONVENTIONS
 from flopwise.errors import InputError
 from flopwise.ops import FAMILIES, OPERATORS
+from flopwise.report.columns import Value
 from flopwise.report.reference import spec_url, weighed
 from flopwise.report.sheet import Head, Line, Look, Sheet, about
 
@@ -48,9 +49,9 @@ def operator_sheet(name: str) -> Sheet:
     told = operator(name)
     heads = (
         Head("convention", "convention", "text"),
-        Head("count", "operations", "text"),
+        Head("count", "operations", "text", prose=True),
         Head("unit", "unit", "text"),
-        Head("weights", "weighed", "text"),
+        Head("weights", "weighed", "text", prose=True),
     )
     return Sheet(
         heads=heads,
@@ -115,7 +116,12 @@ def difference_sheet(profiles: Sequence[Profile], by: str, look: Look) -> Sheet:
         own = [len(part.nodes)] if by == "op" else []
         lines.append(Line((part.name, *own, base, *rest, *gaps), "unknown" if part.gap == math.inf else ""))
     totals = [p.sum.count for p in profiles]
-    total = ["Total", *([len(profiles[0].rows)] if by == "op" else []), *totals, *(t - totals[0] for t in totals[1:])]
+    total: list[Value] = [
+        "Total",
+        *([len(profiles[0].rows)] if by == "op" else []),
+        *totals,
+        *(t - totals[0] for t in totals[1:]),
+    ]
     notes = [f"{p.convention.name}: {note}" for p in profiles for note in p.convention.notes]
     missing = [p.convention.name for p in profiles if p.unknown]
     if missing:

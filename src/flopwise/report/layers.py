@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flopwise.errors import InputError
-from flopwise.report import dot, json
-from flopwise.report.classes import WRITERS
+from flopwise.report import dot, json, writers
 from flopwise.report.columns import Value
 from flopwise.report.sheet import Head, Line, Look, Sheet, about
 from flopwise.rows import Row
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from flopwise.graph import Tensor
     from flopwise.profiles import Profile
 
-FORMATS = (*WRITERS, "json", "dot")
+FORMATS = (*writers.SHEET_FORMATS, "json", "dot")
 
 HEADS = (
     Head("name", "layer", "text", 0),
@@ -53,8 +51,6 @@ def render_layers(
         return json.dump(_content(profile))
     if format == "dot":
         return dot.render(profile, look)
-    if format not in WRITERS:
-        raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
     sheet = Sheet(
         heads=HEADS,
         lines=tuple(Line(_values(row, look, format)) for row in profile.rows),
@@ -62,7 +58,7 @@ def render_layers(
         notes=tuple(look.text(note) for note in profile.graph.warnings),
         complete=True,
     )
-    return WRITERS[format](sheet, look)
+    return writers.write(sheet, format, look, FORMATS)
 
 
 def _values(row: Row, look: Look, format: str) -> tuple[Value, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from flopwise.report.sheet import Look, Sheet, show
 
@@ -22,6 +23,7 @@ def escape(text: str) -> str:
 
 def write(sheet: Sheet, look: Look) -> str:
     """The table, a line about the model above it, the total in bold, and the notes as a list."""
+    look = replace(look, width=None)
     body = [[escape(show(v, h, look)) for v, h in zip(line.values, sheet.heads, strict=True)] for line in sheet.lines]
     if sheet.total:
         total = [show(v, h, look) for v, h in zip(sheet.total.values, sheet.heads, strict=True)]

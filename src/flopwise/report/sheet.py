@@ -55,6 +55,8 @@ class Head:
     rank: int = 9
     #: How the convention prints a number for people.
     human: Callable[[int], str] | None = None
+    #: Whether the cells are sentences or formulas, which must not be cut.
+    prose: bool = False
 
     @property
     def right(self) -> bool:
@@ -138,7 +140,7 @@ def only(sheet: Sheet, keep: Sequence[int]) -> Sheet:
 
 def is_gap(note: str) -> bool:
     """Whether a note says that figures are missing."""
-    return note.startswith(("unknown", "unresolved"))
+    return note.startswith(("unknown", "uncounted", "unresolved"))
 
 
 def shape_text(shape: Shape | None, look: Look) -> str:

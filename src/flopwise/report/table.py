@@ -34,20 +34,21 @@ def write(sheet: Sheet, look: Look) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def _paint(text: str, how: str, look: Look) -> str:
+def paint(text: str, how: str, look: Look) -> str:
+    """The text in the terminal's colour for ``how``, a key of COLORS, where colour is wanted."""
     return f"\x1b[{COLORS[how]}m{text}\x1b[0m" if look.color and how and text else text
 
 
 def _about(sheet: Sheet, look: Look) -> list[str]:
-    """The parts on one line, or broken between parts."""
+    """The parts on one line, or broken between parts; the first, which may be a long path, is shortened."""
     lines: list[str] = []
-    for part in sheet.about:
+    for part in (*(shorten(p, look.width or cells(p), look.glyphs.cut) for p in sheet.about[:1]), *sheet.about[1:]):
         joined = f"{lines[-1]}{look.glyphs.dot}{part}" if lines else part
         if lines and look.width is not None and cells(joined) > look.width:
             lines.append(f"  {part}")
         else:
             lines[-1:] = [joined]
-    return [_paint(piece, "bold", look) for line in lines for piece in wrap(line, look.width)]
+    return [paint(piece, "bold", look) for line in lines for piece in wrap(line, look.width)]
 
 
 def _grid(sheet: Sheet, look: Look) -> list[str]:
@@ -63,9 +64,9 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
         least[name] = max([TIGHT, *(cells(indent) + TIGHT for indent in indents), *rest])
     widths = fit(heads, natural, least, look.width, sheet.squeeze)
 
-    rule = _paint(look.glyphs.rule * (sum(widths.values()) + len(GAP) * (len(widths) - 1)), "dim", look)
+    rule = paint(look.glyphs.rule * (sum(widths.values()) + len(GAP) * (len(widths) - 1)), "dim", look)
     titles = GAP.join(_place(heads[i].title, width, heads[i], look) for i, width in widths.items())
-    lines = [_paint(titles.rstrip(), "bold", look), rule] if look.header else []
+    lines = [paint(titles.rstrip(), "bold", look), rule] if look.header else []
     op = next((i for i in widths if heads[i].key in ("op", "type")), None)
     for line, row, indent in zip(body, text, indents, strict=True):
         how = "bold" if line is sheet.total else line.mark
@@ -74,7 +75,7 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
             row[name] = indent + _short(row[name][len(indent) :], widths[name] - cells(indent), text_op, look)
         placed = (_place(row[i], width, heads[i], look, how) for i, width in widths.items())
         lines += [rule] if line is sheet.total else []
-        lines.append(_paint(GAP.join(placed).rstrip(), how, look))
+        lines.append(paint(GAP.join(placed).rstrip(), how, look))
     lost = [head.key for i, head in enumerate(heads) if i not in widths]
     if lost and sheet.complete:
         lines += wrap(f"too narrow for {', '.join(lost)}: widen the terminal, or write a file with -o", look.width)
@@ -112,7 +113,7 @@ def _place(text: str, width: int, head: Head, look: Look, how: str = "") -> str:
     if not head.right:
         return pad(text if look.width is None else shorten(text, width, look.glyphs.cut), width)
     placed = pad(text, width, right=True)
-    return _paint(placed, "dim", look) if text in ("0", "0.0") and not how else placed
+    return paint(placed, "dim", look) if text in ("0", "0.0") and not how else placed
 
 
 def fit(
@@ -173,4 +174,4 @@ def _below(sheet: Sheet, look: Look) -> list[str]:
     lines = [(note, "unknown") if is_gap(note) else (f"note: {note}", "") for note in sheet.notes]
     if sheet.hint and look.width is not None:
         lines.append((sheet.hint, "dim"))
-    return [_paint(piece, how, look) for note, how in lines for piece in wrap(note, look.width)]
+    return [paint(piece, how, look) for note, how in lines for piece in wrap(note, look.width)]

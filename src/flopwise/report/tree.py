@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.report import table
 from flopwise.report.columns import COLUMNS, Column, Item, Value, cell, order
-from flopwise.report.listing import Choice, columns_of, heavy, labelled, mark, notes, sorting, together, within
+from flopwise.report.listing import LONG, Choice, columns_of, heavy, labelled, mark, notes, sorting, together, within
 from flopwise.report.sheet import Line, Look, Sheet, about, head, summary, without_empty
 from flopwise.report.units import exact
 from flopwise.rows import Row, Sum
@@ -55,7 +55,7 @@ def render(profile: Profile, choice: Choice, look: Look) -> str:
         about=about(profile, look),
         summary=summary(profile, look),
         notes=notes(profile, "module", look),
-        hint="" if len(lines) <= 60 or choice.top else "to shorten this: --depth 2, --top 5",
+        hint="" if len(lines) <= LONG or choice.top else "to shorten this: --depth 2, --top 5",
         squeeze=bool(choice.columns),
         complete=bool(choice.columns),
     )

@@ -1,0 +1,208 @@
+"""What holds for every report: columns add up, nothing is lost, nothing is too wide, nothing escapes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import time
+
+import pytest
+
+from flopwise.errors import InputError
+from flopwise.profiles import Profile
+from flopwise.report import FORMATS, format_for_path, render
+from flopwise.report.classes import FORMATS as CLASS_FORMATS
+from flopwise.report.classes import render_classes
+from flopwise.report.columns import COLUMNS
+from flopwise.report.layers import FORMATS as LAYER_FORMATS
+from flopwise.report.layers import render_layers
+from flopwise.report.listing import Choice, listing
+from flopwise.report.sheet import Look
+from flopwise.report.text import cells
+
+from .graphs import THREE, conv_net, mystery, nasty, profiled, transformer, unresolved
+
+PROFILES = {
+    "mystery": mystery(),
+    "three": profiled(conv_net(), THREE),
+    "transformer": profiled(transformer()),
+    "unresolved": profiled(unresolved()),
+    "nasty": profiled(nasty()),
+    "benanza": profiled(conv_net("MaxPool"), "benanza"),
+}
+NUMBERS = [key for key, column in COLUMNS.items() if column.kind in ("number", "bytes") and key != "depth"]
+
+
+def every_report(profile: Profile, **look: object) -> dict[str, str]:
+    """Every format and grouping of every command."""
+    reports = {f"{f}-{by}": render(profile, f, by, **look) for f in FORMATS for by in ("layer", "op", "module")}  # type: ignore[arg-type]
+    reports |= {f"top-{f}": render(profile, f, top=2, **look) for f in FORMATS}  # type: ignore[arg-type]
+    for full in (False, True):
+        reports |= {f"classes-{f}-{full}": render_classes(profile, f, full, **look) for f in CLASS_FORMATS}  # type: ignore[arg-type]
+    reports |= {f"layers-{f}": render_layers(profile, f, **look) for f in LAYER_FORMATS}  # type: ignore[arg-type]
+    return reports
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("by", ["layer", "op"])
+@pytest.mark.parametrize("top", [None, 1, 3, 100])
+@pytest.mark.parametrize("sort", [None, "name", "count", "params%", "outputs"])
+def test_columns_add_up_to_the_total(name: str, by: str, top: int | None, sort: str | None) -> None:
+    profile = PROFILES[name]
+    sheet = listing(profile, Choice(by, columns=NUMBERS, sort=sort, top=top), Look(), "table")
+    assert sheet.total is not None
+    for i, head in enumerate(sheet.heads):
+        parts = [line.values[i] for line in sheet.lines]
+        total = sheet.total.values[i]
+        assert sum(p for p in parts if isinstance(p, int)) == (total or 0), head.key
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("key", COLUMNS)
+def test_sorting_keeps_every_row(name: str, key: str) -> None:
+    profile = PROFILES[name]
+    names = ["name", key]
+    plain, ordered = (listing(profile, Choice(columns=names, sort=s), Look(), "table").lines for s in (None, key))
+    assert sorted(map(repr, plain)) == sorted(map(repr, ordered))
+    column = COLUMNS[key]
+    if column.kind in ("number", "bytes", "percent"):
+        values = [line.values[-1] for line in ordered]
+        known = [v for v in values if v is not None]
+        assert values == [None] * (len(values) - len(known)) + sorted(known, reverse=True)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_csv_reads_back(name: str) -> None:
+    profile = PROFILES[name]
+    rows = list(csv.DictReader(io.StringIO(render(profile, "csv"), newline="")))
+    assert len(rows) == len(profile.rows)
+    for found, row in zip(rows, profile.rows, strict=True):
+        assert found["count"] == ("" if row.count is None else str(row.count))
+        assert found["params"] == str(row.params)
+        assert None not in found
+    assert len(render(profile, "csv", header=False).splitlines()) == len(profile.rows)
+
+
+def numbers_of(content: object) -> list[object]:
+    if isinstance(content, dict):
+        return [n for value in content.values() for n in numbers_of(value)]
+    if isinstance(content, list):
+        return [n for value in content for n in numbers_of(value)]
+    return [content]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_json_reads_back_and_every_number_is_an_integer(name: str) -> None:
+    profile = PROFILES[name]
+    reports = every_report(profile)
+    assert json.loads(reports["json-layer"]) == profile.to_dict()
+    for key, text in reports.items():
+        if "json" in key:
+            assert text.isascii()
+            assert {type(n) for n in numbers_of(json.loads(text))} <= {int, str, type(None)}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("human", [False, True])
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_line_is_wider_than_the_terminal(name: str, width: int, human: bool) -> None:
+    profile = PROFILES[name]
+    texts = [render(profile, "table", by, width=width, human=human) for by in ("layer", "op", "module")]
+    texts += [render(profile, "tree", width=width, human=human)]
+    texts += [render(profile, columns=list(COLUMNS), width=width, human=human)]
+    texts += [render_classes(profile, full=full, width=width, human=human) for full in (False, True)]
+    texts += [render_layers(profile, width=width)]
+    assert max(cells(line) for text in texts for line in text.splitlines()) <= width
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("width", [None, 80])
+def test_nothing_escapes(name: str, width: int | None) -> None:
+    for key, text in every_report(PROFILES[name], width=width).items():
+        assert text.endswith("\n"), key
+        assert text.replace("\n", "").isprintable(), key
+        text.encode()
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_ascii(name: str) -> None:
+    look = {"width": 80, "ascii": True}
+    for key, text in every_report(PROFILES[name], **look).items():
+        assert text.isascii(), key
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_colour_changes_nothing_else(name: str) -> None:
+    for key, text in every_report(PROFILES[name], width=100, color=True).items():
+        plain = every_report(PROFILES[name], width=100)[key]
+        assert re.sub(r"\x1b\[\d+m", "", text) == plain
+        assert "\x1b" not in plain
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_report_names_its_convention(name: str) -> None:
+    profile = PROFILES[name]
+    for key, text in every_report(profile).items():
+        if not key.startswith("layers"):
+            assert profile.convention.name in text, key
+
+
+def test_unknown_operators_are_named_at_the_end() -> None:
+    for format in ("table", "tree", "markdown"):
+        assert "acme::Mystery" in render(mystery(), format).splitlines()[-1]
+    assert "acme::Mystery" in render(mystery(), "latex")
+
+
+@pytest.mark.parametrize(
+    ("path", "format"),
+    [("a.csv", "csv"), ("a.b/c.JSON", "json"), ("x.md", "markdown"), ("x.tex", "latex"), ("g.dot", "dot"), ("x", None)],
+)
+def test_format_for_path(path: str, format: str | None) -> None:
+    assert format_for_path(path) == format
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": "xml"}, "unknown format 'xml'; known: table, tree, markdown, csv, json, latex"),
+        ({"by": "colour"}, "cannot group by 'colour'; choose layer, op, module"),
+        ({"top": 0}, "the top 0 lines cannot be shown; give 1 or more"),
+        ({"sort": "flop"}, "unknown column 'flop'; did you mean 'flops'?"),
+    ],
+)
+def test_what_cannot_be_shown(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        render(mystery(), **arguments)  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("renderer", [render_classes, render_layers])
+def test_other_commands_know_their_formats(renderer: object) -> None:
+    with pytest.raises(InputError, match="unknown format 'tree'; known: table, markdown, csv, latex, json"):
+        renderer(mystery(), "tree")  # type: ignore[operator]
+
+
+def test_a_long_table_says_how_to_shorten_it() -> None:
+    profile = profiled(transformer(40))
+    hint = "to shorten this: --top 20, --by op, --by module --depth 2"
+    assert render(profile, width=80).splitlines()[-1] == hint
+    assert hint not in render(profile)
+    assert hint not in render(profile, width=80, top=100)
+    assert hint not in render(profiled(transformer()), width=80)
+
+
+def test_two_thousand_layers_at_once() -> None:
+    profile = profiled(transformer(500))
+    start = time.perf_counter()
+    render(profile, width=80)
+    assert time.perf_counter() - start < 0.5
+
+
+def test_a_name_of_a_megabyte_widens_its_own_line_only() -> None:
+    from dataclasses import replace
+
+    profile = profiled(transformer())
+    long = replace(profile, rows=(replace(profile.rows[0], name="x" * 1_000_000), *profile.rows[1:]))
+    assert len(render(long)) < 1_100_000
