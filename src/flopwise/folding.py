@@ -19,7 +19,7 @@ RANDOM: frozenset[str] = frozenset(
 WITH_BODIES: frozenset[str] = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Folding:
     """The folded operators of a graph, and what stands behind each of their results."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
     """What a model costs in one convention, for the input shapes in ``graph.inputs``."""
 

@@ -17,7 +17,7 @@ from flopwise.graph import Node
 Override: TypeAlias = Callable[[Node, "Counts | None"], "Counts | None"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Convention:
     """A view of the canonical counts.
 

@@ -18,7 +18,7 @@ Rule: TypeAlias = Callable[[Node], Counts]
 Claim: TypeAlias = Literal["exact", "bound", "nothing"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operator:
     """One row of an operator table."""
 

@@ -29,7 +29,7 @@ class AtLeast(int):
     """A sum over rows of which some are unknown: the true figure is this or more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One column: its key for programs, its title for people, what it holds, and how to find a value."""
 

@@ -25,7 +25,7 @@ HEAVIEST, SHARE = 5, 0.1
 LONG = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """What a report should show."""
 

@@ -21,7 +21,7 @@ Mark: TypeAlias = Literal["", "heavy", "unknown", "rest"]
 FEW, MANY, WIDE = 1, 2, 120
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Look:
     """How a report should look, whatever it says."""
 
@@ -45,7 +45,7 @@ class Look:
         return ascii_only(clean(text)) if self.ascii else clean(text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Head:
     """A column of a sheet."""
 
@@ -64,7 +64,7 @@ class Head:
         return self.kind in ("number", "bytes", "percent")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Line:
     """A line of a sheet: one value for each column."""
 
@@ -88,7 +88,7 @@ class Figure(NamedTuple):
     short: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
     """Columns, lines, a total line, and what stands above and below them."""
 
