@@ -108,12 +108,12 @@ class Node:
     @property
     def known_inputs(self) -> tuple[Tensor, ...]:
         """The inputs that are given, in order."""
-        return tuple(t for t in self.inputs if t is not None)
+        return tuple(filter(None, self.inputs))
 
     @property
     def known_outputs(self) -> tuple[Tensor, ...]:
         """The outputs that are used, in order."""
-        return tuple(t for t in self.outputs if t is not None)
+        return tuple(filter(None, self.outputs))
 
     @property
     def module(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from flopwise.counts import FLOPS, Counts
+from flopwise.counts import FLOPS, Counts, total
 from flopwise.graph import Node
 
 #: Figures that rows and sums both have, by name.
@@ -112,8 +112,8 @@ def add_up(name: str, rows: Iterable[Row], kind: str = "", depth: int = 0) -> Su
     return Sum(
         name=name,
         rows=rows,
-        counts=sum((r.counts for r in rows if r.counts is not None), Counts()),
-        view=sum((r.view for r in rows if r.view is not None), Counts()),
+        counts=total(r.counts for r in rows if r.counts is not None),
+        view=total(r.view for r in rows if r.view is not None),
         kind=kind,
         depth=depth,
         **{key: sum((v for v in (getattr(r, key) for r in rows) if v is not None), 0) for key in _ADDED},

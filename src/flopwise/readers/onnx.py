@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError
 
 from flopwise.errors import FlopwiseError, ModelError
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.readers import onnx_inputs, onnx_roles, onnx_shapes
+from flopwise.readers import onnx_inputs, onnx_shapes
+from flopwise.readers.onnx_notes import notes
 from flopwise.readers.onnx_order import in_execution_order
 from flopwise.readers.onnx_proto import from_proto
 from flopwise.readers.onnx_scope import scope_of
@@ -94,13 +95,13 @@ def _read(
     fill_small(proto.graph, skeleton.initializers, name, reopen)
     in_execution_order(proto.graph)
     changed = onnx_inputs.settle(proto, inputs, dims, batch_size)
-    notes = onnx_roles.notes(proto.graph.value_info)  # before resolving takes value_info away
+    noted = notes(proto.graph)  # before resolving takes value_info away
     progress("resolving shapes")
     shapes = onnx_shapes.resolve(proto, declared_holds=not changed)
     if batch_size is not None:
         onnx_inputs.check_reshapes(proto, shapes, batch_size)
     progress("building the graph")
-    stored = stored_tensors(proto, shapes, skeleton, name, reopen, notes)
+    stored = stored_tensors(proto, shapes, skeleton, name, reopen, noted)
     return _graph(proto, shapes, stored, name, [one_line(w) for w in (*warnings, *shapes.warnings)])
 
 

@@ -91,7 +91,7 @@ def _tensor(name: str, code: int, shape: tuple[int | str, ...], data: tuple[floa
         array = numpy.array(data).astype(onnx.helper.tensor_dtype_to_np_dtype(code))
         if is_float(DTYPES[code]) or array.tolist() == list(data):
             return numpy_helper.from_array(array.reshape([int(d) for d in shape]), name)
-    except (KeyError, OverflowError, TypeError, ValueError):
+    except (KeyError, NotImplementedError, OverflowError, TypeError, ValueError):
         pass
     raise InputError(f"the data of input {name!r} does not fit its type, {DTYPES.get(code, 'unknown')}")
 

@@ -73,20 +73,23 @@ def _sort(graph: onnx.GraphProto, wanted: list[set[str]], ready: set[str], maker
                 heapq.heappush(free, follower)
     if len(order) < len(wanted):
         circle = _circle({p for p, n in enumerate(waiting) if n > 0}, before)
-        told = " -> ".join(describe(graph.node[p]) for p in [*circle[:6], circle[0]])
-        more = f" ({len(circle)} operators)" if len(circle) > 6 else ""
-        raise ModelError(f"the graph has a cycle: {told}{more}")
+        told = [describe(graph.node[p]) for p in (*circle[:6], circle[0])]
+        if len(circle) > 6:
+            told.insert(6, f"{len(circle) - 6} more")
+        raise ModelError(f"the graph has a cycle: {' -> '.join(told)}")
     nodes = [onnx.NodeProto.FromString(graph.node[p].SerializeToString()) for p in order]
     del graph.node[:]
     graph.node.extend(nodes)
 
 
 def _circle(stuck: set[int], before: list[set[int]]) -> list[int]:
-    """Positions of operators that wait for one another in a circle, in the order in which they would run."""
+    """Positions of operators that wait for one another in a circle, the first in the file first."""
     path: dict[int, None] = {}
     position = min(stuck)
     while position not in path:
         path[position] = None
         position = min(before[position] & stuck)
     walked = list(path)
-    return walked[walked.index(position) :][::-1]
+    circle = walked[walked.index(position) :][::-1]
+    first = circle.index(min(circle))
+    return circle[first:] + circle[:first]

@@ -73,6 +73,7 @@ class _Copy:
         new.input.extend(graph.input)
         new.output.extend(graph.output)
         new.value_info.extend(graph.value_info)
+        new.metadata_props.extend(graph.metadata_props)
         self.nodes(graph.node, new.node, depth)
         for tensor in graph.initializer:
             self.remember(self.tensor(tensor, new.initializer.add()), depth)

@@ -6,8 +6,7 @@ PyTorch exporter left a note, the note decides.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx
 
@@ -69,9 +68,6 @@ _WEIGHTS: dict[str, frozenset[int]] = {
 #: Integer types in which quantised weights are stored; wider integers count, index or steer shapes.
 _QUANTISED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
 
-_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-_FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
-
 #: One use of a tensor: operator and place among its inputs.
 Use = tuple[str, int]
 
@@ -95,37 +91,21 @@ def _all_in(uses: Iterable[Use], places: Mapping[str, frozenset[int]]) -> bool:
     return bool(listed) and all(place in places.get(op, ()) for op, place in listed)
 
 
-def kind_of(
-    dtype: str | None,
-    rank: int,
-    taken: Iterable[Use],
-    notes: Mapping[str, str],
-    parameters: Container[str] = (),
-) -> Kind:
+def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], said: Kind | None = None) -> Kind:
     """What a stored tensor is.
 
     Args:
         dtype: element type.
         rank: number of dims.
         taken: its uses.
-        notes: what an exporter wrote about it, by key.
-        parameters: names of the stored tensors that an exporter noted as parameters.
+        said: what its exporter said that it is.
     """
     taken = list(taken)
     whole = dtype in _QUANTISED or (dtype == "int32" and _all_in(taken, {"DequantizeLinear": frozenset({0})}))
     if not (is_float(dtype) or whole or (dtype or "").startswith("complex")):
         return "buffer" if dtype == "int32" and _all_in(taken, _BUFFERS) else "constant"
-    if notes.get(_KIND) == "PARAMETER":
-        return "weight"
-    if notes.get(_KIND) == "BUFFER":
-        return "buffer"
-    if _FOLDED_FROM in notes:
-        # Computed at export. A copy of a stored parameter in another form counts there; what came from a parameter that
-        # the file no longer holds is that parameter now; what came from anything else is a constant table.
-        origins = re.findall(r"'([^']+)'", notes[_FOLDED_FROM])
-        if any(o in parameters for o in origins) or not any("." in o for o in origins):
-            return "constant"
-        return "weight"
+    if said is not None:
+        return said
     if _all_in(taken, _BUFFERS):
         return "buffer"
     if rank == 0 or _all_in(taken, _SETTINGS):
@@ -146,14 +126,4 @@ def kind_of_constant(dtype: str | None, rank: int, elements: int, taken: Iterabl
     taken = list(taken)
     if elements <= 1 or _all_in(taken, _START):
         return "constant"
-    return kind_of(dtype, rank, taken, {})
-
-
-def parameters(notes: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-    """The tensors that an exporter noted as parameters."""
-    return frozenset(name for name, entries in notes.items() if entries.get(_KIND) == "PARAMETER")
-
-
-def notes(values: Iterable[onnx.ValueInfoProto]) -> dict[str, dict[str, str]]:
-    """The metadata that an exporter left on values: name -> key -> text."""
-    return {v.name: {e.key: str(e.value) for e in v.metadata_props} for v in values if v.metadata_props}
+    return kind_of(dtype, rank, taken)

@@ -9,8 +9,9 @@ from onnx import TypeProto, shape_inference
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx_spelling import first_line
-from flopwise.readers.onnx_types import TOO_MANY, Shapes, concrete, describe, elements
-from flopwise.readers.onnx_walk import TOLD, Walk
+from flopwise.readers.onnx_suspects import hidden
+from flopwise.readers.onnx_types import TOO_MANY, Shapes, concrete, describe, elements, in_short
+from flopwise.readers.onnx_walk import Walk
 
 
 def resolve(model: onnx.ModelProto, declared_holds: bool) -> Shapes:
@@ -30,17 +31,18 @@ def resolve(model: onnx.ModelProto, declared_holds: bool) -> Shapes:
     for output in graph.output:
         if output.type.tensor_type.HasField("shape"):
             output.type.tensor_type.ClearField("shape")
-    told = ""
-    try:
-        inferred = shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
-        told = f"shape inference stopped: {first_line(error)}"
-        inferred = graph
-    shapes = Shapes(_types(graph, (*inferred.value_info, *inferred.output)))
-    shapes.warnings.extend([told] if told else [])
     names = [o for n in graph.node for o in n.output if o]
-    if any(shapes.shape(n) is None for n in names):
-        Walk(model, shapes, declared if declared_holds else {}).run()
+    with hidden(model) as told:
+        try:
+            # Without data propagation: it keeps an entry for each element of a vector. The second walk is no slower.
+            inferred = shape_inference.infer_shapes(model).graph
+        except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
+            told.append(f"shape inference stopped: {first_line(error)}")
+            inferred = graph
+        shapes = Shapes(_types(graph, (*inferred.value_info, *inferred.output)))
+        shapes.warnings.extend(in_short(told, "more operators cannot be right"))
+        if any(shapes.shape(n) is None for n in names):
+            Walk(model, shapes, declared if declared_holds else {}).run()
     if declared_holds:
         _contradictions(graph, declared, shapes)
     for name in (*(i.name for i in graph.input), *(t.name for t in graph.initializer), *names):
@@ -69,6 +71,4 @@ def _contradictions(graph: onnx.GraphProto, declared: dict[str, TypeProto], shap
                 f"the file says that {name!r} has shape {said}, but {describe(makers[name])} gives {given}; "
                 "the latter is used"
             )
-    shapes.warnings.extend(found[:TOLD])
-    if len(found) > TOLD:
-        shapes.warnings.append(f"{len(found) - TOLD} more shapes in the file contradict their operators")
+    shapes.warnings.extend(in_short(found, "more shapes in the file contradict their operators"))

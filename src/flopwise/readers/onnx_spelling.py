@@ -9,6 +9,7 @@ from onnx import shape_inference
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx_skeleton import TAG, tag
+from flopwise.readers.onnx_suspects import hidden
 from flopwise.readers.onnx_types import bodies
 
 #: Types of attributes by the field that holds the value; the oldest models leave the type out.
@@ -148,10 +149,14 @@ def _inline(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
         return inlined, []
     # What is left is written for another operator set than the model, and has to be converted. That needs types.
     try:
-        return inliner.inline_local_functions(shape_inference.infer_shapes(inlined), convert_version=True), []
+        with hidden(inlined) as wrong:
+            typed = shape_inference.infer_shapes(inlined)
+        if not wrong:
+            return inliner.inline_local_functions(typed, convert_version=True), []
     except Exception:  # no conversion exists
-        names = ", ".join(f"{f.domain}::{f.name}" for f in inlined.functions)
-        return inlined, [f"functions written for another operator set than the model are not looked into: {names}"]
+        pass
+    names = ", ".join(f"{f.domain}::{f.name}" for f in inlined.functions)
+    return inlined, [f"functions written for another operator set than the model are not looked into: {names}"]
 
 
 def first_line(error: Exception) -> str:

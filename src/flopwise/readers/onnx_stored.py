@@ -15,6 +15,7 @@ from onnx import numpy_helper
 from flopwise.errors import ModelError
 from flopwise.graph import Kind
 from flopwise.readers import onnx_roles
+from flopwise.readers.onnx_notes import Notes
 from flopwise.readers.onnx_skeleton import DTYPES, TAG, Skeleton, Stored
 from flopwise.readers.onnx_types import Shapes, has_payload
 from flopwise.readers.onnx_weights import Reopen, load
@@ -38,7 +39,7 @@ def stored_tensors(
     skeleton: Skeleton,
     name: str,
     reopen: Reopen | None,
-    notes: Mapping[str, Mapping[str, str]],
+    notes: Notes,
 ) -> StoredTensors:
     """Kinds and loaders of the initialisers, the inputs, and the constants that nodes hold.
 
@@ -48,28 +49,31 @@ def stored_tensors(
         skeleton: where the weights lie.
         name: the model, for messages.
         reopen: opens its source.
-        notes: what an exporter wrote about tensors, by name.
+        notes: what an exporter wrote about tensors.
     """
     graph = proto.graph
     found = StoredTensors()
     uses = onnx_roles.uses(graph.node)
-    parameters = onnx_roles.parameters(notes)
     for tensor in graph.initializer:
         key = tensor.name
         if key in skeleton.initializers:
             dtype, taken = DTYPES.get(tensor.data_type), uses.get(key, ())
-            found.kinds[key] = onnx_roles.kind_of(dtype, len(tensor.dims), taken, notes.get(key, {}), parameters)
+            said = notes.kind(key, skeleton.initializers)
+            found.kinds[key] = onnx_roles.kind_of(dtype, len(tensor.dims), taken, said)
             found.weights[key] = functools.partial(load, skeleton.initializers[key], name, reopen)
     for value in graph.input:
         found.kinds.setdefault(value.name, "input")
     marks: dict[str, str] = {}
+    given = {*skeleton.initializers, *(n.output[0] for n in graph.node if n.op_type == "Constant" and n.output)}
     for node in graph.node:
         if node.domain or node.op_type not in ("Constant", "ConstantOfShape") or not node.output or not node.output[0]:
             continue
         key = node.output[0]
         dtype, shape, taken = shapes.dtype(key), shapes.shape(key), uses.get(key, ())
         if node.op_type == "ConstantOfShape":
-            if shape is not None and (kind := onnx_roles.kind_of_filled(dtype, len(shape), taken)):
+            # Zeros in the shape of an activation are work space; a shape that the file states is that of a weight.
+            stated = bool(node.input) and node.input[0] in given
+            if stated and shape is not None and (kind := onnx_roles.kind_of_filled(dtype, len(shape), taken)):
                 found.kinds[key] = kind
                 found.weights[key] = functools.partial(_filled, key, shape, node)
             continue

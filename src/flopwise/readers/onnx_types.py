@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -15,6 +15,9 @@ TOO_MANY = 1 << 63
 
 #: The standard operators that have bodies.
 CONTROL_FLOW: frozenset[str] = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+#: How many messages of one kind are told one by one.
+TOLD = 5
 
 #: Longest message, in characters.
 LONGEST_MESSAGE = 600
@@ -86,6 +89,12 @@ def one_line(text: str) -> str:
     """A message as one line that a terminal can show: names in a file may hold anything, and be of any length."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split()))
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+
+
+def in_short(messages: Sequence[str], more: str) -> list[str]:
+    """The first messages, and how many more there are."""
+    rest = len(messages) - TOLD
+    return [*messages[:TOLD], f"{rest} {more}"] if rest > 0 else list(messages)
 
 
 def describe(node: onnx.NodeProto) -> str:

@@ -18,16 +18,13 @@ from onnx import TypeProto, defs, numpy_helper, shape_inference
 from flopwise.readers.onnx_old import modern
 from flopwise.readers.onnx_order import needs
 from flopwise.readers.onnx_spelling import first_line
-from flopwise.readers.onnx_types import TOO_MANY, Shapes, array_of, bodies, concrete, describe, elements
+from flopwise.readers.onnx_types import TOO_MANY, Shapes, array_of, bodies, concrete, describe, elements, in_short
 
 #: Tensors up to this many elements are evaluated when they depend on shapes and constants only.
 EVALUATED = 8192
 
 #: Bytes that all values together may take.
 ROOM = 64 << 20
-
-#: How many contradictions or failures are told one by one.
-TOLD = 5
 
 #: What shapes are computed with. Only these are evaluated: each makes at most what it says that it makes, while others
 #: (a pooling with huge padding and huge strides) take any amount of memory on the way to a small result.
@@ -39,6 +36,9 @@ ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Sign Slice Split Sq
 Transpose Trilu Unique Unsqueeze Where Xor
 """
 ARITHMETIC: frozenset[str] = frozenset(_ARITHMETIC.split())
+
+#: Those whose result is as long as the data says, but never longer than the input times its rank.
+SELECTIONS: frozenset[str] = frozenset({"Compress", "NonZero", "Unique"})
 
 
 class Walk:
@@ -75,11 +75,7 @@ class Walk:
                     self.infer(node)
                 if self.knowable(node):
                     self.evaluate(node)
-        self.shapes.warnings.extend(self.failures[:TOLD])
-        if len(self.failures) > TOLD:
-            self.shapes.warnings.append(
-                f"the shapes of {len(self.failures) - TOLD} more operators could not be inferred"
-            )
+        self.shapes.warnings.extend(in_short(self.failures, "more operators have no shape"))
 
     def infer(self, node: onnx.NodeProto) -> None:
         """Shapes of the node's outputs by onnx's own rule, else as the file declares them."""
@@ -135,7 +131,7 @@ class Walk:
                 graph.initializer.append(numpy_helper.from_array(self.values[name], name))
         graph.output.extend(onnx.ValueInfoProto(name=o) for o in node.output if o)
         model = onnx.ModelProto(graph=graph, opset_import=self.imports, ir_version=self.ir_version)
-        inferred = shape_inference.infer_shapes(model, data_prop=True).graph
+        inferred = shape_inference.infer_shapes(model).graph
         return {v.name: v.type for v in (*inferred.value_info, *inferred.output)}
 
     def knowable(self, node: onnx.NodeProto) -> bool:
@@ -146,7 +142,7 @@ class Walk:
             return bool(node.input) and self.shape(node.input[0]) is not None
         if node.op_type not in ARITHMETIC or not all(i in self.values for i in node.input if i):
             return False
-        for output in node.output:
+        for output in node.output if node.op_type not in SELECTIONS else ():
             shape = self.shape(output) if output else ()
             if shape is None or elements(shape) > EVALUATED or max(shape, default=0) > EVALUATED:
                 return False

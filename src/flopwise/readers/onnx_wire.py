@@ -49,6 +49,7 @@ METADATA_KEPT: frozenset[bytes] = frozenset(
         b"pkg.torch.onnx.class_hierarchy",
         b"pkg.torch.export.graph_signature.InputSpec.kind",
         b"pkg.onnxscript.optimizer.folded_from",
+        b"pkg.torch.export.ExportedProgram.graph_signature",
     }
 )
 
@@ -138,6 +139,8 @@ class _Walk:
                 parts.append(self.keep(found))
             elif number == 13:
                 parts.append(self.value_info(found))
+            elif number == 16:
+                parts.extend(self.metadata(found))
         return parts
 
     def function(self, start: int, end: int) -> list[bytes]:

@@ -8,7 +8,6 @@ from flopwise.report.sheet import Look, Sheet, show
 from flopwise.report.table import paint
 from flopwise.report.text import wrap
 
-
 INDENT = "    "
 
 
