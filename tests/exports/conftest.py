@@ -1,0 +1,34 @@
+"""One export per case, made when it is first asked for and deleted after the last test that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .exporting import Exported
+
+
+#: They import torch, which must not be needed to look for tests; they hold no doctests.
+collect_ignore = ["exporting.py", "models.py"]
+
+
+@pytest.fixture(scope="session")
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
+    """The file of ``request.param``, a Case, and the facts about its module."""
+    for name in ("torch", "torchvision", "transformers", "onnxscript"):
+        if not _installed(name):
+            pytest.skip(f"{name} is not installed")
+    from .exporting import export
+
+    made = export(request.param, tmp_path_factory.mktemp("exports"))
+    yield made
+    made.path.unlink()  # some are hundreds of megabytes
+
+
+def _installed(name: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(name) is not None
