@@ -58,7 +58,7 @@ class Tensor:
     @property
     def numel(self) -> int:
         """Number of elements (1 for a scalar)."""
-        return cast(int, math.prod(self.dims))
+        return cast(int, math.prod(self.dims if self.shape is None else self.shape))
 
     @property
     def nbytes(self) -> int:

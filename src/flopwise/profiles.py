@@ -208,6 +208,8 @@ def _row(
         if tensor.name not in owned and tensor.shape is not None:
             owned.add(tensor.name)
             first_used.append(tensor)
+    inputs, outputs = [t for t in node.known_inputs if folding.varies(t)], node.known_outputs
+    sized = all(t.shape is not None for t in outputs)
     return Row(
         name=name,
         type=convention.layer_types.get(node.op, node.op),
@@ -215,12 +217,12 @@ def _row(
         counts=counts,
         view=view,
         count=None if view is None else view.dot(convention.weights),
-        params=sum((t.numel for t in first_used if t.kind == "weight"), 0),
-        buffers=sum((t.numel for t in first_used if t.kind == "buffer"), 0),
-        weight_bytes=sum((t.nbytes for t in first_used if _occupies(t)), 0),
-        input_bytes=_total_bytes([t for t in node.known_inputs if folding.varies(t)]),
-        output_bytes=_total_bytes(node.known_outputs),
-        activations=None if _missing(node.known_outputs) else sum((t.numel for t in node.known_outputs), 0),
+        params=sum(t.numel for t in first_used if t.kind == "weight"),
+        buffers=sum(t.numel for t in first_used if t.kind == "buffer"),
+        weight_bytes=sum(t.nbytes for t in first_used if _occupies(t)),
+        input_bytes=sum(t.nbytes for t in inputs) if all(t.shape is not None for t in inputs) else None,
+        output_bytes=sum(t.nbytes for t in outputs) if sized else None,
+        activations=sum(t.numel for t in outputs) if sized else None,
         missing=missing,
         note=note,
     )
@@ -240,14 +242,6 @@ def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | No
 def _occupies(tensor: Tensor) -> bool:
     """Whether a stored tensor counts as weight memory: all but scalars and the integers that only steer shapes."""
     return tensor.kind != "constant" or (is_float(tensor.dtype) and bool(tensor.shape))
-
-
-def _missing(tensors: Sequence[Tensor]) -> bool:
-    return any(t.shape is None for t in tensors)
-
-
-def _total_bytes(tensors: Sequence[Tensor]) -> int | None:
-    return None if _missing(tensors) else sum((t.nbytes for t in tensors), 0)
 
 
 def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: int, unresolved: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ import heapq
 import onnx
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx_types import bodies, describe
+from flopwise.readers.onnx_types import bodies, describe, refuse_bytes
 
 
 def in_execution_order(graph: onnx.GraphProto) -> None:
@@ -29,6 +29,7 @@ def in_execution_order(graph: onnx.GraphProto) -> None:
         if output.name not in makers and output.name not in ready:
             raise ModelError(f"the output {output.name!r} of the model is made by nothing")
     wanted = [needs(node) for node in graph.node]
+    refuse_bytes(ready, makers, *wanted)
     known = set(ready)
     for node, names in zip(graph.node, wanted, strict=True):
         if not names <= known:

@@ -128,7 +128,7 @@ def refuse_impossible(source: str, name: str, code: int, dims: Sequence[int], pl
         raise ModelError(f"{what} has the unknown element type {code}")
     if len(dims) > MOST_DIMS:
         raise ModelError(f"{what} has {len(dims)} dimensions; more than {MOST_DIMS} are not possible")
-    if any(d < 0 for d in dims):
+    if min(dims, default=0) < 0:
         raise ModelError(f"{what} has a negative dimension: {tuple(dims)}")
     if len(places) == 1 and places[0].number in _FIXED and not places[0].whole and code != CODES["string"]:
         stored = places[0].end - places[0].start

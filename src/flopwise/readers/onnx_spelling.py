@@ -10,7 +10,7 @@ from onnx import shape_inference
 from flopwise.errors import ModelError
 from flopwise.readers.onnx_skeleton import TAG, tag
 from flopwise.readers.onnx_suspects import hidden
-from flopwise.readers.onnx_types import bodies
+from flopwise.readers.onnx_types import bodies, refuse_bytes
 
 #: Types of attributes by the field that holds the value; the oldest models leave the type out.
 _FIELDS: dict[str, int] = {
@@ -67,18 +67,12 @@ def _refuse_unreadable(graph: onnx.GraphProto) -> set[str]:
     Raises:
         ModelError: a name is no text (protobuf hands over as bytes what is not UTF-8), or a node has no operator.
     """
-    domains: set[str] = set()
-    try:
-        "".join((graph.name, *(v.name for v in (*graph.input, *graph.output))))
-        "".join(d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim)
-        for node in graph.node:
-            op, domain = node.op_type, node.domain
-            "".join((node.name, op, domain, *node.input, *node.output))
-            if not op:
-                raise ModelError(f"node {node.name!r} names no operator; the file is damaged")
-            domains.add(domain)
-    except TypeError:
-        raise ModelError("a name is not UTF-8; the file is damaged") from None
+    operators, domains = [n.op_type for n in graph.node], {n.domain for n in graph.node}
+    symbols = [d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim]
+    refuse_bytes([graph.name], operators, domains, symbols, [n.name for n in graph.node])
+    if "" in operators:
+        nameless = graph.node[operators.index("")]
+        raise ModelError(f"node {nameless.name!r} names no operator; the file is damaged")
     return domains
 
 

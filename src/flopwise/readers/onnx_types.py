@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from onnx import TypeProto, numpy_helper
 
+from flopwise.errors import ModelError
 from flopwise.readers.onnx_skeleton import DTYPES
 
 #: No tensor can have as many elements: its bytes could not be addressed.
@@ -83,6 +84,19 @@ def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     if not node.domain and node.op_type not in CONTROL_FLOW:  # looking at attributes takes time
         return []
     return [g for a in node.attribute for g in (*((a.g,) if a.HasField("g") else ()), *a.graphs)]
+
+
+def refuse_bytes(*names: Iterable[str]) -> None:
+    """Nothing, for names that are text; protobuf hands over as bytes what is not UTF-8.
+
+    Raises:
+        ModelError: one is not text.
+    """
+    try:
+        for some in names:
+            "".join(some)
+    except TypeError:
+        raise ModelError("a name is not UTF-8; the file is damaged") from None
 
 
 def one_line(text: str) -> str:

@@ -28,13 +28,27 @@ from flopwise.readers.onnx_skeleton import (
     tag,
 )
 from flopwise.readers.source import Source
-from flopwise.readers.wire import BYTES, VARINT, Field, Window, message, number_field, signed, varints
+from flopwise.readers.wire import (
+    BYTES,
+    VARINT,
+    Field,
+    Window,
+    message,
+    number_field,
+    read_varint,
+    signed,
+    varints,
+)
 
 #: Messages up to this many bytes are taken whole: looking inside costs more than keeping them.
 SMALL = 384
 
 #: What may be left after skipping, in bytes; a graph without weights that is larger is no model of a neural network.
 LARGEST_GRAPH = 32 << 20
+
+#: Tags in the head of a usual tensor: dims one by one or packed, type, name. The raw data comes last.
+_HEAD: frozenset[int] = frozenset({1 << 3 | VARINT, 1 << 3 | BYTES, 2 << 3 | VARINT, 8 << 3 | BYTES})
+_RAW = 9
 
 #: What a field costs in memory beside its bytes, so that millions of empty ones are too large as well.
 FIELD_COST = 64
@@ -211,6 +225,10 @@ class _Walk:
         if found.end - found.start <= SMALL and (whole := self.small_tensor(found)):
             self.remember(whole, depth)
             return self.keep(found)
+        if usual := self.usual_tensor(found):
+            stored, head = usual
+            self.remember(stored, depth)
+            return message(5, [head])
         tensor = self.take_apart(found)
         self.remember(tensor.stored(), depth)
         return message(5, tensor.head + self.small_payload(tensor))
@@ -280,6 +298,25 @@ class _Walk:
             return None
         return Stored(name, dims, DTYPES[code], proto=tensor)
 
+    def usual_tensor(self, found: Field) -> tuple[Stored, bytes] | None:
+        """A tensor of dims, type, name and raw data in this order, and its head, read at once by protobuf.
+
+        None for a tensor in any other form, and for one whose elements stay.
+        """
+        head = self.window.peek(found.start, min(found.end, found.start + SMALL))
+        place = _raw_data(head, found)
+        if place is None:
+            return None
+        head = head[: place[0]]
+        tensor = onnx.TensorProto.FromString(head)
+        code, dims, name = tensor.data_type, tuple(tensor.dims), tensor.name
+        if code not in DTYPES or not isinstance(name, str) or kept(code, dims):
+            return None
+        places = (Place(_RAW, place[1], found.end),)
+        refuse_impossible(self.source.name, name, code, dims, places)
+        self.kept += len(head) + FIELD_COST
+        return Stored(name, dims, DTYPES[code], places), head
+
     def take_apart(self, found: Field) -> _Tensor:
         """A tensor by its fields, no element read.
 
@@ -333,6 +370,20 @@ class _Walk:
     def external(self, entry: Field) -> tuple[str, str]:
         texts = {f.number: self.text(f) for f in self.window.fields(entry.start, entry.end) if f.wire == BYTES}
         return texts.get(1, ""), texts.get(2, "")
+
+
+def _raw_data(head: bytes, found: Field) -> tuple[int, int] | None:
+    """Where the head of a usual tensor ends, from its start, and where its raw data begins; None for any other."""
+    at = 0
+    try:
+        while (key := head[at]) in _HEAD:
+            value, at = read_varint(head, at + 1)
+            at += value if key & 7 == BYTES else 0
+        length, first = read_varint(head, at + 1)
+    except IndexError:
+        return None
+    start = found.start + first
+    return (at, start) if key == _RAW << 3 | BYTES and start + length == found.end else None
 
 
 def _add_place(places: list[Place], part: Field) -> None:

@@ -54,6 +54,10 @@ class Window:
         self._buffer = self.source.read(position, length)
         self._start = position
 
+    def peek(self, start: int, end: int) -> bytes:
+        """As many of the bytes [start, end) as are in the window, without reading."""
+        return self._buffer[start - self._start : max(end - self._start, 0)] if start >= self._start else b""
+
     def bytes(self, start: int, end: int) -> bytes:
         """The bytes [start, end)."""
         if end > self.size:
@@ -83,19 +87,19 @@ class Window:
                 key = buffer[at]
                 at += 1
                 if key > 127:
-                    key, at = _varint(buffer, at - 1)
+                    key, at = read_varint(buffer, at - 1)
                 wire = key & 7
                 if wire == VARINT:
                     value = buffer[at]
                     at += 1
                     if value > 127:
-                        value, at = _varint(buffer, at - 1)
+                        value, at = read_varint(buffer, at - 1)
                     first, position = origin + at, origin + at
                 elif wire == BYTES:
                     length = buffer[at]
                     at += 1
                     if length > 127:
-                        length, at = _varint(buffer, at - 1)
+                        length, at = read_varint(buffer, at - 1)
                     value, first = 0, origin + at
                     position = first + length
                 elif wire == FIXED64:
@@ -115,7 +119,7 @@ class Window:
             yield Field(key >> 3, wire, value, first, position, tag)
 
 
-def _varint(buffer: bytes, at: int) -> tuple[int, int]:
+def read_varint(buffer: bytes, at: int) -> tuple[int, int]:
     """The number whose varint begins at ``at``, and where the next byte is. IndexError when it does not end."""
     result = shift = 0
     while True:
@@ -138,7 +142,7 @@ def varints(data: bytes) -> list[int]:
     numbers: list[int] = []
     at = 0
     while at < len(data):
-        value, at = _varint(data, at)
+        value, at = read_varint(data, at)
         numbers.append(value)
     return numbers
 
