@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from flopwise.folding import Folding, fold
+from flopwise.folding import fold
 from flopwise.graph import Graph
 
 #: Operators whose result can share the storage of their first input.
 VIEWS: frozenset[str] = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
 
 
-def peak_activation_bytes(graph: Graph, folding: Folding | None = None) -> int | None:
+def peak_activation_bytes(graph: Graph) -> int | None:
     """Largest sum of bytes of live activations over the execution order; None when a shape is missing.
 
     A tensor lives from the operator that makes it to its last use; the model's inputs live from the start, its outputs
     to the end. A view shares its input's storage. Stored tensors are no activations.
-
-    Args:
-        graph: the model.
-        folding: its folded operators, when the caller has them already.
     """
-    folding = folding or fold(graph)
+    folding = fold(graph)
     storage: dict[str, str] = {}  # tensor -> the tensor whose storage it uses
     size: dict[str, int] = {}
     last_use: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,9 +30,6 @@ class Profile:
     graph: Graph
     convention: Convention
     rows: tuple[Row, ...]
-    sum: Sum
-    #: Largest sum of bytes of activations alive at once, in execution order; None when a shape is missing.
-    peak_activation_bytes: int | None
     #: Operators without a rule in this convention -> how many rows.
     unknown: Mapping[str, int]
     #: Names of tensors whose shape nobody could resolve.
@@ -40,10 +38,20 @@ class Profile:
     #: How ``print(profile)`` looks; provided by whoever knows the reports.
     renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
 
+    @functools.cached_property
+    def sum(self) -> Sum:
+        """All rows added up."""
+        return add_up("Total", self.rows)
+
+    @functools.cached_property
+    def peak_activation_bytes(self) -> int | None:
+        """Largest sum of bytes of activations alive at once, in execution order; None when a shape is missing."""
+        return peak_activation_bytes(self.graph)
+
     @property
     def exact(self) -> bool:
         """Whether every row has a count and every tensor a shape, so that the totals are not lower bounds."""
-        return not self.sum.unknown and not self.unresolved
+        return not any(row.unknown for row in self.rows) and not self.unresolved
 
     def total(self, figure: str) -> int:
         """The model's sum of one figure; a lower bound unless ``exact``.
@@ -180,8 +188,6 @@ def profile_graph(
         graph=graph,
         convention=convention,
         rows=tuple(rows),
-        sum=add_up("Total", rows),
-        peak_activation_bytes=peak_activation_bytes(graph, known),
         unknown=dict(unknown),
         unresolved=tuple(unresolved),
         notes=tuple(_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved))),

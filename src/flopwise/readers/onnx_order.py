@@ -32,7 +32,7 @@ def in_execution_order(graph: onnx.GraphProto) -> None:
     refuse_bytes(ready, makers, *wanted)
     known = set(ready)
     for node, names in zip(graph.node, wanted, strict=True):
-        if not names <= known:
+        if not known.issuperset(names):
             break
         known.update(node.output)
     else:

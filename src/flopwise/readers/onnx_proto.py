@@ -47,6 +47,26 @@ def from_proto(model: onnx.ModelProto) -> Skeleton:
     return Skeleton(light.SerializeToString(), copy.initializers, copy.inner)
 
 
+def stored_in_memory(tensor: onnx.TensorProto | onnx.SparseTensorProto, name: str, source: str) -> Stored:
+    """A tensor that stays where it is.
+
+    Args:
+        tensor: the tensor.
+        name: what to call it.
+        source: the model, for messages.
+
+    Raises:
+        ModelError: it cannot exist.
+    """
+    if isinstance(tensor, onnx.SparseTensorProto):
+        values, indices = (stored_in_memory(part, name, source) for part in (tensor.values, tensor.indices))
+        refuse_impossible(source, name, tensor.values.data_type, tensor.dims)
+        return Stored(name, tuple(tensor.dims), values.dtype, sparse=(values, indices))
+    refuse_impossible(source, name, tensor.data_type, tensor.dims)
+    external = {e.key: e.value for e in tensor.external_data}
+    return Stored(name, tuple(tensor.dims), DTYPES[tensor.data_type], external=external, proto=tensor)
+
+
 def _copy_fields(old: Any, new: Any, without: tuple[str, ...]) -> None:
     """Copy the fields that are set, but for some."""
     for descriptor, value in old.ListFields():
@@ -78,7 +98,7 @@ class _Copy:
         for tensor in graph.initializer:
             self.remember(self.tensor(tensor, new.initializer.add()), depth)
         for sparse in graph.sparse_initializer:
-            stored = self.sparse(sparse)
+            stored = stored_in_memory(sparse, sparse.values.name, self.source)
             new.initializer.add(name=stored.name, data_type=sparse.values.data_type, dims=sparse.dims)
             self.remember(stored, depth)
 
@@ -119,15 +139,14 @@ class _Copy:
 
     def tensor(self, tensor: onnx.TensorProto, new: onnx.TensorProto) -> Stored:
         """Copy a tensor, its elements only if they may steer shapes."""
-        refuse_impossible(self.source, tensor.name, tensor.data_type, tensor.dims)
-        external = {e.key: e.value for e in tensor.external_data}
+        stored = stored_in_memory(tensor, tensor.name, self.source)
         if kept(tensor.data_type, tensor.dims):
             new.CopyFrom(tensor)
         else:
             new.name, new.data_type, new.data_location = tensor.name, tensor.data_type, tensor.data_location
             new.dims.extend(tensor.dims)
             new.external_data.extend(tensor.external_data)
-        return Stored(tensor.name, tuple(tensor.dims), DTYPES[tensor.data_type], external=external, proto=tensor)
+        return stored
 
     def inner_tensor(self, tensor: onnx.TensorProto, new: onnx.TensorProto) -> None:
         stored = self.tensor(tensor, new)
@@ -135,13 +154,8 @@ class _Copy:
             new.name = tag(len(self.inner))
             self.inner[new.name] = stored
 
-    def sparse(self, sparse: onnx.SparseTensorProto) -> Stored:
-        values, indices = (self.tensor(part, onnx.TensorProto()) for part in (sparse.values, sparse.indices))
-        refuse_impossible(self.source, values.name, sparse.values.data_type, sparse.dims)
-        return Stored(values.name, tuple(sparse.dims), values.dtype, sparse=(values, indices))
-
     def inner_sparse(self, sparse: onnx.SparseTensorProto, new: onnx.SparseTensorProto) -> None:
-        stored = self.sparse(sparse)
+        stored = stored_in_memory(sparse, sparse.values.name, self.source)
         new.dims.extend(sparse.dims)
         new.values.name = tag(len(self.inner))
         new.values.data_type = sparse.values.data_type

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import onnx
 from onnx import TypeProto, shape_inference
 
@@ -26,7 +24,8 @@ def resolve(model: onnx.ModelProto, declared_holds: bool) -> Shapes:
         ModelError: a tensor has more elements than can exist.
     """
     graph = model.graph
-    declared = {v.name: v.type for v in (*graph.value_info, *graph.output) if v.HasField("type")}
+    declared = {v.name: v.type for v in graph.value_info if v.HasField("type")}
+    declared.update((v.name, _copy(v.type)) for v in graph.output if v.HasField("type"))
     del graph.value_info[:]
     for output in graph.output:
         if output.type.tensor_type.HasField("shape"):
@@ -39,7 +38,9 @@ def resolve(model: onnx.ModelProto, declared_holds: bool) -> Shapes:
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
             told.append(f"shape inference stopped: {first_line(error)}")
             inferred = graph
-        shapes = Shapes(_types(graph, (*inferred.value_info, *inferred.output)))
+        shapes = Shapes(
+            {v.name: v.type for v in (*graph.input, *inferred.value_info, *inferred.output)}, graph.initializer
+        )
         shapes.warnings.extend(in_short(told, "more operators cannot be right"))
         if any(shapes.shape(n) is None for n in names):
             Walk(model, shapes, declared if declared_holds else {}).run()
@@ -53,11 +54,10 @@ def resolve(model: onnx.ModelProto, declared_holds: bool) -> Shapes:
     return shapes
 
 
-def _types(graph: onnx.GraphProto, inferred: Iterable[onnx.ValueInfoProto]) -> dict[str, TypeProto]:
-    types = {v.name: v.type for v in (*graph.input, *inferred)}
-    for tensor in graph.initializer:
-        types[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
-    return types
+def _copy(found: TypeProto) -> TypeProto:
+    new = TypeProto()
+    new.CopyFrom(found)
+    return new
 
 
 def _contradictions(graph: onnx.GraphProto, declared: dict[str, TypeProto], shapes: Shapes) -> None:

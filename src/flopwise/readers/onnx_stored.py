@@ -16,8 +16,9 @@ from flopwise.errors import ModelError
 from flopwise.graph import Kind
 from flopwise.readers import onnx_roles
 from flopwise.readers.onnx_notes import Notes
+from flopwise.readers.onnx_proto import stored_in_memory
 from flopwise.readers.onnx_skeleton import DTYPES, TAG, Skeleton, Stored
-from flopwise.readers.onnx_types import Shapes, has_payload
+from flopwise.readers.onnx_types import Shapes
 from flopwise.readers.onnx_weights import Reopen, load
 
 
@@ -78,45 +79,47 @@ def stored_tensors(
                 found.weights[key] = functools.partial(_filled, key, shape, node)
             continue
         found.kinds[key] = onnx_roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
-        held = _held(node, key, skeleton.inner)
-        if held is None:
-            continue
-        stored, mark = held
-        found.first[key] = marks.setdefault(mark, key) if mark.startswith(TAG) else key
-        if found.first[key] == key:
-            found.weights[key] = functools.partial(load, stored, name, reopen)
+        mark, loader = _held(node, key, skeleton.inner, name, reopen)
+        first = marks.setdefault(mark, key) if mark.startswith(TAG) else key
+        if first != key:
+            found.first[key] = first
+        elif loader is not None:
+            found.weights[key] = loader
     return found
 
 
-def _held(node: onnx.NodeProto, key: str, inner: Mapping[str, Stored]) -> tuple[Stored, str] | None:
-    """The tensor that a Constant holds, and the name of the message that it lies in."""
+def _held(
+    node: onnx.NodeProto, key: str, inner: Mapping[str, Stored], name: str, reopen: Reopen | None
+) -> tuple[str, Callable[[], Any] | None]:
+    """The name of the message in which a Constant's tensor lies, and what loads the tensor."""
     for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.TENSOR:
-            mark = attribute.t.name
-            left_out = inner.get(mark) if not has_payload(attribute.t) else None
-            stored = left_out or _in_attribute(attribute.t, key)
-            return (stored, mark) if stored else None
-        if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
-            sparse, mark = attribute.sparse_tensor, attribute.sparse_tensor.values.name
-            if mark in inner:
-                return inner[mark], mark
-            values, indices = _in_attribute(sparse.values, key), _in_attribute(sparse.indices, key)
-            if values and indices:
-                return Stored(key, tuple(sparse.dims), values.dtype, sparse=(values, indices)), mark
-        if attribute.type in (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS):
-            floats = numpy.array(attribute.floats, numpy.float32)
-            listed = floats if attribute.floats else numpy.array(attribute.ints, numpy.int64)
-            stored = _in_attribute(numpy_helper.from_array(listed, key), key)
-            return (stored, "") if stored else None
-    return None
+        kind = attribute.type
+        if kind == onnx.AttributeProto.TENSOR:
+            tensor: Any = attribute.t
+            mark = tensor.name
+        elif kind == onnx.AttributeProto.SPARSE_TENSOR:
+            tensor = attribute.sparse_tensor
+            mark = tensor.values.name
+        elif kind in (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS):
+            return "", functools.partial(_listed, attribute)
+        else:
+            continue
+        if mark in inner:
+            return mark, functools.partial(load, inner[mark], name, reopen)
+        return mark, functools.partial(_in_attribute, tensor, key, name)
+    return "", None
 
 
-def _in_attribute(tensor: onnx.TensorProto, key: str) -> Stored | None:
-    """A tensor whose elements are in the message itself."""
-    if tensor.data_type not in DTYPES:
-        return None
-    external = {e.key: e.value for e in tensor.external_data}
-    return Stored(key, tuple(tensor.dims), DTYPES[tensor.data_type], external=external, proto=tensor)
+def _in_attribute(tensor: onnx.TensorProto | onnx.SparseTensorProto, key: str, name: str) -> Any:
+    """The elements of a tensor that the skeleton holds."""
+    return load(stored_in_memory(tensor, key, name), name, None)
+
+
+def _listed(attribute: onnx.AttributeProto) -> Any:
+    """The elements of a tensor that is written as a list of numbers."""
+    if attribute.type == onnx.AttributeProto.FLOATS:
+        return numpy.array(attribute.floats, numpy.float32)
+    return numpy.array(attribute.ints, numpy.int64)
 
 
 def _filled(name: str, shape: tuple[int, ...], node: onnx.NodeProto) -> Any:

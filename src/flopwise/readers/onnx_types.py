@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,26 +28,37 @@ LONGEST_MESSAGE = 600
 class Shapes:
     """Element type and shape of each tensor by name, and what the user should know about them."""
 
-    def __init__(self, types: Mapping[str, TypeProto]) -> None:
-        self.types = dict(types)
+    def __init__(self, types: Mapping[str, TypeProto], stored: Iterable[onnx.TensorProto]) -> None:
         self.warnings: list[str] = []
-        self._concrete: dict[str, tuple[int, ...] | None] = {}
+        self._types = dict(types)
+        self._stored = {t.name: t for t in stored}
+        self._concrete: dict[str, tuple[int, ...] | None] = {n: tuple(t.dims) for n, t in self._stored.items()}
 
     def set(self, name: str, found: TypeProto) -> None:
-        """Write down what was found out about a tensor."""
-        self.types[name] = found
+        """Write down what was found out about a tensor that is not stored."""
+        self._types[name] = found
         self._concrete.pop(name, None)
+
+    def type(self, name: str) -> TypeProto | None:
+        """What is known about a tensor, None when nothing is."""
+        stored = self._stored.get(name)
+        if stored is not None:  # made on demand: most are never asked for
+            return onnx.helper.make_tensor_type_proto(stored.data_type, list(stored.dims))
+        return self._types.get(name)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of a tensor if every dim is known, else None."""
         if name not in self._concrete:
-            found = self.types.get(name)
+            found = self._types.get(name)
             self._concrete[name] = None if found is None else concrete(found)
         return self._concrete[name]
 
     def dtype(self, name: str) -> str | None:
         """Element type of a tensor, None when unknown."""
-        found = self.types.get(name)
+        stored = self._stored.get(name)
+        if stored is not None:
+            return DTYPES.get(stored.data_type)
+        found = self._types.get(name)
         return None if found is None else DTYPES.get(found.tensor_type.elem_type)
 
 
@@ -57,18 +69,19 @@ def concrete(found: TypeProto) -> tuple[int, ...] | None:
     tensor = found.tensor_type
     if not tensor.HasField("shape"):
         return None
-    dims: list[int] = []
-    for dim in tensor.shape.dim:
-        value = dim.dim_value
-        if value < 0 or (value == 0 and not dim.HasField("dim_value")):
-            return None
-        dims.append(value)
-    return tuple(dims)
+    dims = tensor.shape.dim
+    values = tuple([dim.dim_value for dim in dims])
+    if all(values) and min(values, default=1) > 0:
+        return values
+    known = all(dim.dim_value > 0 or (dim.dim_value == 0 and dim.HasField("dim_value")) for dim in dims)
+    return values if known else None
 
 
 def elements(shape: Iterable[int]) -> int:
     """Number of elements, at most TOO_MANY: a file may claim so many dims that the product itself takes hours."""
     dims = list(shape)
+    if len(dims) <= 8:
+        return min(math.prod(dims), TOO_MANY)
     if 0 in dims:
         return 0
     product = 1

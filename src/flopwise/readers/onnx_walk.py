@@ -89,7 +89,7 @@ class Walk:
                 self.shapes.set(output, type_)
         if node.op_type == "Dropout" and len(node.output) > 1 and self.shape(node.output[1]) is None and node.input:
             # onnx infers the mask only in some versions; it always has the shape of the data.
-            data = self.shapes.types.get(node.input[0])
+            data = self.shapes.type(node.input[0])
             if data is not None:
                 self.shapes.set(node.output[1], data)
         for output in node.output:
@@ -110,9 +110,9 @@ class Walk:
                 return self.alone(node)
             schema, node, data = modern(schema, node)
         inputs = [i for i in node.input if i and i not in data]
-        if not all(i in self.shapes.types for i in inputs):
+        types = {i: known for i in inputs if (known := self.shapes.type(i)) is not None}
+        if len(types) < len(set(inputs)):
             return {}
-        types = {i: self.shapes.types[i] for i in inputs}
         types.update((k, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for k, t in data.items())
         data.update((i, numpy_helper.from_array(self.values[i], i)) for i in inputs if i in self.values)
         found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
@@ -125,8 +125,9 @@ class Walk:
         names = sorted(needs(node))
         graph = onnx.GraphProto(name="alone", node=[node])
         for name in names:
-            if name in self.shapes.types:
-                graph.input.add(name=name, type=self.shapes.types[name])
+            known = self.shapes.type(name)
+            if known is not None:
+                graph.input.add(name=name, type=known)
             if name in self.values:
                 graph.initializer.append(numpy_helper.from_array(self.values[name], name))
         graph.output.extend(onnx.ValueInfoProto(name=o) for o in node.output if o)
