@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 #: What is this short stands on one line.
 LINE = 110
+
+#: A mapping of more keys is never so short.
+FEW = 8
+
+_encode = json.JSONEncoder().encode
 
 
 def render(profile: Profile, choice: Choice, look: Look) -> str:
@@ -59,16 +65,24 @@ def _figures(value: Any) -> bool:
 
 
 def _dump(value: Any, indent: str) -> str:
-    if isinstance(value, Mapping) and value:
-        opening, closing = "{", "}"
-        parts = [f"{json.dumps(str(key))}: {_dump(v, indent + '  ')}" for key, v in value.items()]
-    elif isinstance(value, Sequence) and not isinstance(value, str) and value:
-        opening, closing = "[", "]"
-        parts = [_dump(v, indent + "  ") for v in value]
-    else:
-        return json.dumps(value)
-    one = f"{opening}{', '.join(parts)}{closing}"
-    if (len(one) <= LINE and "\n" not in one and "{" not in one[1:]) or _figures(value):
-        return one
+    if type(value) is int:
+        return repr(value)
     inner = indent + "  "
+    if isinstance(value, Mapping) and value:
+        if _figures(value) or (len(value) <= FEW and "{" not in (one := _encode(value))[1:] and len(one) <= LINE):
+            return _encode(value)
+        opening, closing = "{", "}"
+        parts = [f"{_key(key)}: {_dump(v, inner)}" for key, v in value.items()]
+    elif isinstance(value, Sequence) and not isinstance(value, str) and value:
+        if not isinstance(value[0], Mapping) and len(one := _encode(value)) <= LINE:
+            return one
+        opening, closing = "[", "]"
+        parts = [_dump(v, inner) for v in value]
+    else:
+        return _encode(value)
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{closing}"
+
+
+@functools.lru_cache(maxsize=256)
+def _key(key: str) -> str:
+    return _encode(str(key))
