@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import LIGHT, Run
+from .conftest import LIGHT, Run
 
 #: The AlexNet rows that Benanza's documentation prints with --full --human: layer, type, multiply-adds, total.
 ALEXNET = """

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import flopwise
-from tests.cli.conftest import LIGHT, Run
+
+from .conftest import LIGHT, Run
 
 
 @pytest.mark.parametrize("format_", ["table", "markdown", "csv", "json", "latex", "dot"])

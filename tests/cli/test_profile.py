@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import EXAMPLES, LIGHT, Run
+from .conftest import EXAMPLES, LIGHT, Run
 
 
 def test_json_is_the_contract(run: Run, tiny: Path) -> None:
@@ -84,7 +84,8 @@ def test_unknown_operator(run: Run) -> None:
 def test_own_rules(run: Run, tmp_path: Path) -> None:
     rules = tmp_path / "rules.py"
     rules.write_text(
-        "from flopwise import Counts\nRULES = {'com.example::Spline': lambda node: Counts(mul=5) * node.output().numel}\n"
+        "from flopwise import Counts\n"
+        "RULES = {'com.example::Spline': lambda node: Counts(mul=5) * node.output().numel}\n"
     )
     code, out, _ = run("profile", EXAMPLES / "custom_op.onnx", "--rules", rules, "--strict", "-f", "json")
     assert code == 0

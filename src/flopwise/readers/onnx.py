@@ -11,9 +11,10 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError
 
-from flopwise.errors import FlopwiseError, ModelError
+from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.readers import onnx_inputs, onnx_shapes
+from flopwise.readers.onnx_fit import misfits
 from flopwise.readers.onnx_notes import notes
 from flopwise.readers.onnx_order import in_execution_order
 from flopwise.readers.onnx_proto import from_proto
@@ -21,7 +22,7 @@ from flopwise.readers.onnx_scope import scope_of
 from flopwise.readers.onnx_skeleton import Skeleton
 from flopwise.readers.onnx_spelling import unify
 from flopwise.readers.onnx_stored import StoredTensors, stored_tensors
-from flopwise.readers.onnx_types import Shapes, one_line
+from flopwise.readers.onnx_types import Shapes, in_short, one_line
 from flopwise.readers.onnx_weights import Reopen, check_external, fill_small
 from flopwise.readers.onnx_wire import read_skeleton
 from flopwise.readers.signature import refuse_other_formats
@@ -100,6 +101,10 @@ def _read(
     shapes = onnx_shapes.resolve(proto, declared_holds=not changed)
     if batch_size is not None:
         onnx_inputs.check_reshapes(proto, shapes, batch_size)
+    wrong = list(misfits(proto.graph, shapes))
+    if wrong and changed:
+        raise InputError(f"the input shapes are impossible: {wrong[0]}")
+    shapes.warnings.extend(in_short(wrong, "more operators do not fit their inputs"))
     progress("building the graph")
     stored = stored_tensors(proto, shapes, skeleton, name, reopen, noted)
     return _graph(proto, shapes, stored, name, [one_line(w) for w in (*warnings, *shapes.warnings)])
