@@ -1,4 +1,4 @@
-"""Write docs/operators.md and docs/conventions.md from the tables that count; with --check, say whether they are stale."""
+"""Write docs/operators.md and docs/conventions.md from the tables that count; with --check, say if they are stale."""
 
 from __future__ import annotations
 
