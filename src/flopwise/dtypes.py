@@ -14,6 +14,8 @@ BITS: dict[str, int] = {
     "float8e5m2": 8,
     "float8e5m2fnuz": 8,
     "float8e8m0": 8,
+    "float6e2m3": 6,
+    "float6e3m2": 6,
     "float4e2m1": 4,
     "int64": 64,
     "int32": 32,

@@ -238,9 +238,12 @@ def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | No
     """What a rule gives, or None, what is missing, and in words: ``unknown``, or what is wrong with the node."""
     try:
         counts = rule()
+        total = 0 if counts is None else sum(counts)  # attributes of a wrong type multiply as well
+        if isinstance(total, float) or (isinstance(total, int) and counts is not None and min(counts) < 0):
+            raise ValueError("a count is no whole number")
     except FlopwiseError as error:
         return None, "fact", str(error)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # attributes that no operator can have
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # attributes without sense
         return None, "fact", f"its attributes or shapes make no sense: {type(error).__name__}: {error}"
     return (None, "rule", unknown) if counts is None else (counts, "", "")
 

@@ -76,7 +76,12 @@ def test_what_follows(net: onnx.ModelProto, inputs: Any, options: dict[str, Any]
         (SHAPELESS, None, {}, "input 'x' has no shape; give it with -i x:float32:SHAPE, such as 1x3x224x224"),
         (TEXT, {"ids": (2, 8), "mask": (2, 9)}, {}, "dimension seq of input 'mask' is given as 9, and elsewhere as 8"),
         (TEXT, {"ids": (2, 8)}, {"dims": {"seq": 7}}, "dimension seq of input 'ids' is given as 8, and elsewhere as 7"),
-        (TEXT, None, {"dims": {"sequence": 7}}, "no input has a dimension named 'sequence'; the symbolic dimensions are"),
+        (
+            TEXT,
+            None,
+            {"dims": {"sequence": 7}},
+            "no input has a dimension named 'sequence'; the symbolic dimensions are",
+        ),
         (TEXT, None, {"dims": {"sequence": 7}}, "are: batch, seq"),
         (conv_net(), None, {"dims": {"N": 1}}, "are: none"),
         (OPEN, None, {"dims": {"N": -1}}, "dimension N cannot be -1"),
@@ -173,7 +178,7 @@ def test_inputs_that_are_no_tensors(kind: str) -> None:
         read(net, {"s": (1,), "x": (3,)})
 
 
-# --- a batch that a Reshape forbids -------------------------------------------------------------------------------------
+# --- a batch that a Reshape forbids ---
 
 
 def reshaping(*target: int, batch: Any = 1, opset: int = 17, constant: bool = False) -> onnx.ModelProto:
@@ -187,7 +192,9 @@ def reshaping(*target: int, batch: Any = 1, opset: int = 17, constant: bool = Fa
     return model([*nodes, node("Relu", "r", "y")], {"x": (batch, 4, 6)}, stored, opset=opset)
 
 
-FIXED = r"batch size 8 is impossible: Reshape 'flat' always makes the shape \({}\); export the model with a dynamic batch"
+FIXED = (
+    r"batch size 8 is impossible: Reshape 'flat' always makes the shape \({}\); export the model with a dynamic batch"
+)
 
 
 @pytest.mark.parametrize("spelling", [{}, {"constant": True}, {"opset": 4}])
@@ -210,8 +217,12 @@ def test_a_reshape_that_carries_any_batch(target: tuple[int, ...], made_of: tupl
 def test_a_reshape_of_what_has_no_batch() -> None:
     """A Reshape of a weight, and one whose first dimension is the sequence, say nothing about the batch."""
     net = model(
-        [node("Reshape", "w t", "v"), node("MatMul", "x v", "p"), node("Transpose", "p", "q", perm=[1, 0, 2])]
-        + [node("Reshape", "q s", "y")],
+        [
+            node("Reshape", "w t", "v"),
+            node("MatMul", "x v", "p"),
+            node("Transpose", "p", "q", perm=[1, 0, 2]),
+            node("Reshape", "q s", "y"),
+        ],
         {"x": (1, 49, 6)},
         [weight("w", 3, 8), ints("t", 6, 4), ints("s", 49, -1, 2)],
     )

@@ -51,9 +51,7 @@ def test_of_those_that_can_run_the_first_in_the_file_does() -> None:
 
 def test_a_body_waits_for_what_it_takes_from_outside() -> None:
     inner = helper.make_graph([node("Relu", "late", "o")], "b", [], [value("o", None)])
-    outer = helper.make_graph(
-        [node("If", "c", "o", then_branch=inner, else_branch=inner)], "b", [], [value("o", None)]
-    )
+    outer = helper.make_graph([node("If", "c", "o", then_branch=inner, else_branch=inner)], "b", [], [value("o", None)])
     net = model(
         [node("If", "c", "y", "if", then_branch=outer, else_branch=outer), node("Relu", "x", "late", "late")],
         {"x": (1,), "c": ()},
@@ -64,8 +62,13 @@ def test_a_body_waits_for_what_it_takes_from_outside() -> None:
 
 BAD = {
     "cycle": (
-        [node("Relu", "x", "a", "in"), node("Add", "a d", "b", "p"), node("Relu", "b", "c", "q")]
-        + [node("Relu", "c", "d", "r"), node("Relu", "d", "y", "out")],
+        [
+            node("Relu", "x", "a", "in"),
+            node("Add", "a d", "b", "p"),
+            node("Relu", "b", "c", "q"),
+            node("Relu", "c", "d", "r"),
+            node("Relu", "d", "y", "out"),
+        ],
         "the graph has a cycle: Add 'p' -> Relu 'q' -> Relu 'r' -> Add 'p'",
     ),
     "own output": ([node("Add", "x y", "y", "self")], "the graph has a cycle: Add 'self' -> Add 'self'"),

@@ -90,10 +90,20 @@ ABSURD = 1 << 62
 @pytest.mark.parametrize(
     ("net", "told"),
     [
-        (model([node("Relu", "x", "y")], {"x": (ABSURD, 2)}), r"tensor 'x' of shape \(4611686018427387904, 2\) has more"),
-        (model([node("Relu", "x", "y")], {"x": [2] * 1000}), r"tensor 'x' of shape \(2, 2, 2, 2, 2, 2, 2, 2, ...\) has"),
         (
-            model([node("MatMul", "x w", "y")], {"x": (1 << 40, 2)}, [TensorProto(name="w", data_type=1, dims=(2, 1 << 40))]),
+            model([node("Relu", "x", "y")], {"x": (ABSURD, 2)}),
+            r"tensor 'x' of shape \(4611686018427387904, 2\) has more",
+        ),
+        (
+            model([node("Relu", "x", "y")], {"x": [2] * 1000}),
+            r"tensor 'x' of shape \(2, 2, 2, 2, 2, 2, 2, 2, ...\) has",
+        ),
+        (
+            model(
+                [node("MatMul", "x w", "y")],
+                {"x": (1 << 40, 2)},
+                [TensorProto(name="w", data_type=1, dims=(2, 1 << 40))],
+            ),
             "tensor 'y' of shape .* has more elements than any memory can hold",
         ),
         (

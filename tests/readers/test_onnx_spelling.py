@@ -37,8 +37,12 @@ def net(opset: int, ir: int = 8) -> onnx.ModelProto:
 def test_every_operator_set(opset: int) -> None:
     graph = read(net(opset))
     assert shapes(graph) == {
-        **{"c": (1, 8, 6, 6), "r": (1, 8, 6, 6), "p": (1, 8, 3, 3)},
-        **{"f": (1, 72), "g": (1, 10), "y": (1, 10)},
+        "c": (1, 8, 6, 6),
+        "r": (1, 8, 6, 6),
+        "p": (1, 8, 3, 3),
+        "f": (1, 72),
+        "g": (1, 10),
+        "y": (1, 10),
     }
     assert {n.version for n in graph.nodes} == {opset}
     assert graph.warnings == ()
@@ -68,8 +72,8 @@ def test_the_long_name_of_the_standard_domain() -> None:
         long.opset_import.extend(helper.make_opsetid(d, v) for d, v in imports.items())
         for some in long.graph.node:
             some.domain = "ai.onnx"
-        long.graph.node.append(node("If", "c", "z", domain="ai.onnx", then_branch=body, else_branch=body))
-        long.graph.input.append(value("c", (), TensorProto.BOOL))
+        long.graph.node.append(node("If", "cond", "z", domain="ai.onnx", then_branch=body, else_branch=body))
+        long.graph.input.append(value("cond", (), TensorProto.BOOL))
         graph = read(long)
         assert [n.op for n in graph.nodes] == ["Conv", "Relu", "MaxPool", "Flatten", "Gemm", "Softmax", "If"]
         assert {n.version for n in graph.nodes} == {13}
@@ -90,6 +94,15 @@ def test_a_model_of_other_domains_alone() -> None:
     del custom.opset_import[:]
     custom.opset_import.add(domain="my", version=1)
     assert [n.op for n in read(custom).nodes] == ["my::Thing"]
+
+
+def test_a_domain_that_is_not_imported() -> None:
+    custom = model(
+        [node("Relu", "x", "a"), node("Thing", "a", "b", domain="my"), node("Relu", "a", "y")], {"x": (2, 3)}
+    )
+    graph = read(custom)
+    assert shapes(graph)["y"] == (2, 3)
+    assert graph.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +135,7 @@ def test_symbols_that_are_not_utf8() -> None:
         read(open_net.SerializeToString().replace(b"SYMBOL", b"\xffYMBOL"), (1, 3))
 
 
-# --- local functions --------------------------------------------------------------------------------------------------
+# --- local functions ---
 
 
 def functions(opset: int) -> list[onnx.FunctionProto]:
@@ -135,7 +148,11 @@ def functions(opset: int) -> list[onnx.FunctionProto]:
         "Outer",
         ["a", "w"],
         ["c"],
-        [node("MatMul", "a w", "m", "mm"), node("Inner", "m", "i", "call", domain="my"), node("Relu", "i", "c", "relu")],
+        [
+            node("MatMul", "a w", "m", "mm"),
+            node("Inner", "m", "i", "call", domain="my"),
+            node("Relu", "i", "c", "relu"),
+        ],
         imports,
     )
     return [inner, outer]
@@ -169,9 +186,15 @@ def test_functions_are_put_in_place_of_their_calls(serialised: bool) -> None:
 
 
 def test_functions_of_another_operator_set_are_converted() -> None:
-    graph = read(calls(13, 17))
-    assert [n.op for n in graph.nodes if n.op != "Constant"] == ["MatMul", "Mul", "Relu"] * 2
+    nodes = [node("MatMul", "a w", "m", "mm"), node("Relu", "m", "c", "relu")]
+    layer = helper.make_function("my", "Layer", ["a", "w"], ["c"], nodes, [helper.make_opsetid("", 11)])
+    calls = [node("Layer", f"t{i} w", f"t{i + 1}", domain="my") for i in range(2)]
+    net = model(calls, {"t0": (3, 200)}, [weight("w", 200, 200)], functions=[layer], domains={"my": 1})
+    graph = read(net)
+    assert [n.op for n in graph.nodes] == ["MatMul", "Relu"] * 2
     assert {n.version for n in graph.nodes} == {17}
+    assert profile(graph).total("macs") == 2 * 3 * 200 * 200
+    assert graph.warnings == ()
 
 
 def test_functions_that_cannot_be_converted_are_told() -> None:
@@ -187,7 +210,7 @@ def test_a_function_that_calls_itself() -> None:
     imports = [helper.make_opsetid("my", 1)]
     again = helper.make_function("my", "F", ["a"], ["b"], [node("F", "a", "b", domain="my")], imports)
     net = model([node("F", "x", "y", domain="my")], {"x": (1,)}, functions=[again], domains={"my": 1})
-    with pytest.raises(ModelError, match="g: its functions cannot be inlined .*[Cc]ycle"):
+    with pytest.raises(ModelError, match=r"g: its functions cannot be inlined .*[Cc]ycle"):
         read(net)
 
 

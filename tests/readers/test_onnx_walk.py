@@ -130,7 +130,9 @@ FLAT = (2, 240)
         ),
     ],
 )
-def test_shape_arithmetic(name: str, nodes: list[onnx.NodeProto], stored: list[onnx.TensorProto], expected: Any) -> None:
+def test_shape_arithmetic(
+    name: str, nodes: list[onnx.NodeProto], stored: list[onnx.TensorProto], expected: Any
+) -> None:
     assert made(nodes, *stored) == expected
 
 

@@ -80,11 +80,12 @@ def holders(tensor: TensorProto) -> dict[str, onnx.ModelProto]:
         "my", "F", ["x"], ["o"], [constant, add], [helper.make_opsetid("", 17)]
     )  # fmt: skip
     nested = body(node("If", "c", "o", then_branch=body(constant, add), else_branch=body(add, weights=[tensor])))
+    relu = body(node("Relu", "x", "o"))
     return {
         "initialiser": model([add], inputs, [tensor]),
         "constant": model([constant, add], inputs),
         "list of tensors": model([node("F", "x", "o", domain="my", all=[tensor, tensor])], inputs, domains={"my": 1}),
-        "body": model([node("If", "c", "o", then_branch=body(constant, add), else_branch=body(add))], inputs),
+        "body": model([node("If", "c", "o", then_branch=body(constant, add), else_branch=relu)], inputs),
         "body in body": model([node("If", "c", "o", then_branch=nested, else_branch=nested)], inputs),
         "function": model([node("F", "x", "o", domain="my")], inputs, functions=[function], domains={"my": 1}),
         "sparse initialiser": model([add], inputs, sparse=[sparse(tensor)]),
@@ -198,7 +199,9 @@ def test_any_order_of_fields() -> None:
         number(2, 1) + raw + fields(8, "w") + number(1, 30) + fields(1, b"\x28"),
         fields(8, "old") + number(2, 7) + dims + raw + fields(8, "w") + number(2, 1),
     ]
-    inputs = fields(11, plain.graph.input[0].SerializeToString()) + fields(12, plain.graph.output[0].SerializeToString())
+    inputs = fields(11, plain.graph.input[0].SerializeToString()) + fields(
+        12, plain.graph.output[0].SerializeToString()
+    )
     nodes = fields(1, plain.graph.node[0].SerializeToString())
     opset = fields(8, number(2, 17))
     whole = read_skeleton(BytesSource(plain.SerializeToString()))
@@ -263,7 +266,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "unknown type": (tensor_of(fields(8, "w"), number(2, 77)), "tensor 'w' has the unknown element type 77"),
     "no type": (tensor_of(fields(8, "w")), "tensor 'w' has the unknown element type 0"),
     "negative": (tensor_of(fields(8, "w"), F32, number(1, 3), number(1, -2)), r"negative dimension: \(3, -2\)"),
-    "short": (tensor_of(fields(8, "w"), F32, number(1, 300), fields(9, bytes(9))), "takes 1200 bytes, but 9 are stored"),
+    "short": (
+        tensor_of(fields(8, "w"), F32, number(1, 300), fields(9, bytes(9))),
+        "takes 1200 bytes, but 9 are stored",
+    ),
     "few": (tensor_of(fields(8, "w"), F32, number(1, 300), fields(4, bytes(8))), "takes 1200 bytes, but 8 are stored"),
     "huge": (
         tensor_of(fields(8, "w"), F32, number(1, 1 << 62), number(1, 1 << 62), fields(9, bytes(400))),

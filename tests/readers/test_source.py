@@ -42,8 +42,8 @@ def things(path: Path) -> list[Any]:
         memoryview(array("I", DATA)),
         io.BytesIO(DATA),
         Drip(DATA),
-        open(path, "rb"),  # noqa: SIM115 - closed with the process
-        open(path, "rb", buffering=0),  # noqa: SIM115 - closed with the process
+        open(path, "rb"),
+        open(path, "rb", buffering=0),
         mapped,
     ]
 

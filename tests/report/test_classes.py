@@ -36,7 +36,6 @@ def test_rows_add_up_to_the_totals(name: str) -> None:
 def test_a_model_of_unknown_operators_only_has_no_figures() -> None:
     from dataclasses import replace
 
-
     whole = mystery()
     lost = replace(whole, rows=whole.rows[3:4])
     content = json.loads(render_classes(lost, "json"))

@@ -131,7 +131,7 @@ def _graph(
     versions = {o.domain: o.version for o in proto.opset_import}
     nodes = []
     for node in proto.graph.node:
-        op = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        op = one_line(f"{node.domain}::{node.op_type}" if node.domain else node.op_type)
         scope, origin = scope_of(node)
         nodes.append(
             Node(

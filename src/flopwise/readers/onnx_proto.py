@@ -80,6 +80,17 @@ def _copy_fields(old: Any, new: Any, without: tuple[str, ...]) -> None:
             setattr(new, descriptor.name, value)
 
 
+def _copy_head(tensor: onnx.TensorProto, new: onnx.TensorProto) -> None:
+    """Copy a tensor but for its elements; to ask a message for these is to copy them."""
+    if tensor.name:
+        new.name = tensor.name
+    new.data_type = tensor.data_type
+    new.dims.extend(tensor.dims)
+    new.external_data.extend(tensor.external_data)
+    if tensor.HasField("data_location"):
+        new.data_location = tensor.data_location
+
+
 class _Copy:
     """The same walk as over a file, over messages."""
 
@@ -143,9 +154,7 @@ class _Copy:
         if kept(tensor.data_type, tensor.dims):
             new.CopyFrom(tensor)
         else:
-            new.name, new.data_type, new.data_location = tensor.name, tensor.data_type, tensor.data_location
-            new.dims.extend(tensor.dims)
-            new.external_data.extend(tensor.external_data)
+            _copy_head(tensor, new)
         return stored
 
     def inner_tensor(self, tensor: onnx.TensorProto, new: onnx.TensorProto) -> None:
@@ -157,7 +166,7 @@ class _Copy:
     def inner_sparse(self, sparse: onnx.SparseTensorProto, new: onnx.SparseTensorProto) -> None:
         stored = stored_in_memory(sparse, sparse.values.name, self.source)
         new.dims.extend(sparse.dims)
+        _copy_head(sparse.values, new.values)
+        _copy_head(sparse.indices, new.indices)
         new.values.name = tag(len(self.inner))
-        new.values.data_type = sparse.values.data_type
-        new.values.dims.extend(sparse.values.dims)
         self.inner[new.values.name] = stored

@@ -53,6 +53,8 @@ DTYPES: dict[int, str] = {
     24: "float8e8m0",
     25: "uint2",
     26: "int2",
+    27: "float6e2m3",
+    28: "float6e3m2",
 }
 
 #: flopwise's name of an element type -> TensorProto.DataType.

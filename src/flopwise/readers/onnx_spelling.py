@@ -53,7 +53,7 @@ def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
         _add_types(proto.graph)
     if "ai.onnx" in domains or any(o.domain == "ai.onnx" for o in proto.opset_import) or proto.functions:
         _shorten_domain(proto)
-    warnings = _settle_versions(proto)
+    warnings = _settle_versions(proto, domains - {"ai.onnx"})
     if proto.functions:
         _name_constants(proto)
         proto, more = _inline(proto)
@@ -102,7 +102,7 @@ def _shorten_domain(proto: onnx.ModelProto) -> None:
                 opset.domain = ""
 
 
-def _settle_versions(proto: onnx.ModelProto) -> list[str]:
+def _settle_versions(proto: onnx.ModelProto, domains: set[str]) -> list[str]:
     """Bring operator set versions within what the installed onnx knows; what was changed, for a warning."""
     warnings: list[str] = []
     newest = onnx.defs.onnx_opset_version()
@@ -117,8 +117,11 @@ def _settle_versions(proto: onnx.ModelProto) -> list[str]:
                 opset.version = newest
             elif opset.version < 1:
                 raise ModelError(f"operator set version {opset.version} does not exist")
-    if not any(o.domain == "" for o in proto.opset_import):
+    imported = {o.domain for o in proto.opset_import}
+    if "" not in imported:
         proto.opset_import.add(domain="", version=newest)
+    for domain in sorted(domains - imported - {""}):  # onnx infers no shape at all where an import is missing
+        proto.opset_import.add(domain=domain, version=1)
     return list(dict.fromkeys(warnings))
 
 
@@ -141,7 +144,11 @@ def _inline(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
         raise ModelError(f"its functions cannot be inlined ({first_line(error)})") from error
     if not inlined.functions:
         return inlined, []
-    # What is left is written for another operator set than the model, and has to be converted. That needs types.
+    # What is left is written for another operator set than the model, and has to be converted. That needs all types.
+    for tensor in inlined.graph.initializer:
+        inlined.graph.value_info.append(
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+        )
     try:
         with hidden(inlined) as wrong:
             typed = shape_inference.infer_shapes(inlined)

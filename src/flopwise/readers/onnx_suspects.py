@@ -71,13 +71,18 @@ def hidden(model: onnx.ModelProto) -> Iterator[list[str]]:
         if wrong := _CHECKS[node.op_type](node, long):
             told.append(f"{describe(node)} cannot be right ({wrong}), so it has no shape")
             found.append(node)
+    holders = (model, *model.functions) if found else ()
     for node in found:
         node.domain = _UNKNOWN
+    for holder in holders:
+        holder.opset_import.add(domain=_UNKNOWN, version=1)
     try:
         yield told
     finally:
         for node in found:
             node.domain = ""
+        for holder in holders:
+            holder.opset_import.pop()
 
 
 def _all(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

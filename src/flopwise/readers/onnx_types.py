@@ -114,7 +114,8 @@ def refuse_bytes(*names: Iterable[str]) -> None:
 
 def one_line(text: str) -> str:
     """A message as one line that a terminal can show: names in a file may hold anything, and be of any length."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split()))
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split()))
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
 
 

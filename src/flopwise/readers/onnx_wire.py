@@ -43,6 +43,9 @@ from flopwise.readers.wire import (
 #: Messages up to this many bytes are taken whole: looking inside costs more than keeping them.
 SMALL = 384
 
+#: The key under which external data says where it lies; what contains it is looked into however small it is.
+LOCATION = b"location"
+
 #: What may be left after skipping, in bytes; a graph without weights that is larger is no model of a neural network.
 LARGEST_GRAPH = 32 << 20
 
@@ -169,8 +172,8 @@ class _Walk:
         return parts
 
     def node(self, node: Field, number: int, depth: int) -> bytes:
-        if node.end - node.start <= SMALL:
-            return self.keep(node)
+        if node.end - node.start <= SMALL and LOCATION not in (whole := self.keep(node)):
+            return whole
         parts: list[bytes] = []
         for found in self.window.fields(node.start, node.end):
             if found.number == 5 and found.wire == BYTES:
@@ -182,8 +185,8 @@ class _Walk:
         return message(number, parts)
 
     def attribute(self, attribute: Field, number: int, depth: int) -> bytes:
-        if attribute.end - attribute.start <= SMALL:
-            return self.keep(attribute)
+        if attribute.end - attribute.start <= SMALL and LOCATION not in (whole := self.keep(attribute)):
+            return whole
         parts: list[bytes] = []
         for found in self.window.fields(attribute.start, attribute.end):
             if found.wire == BYTES and found.number in (5, 10):
@@ -335,9 +338,8 @@ class _Walk:
                 continue
             tensor.head.append(self.keep(part))
             if number == 1:
-                tensor.dims.extend(self.dims(part))
-                if len(tensor.dims) > MOST_DIMS:
-                    break
+                if len(tensor.dims) <= MOST_DIMS:  # more are refused below
+                    tensor.dims.extend(self.dims(part))
             elif number == 2 and part.wire == VARINT:
                 tensor.code = part.value
             elif number == 8 and part.wire == BYTES:
