@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "tensor 'y' of shape (4611686018427387904, 4611686018427387904) has more elements than any memory can hold",
     ),
     # inputs
-    "open": (of([RELU], {"x": ("N", 3)}), "(Nx3); give them with --dim N=1, or with -i x:float32:1x3"),
+    "open": (of([RELU], {"x": ("N", 3)}), "(N x 3); give them with --dim N=1, or with -i x:float32:1x3"),
     "no shape": (
         of([RELU], {"x": None}),
         "input 'x' has no shape; give it with -i x:float32:SHAPE, such as 1x3x224x224",

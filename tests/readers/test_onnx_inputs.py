@@ -70,9 +70,9 @@ def test_what_follows(net: onnx.ModelProto, inputs: Any, options: dict[str, Any]
 @pytest.mark.parametrize(
     ("net", "inputs", "options", "told"),
     [
-        (OPEN, None, {}, "input 'x' has open dimensions .Nx3xHxW.; give them with --dim N=1 --dim H=1 --dim W=1, or "),
+        (OPEN, None, {}, "input 'x' has open dimensions .N x 3 x H x W.; give them with --dim N=1 --dim H=1 --dim W=1, or "),
         (OPEN, None, {}, "or with -i x:float32:1x3x1x1$"),
-        (UNNAMED, None, {}, r"input 'x' has open dimensions \(\?x3x\?\); give them with -i x:float32:1x3x1$"),
+        (UNNAMED, None, {}, r"input 'x' has open dimensions \(\? x 3 x \?\); give them with -i x:float32:1x3x1$"),
         (SHAPELESS, None, {}, "input 'x' has no shape; give it with -i x:float32:SHAPE, such as 1x3x224x224"),
         (TEXT, {"ids": (2, 8), "mask": (2, 9)}, {}, "dimension seq of input 'mask' is given as 9, and elsewhere as 8"),
         (TEXT, {"ids": (2, 8)}, {"dims": {"seq": 7}}, "dimension seq of input 'ids' is given as 8, and elsewhere as 7"),
@@ -87,7 +87,7 @@ def test_what_follows(net: onnx.ModelProto, inputs: Any, options: dict[str, Any]
         (OPEN, None, {"dims": {"N": -1}}, "dimension N cannot be -1"),
         (OPEN, None, {"dims": {"N": "many"}}, "dimension N cannot be 'many'"),
         (OPEN, None, {"dims": {"N": 1 << 63}}, "dimension N cannot be 9223372036854775808"),
-        (OPEN, (2, 3, 8), {}, r"input 'x' has 4 dimensions \(Nx3xHxW\), but 3 are given: 2x3x8"),
+        (OPEN, (2, 3, 8), {}, r"input 'x' has 4 dimensions \(N x 3 x H x W\), but 3 are given: 2x3x8"),
         (OPEN, (), {}, None),
         (SCALAR, {"ratio": (2,)}, {}, "input 'ratio' has 0 dimensions .a scalar., but 1 are given: 2"),
         (SCALAR, ["ratio:f32:2:1,2"], {}, "input 'ratio' has 0 dimensions"),
@@ -130,7 +130,7 @@ def test_what_to_type_can_be_typed() -> None:
 def test_a_negative_dim_is_an_open_one() -> None:
     """Old exporters write -1 for what they do not know."""
     net = model([node("Relu", "x", "y")], {"x": (-1, 3)})
-    with pytest.raises(InputError, match=r"open dimensions \(\?x3\); give them with -i x:float32:1x3"):
+    with pytest.raises(InputError, match=r"open dimensions \(\? x 3\); give them with -i x:float32:1x3"):
         read(net)
     assert made(net, (2, 3)) == {"x": (2, 3), "y": (2, 3)}
     assert made(net, batch_size=4) == {"x": (4, 3), "y": (4, 3)}

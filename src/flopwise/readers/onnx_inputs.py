@@ -154,7 +154,7 @@ def _missing(value: onnx.ValueInfoProto) -> str:
 
 def _written(value: onnx.ValueInfoProto) -> str:
     dims = value.type.tensor_type.shape.dim
-    return "x".join(
+    return " x ".join(
         str(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or "?" for d in dims
     )
 

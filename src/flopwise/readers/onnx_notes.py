@@ -57,7 +57,7 @@ class Notes:
 
 def notes(graph: onnx.GraphProto) -> Notes:
     """The exporter's notes on a graph whose values still have theirs."""
-    signature = next((e.value for e in graph.metadata_props if e.key == SIGNATURE), "")
+    signature = next((str(e.value) for e in graph.metadata_props if e.key == SIGNATURE), "")
     kinds = {name: kind for kind, name in _SIGNED.findall(signature)}
     origins: dict[str, tuple[str, ...]] = {}
     for name, key, value in _entries(graph.value_info):

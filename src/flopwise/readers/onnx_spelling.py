@@ -57,6 +57,7 @@ def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     if proto.functions:
         _name_constants(proto)
         proto, more = _inline(proto)
+        _refuse_unreadable(proto.graph)
         warnings += more
     return proto, warnings
 

@@ -96,10 +96,10 @@ def _held(
         kind = attribute.type
         if kind == onnx.AttributeProto.TENSOR:
             tensor: Any = attribute.t
-            mark = tensor.name
+            mark = str(tensor.name)
         elif kind == onnx.AttributeProto.SPARSE_TENSOR:
             tensor = attribute.sparse_tensor
-            mark = tensor.values.name
+            mark = str(tensor.values.name)
         elif kind in (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS):
             return "", functools.partial(_listed, attribute)
         else:
