@@ -70,7 +70,7 @@ def test_what_follows(net: onnx.ModelProto, inputs: Any, options: dict[str, Any]
 @pytest.mark.parametrize(
     ("net", "inputs", "options", "told"),
     [
-        (OPEN, None, {}, "input 'x' has open dimensions .N x 3 x H x W.; give them with --dim N=1 --dim H=1 --dim W=1, or "),
+        (OPEN, None, {}, "open dimensions .N x 3 x H x W.; give them with --dim N=1 --dim H=1 --dim W=1, or "),
         (OPEN, None, {}, "or with -i x:float32:1x3x1x1$"),
         (UNNAMED, None, {}, r"input 'x' has open dimensions \(\? x 3 x \?\); give them with -i x:float32:1x3x1$"),
         (SHAPELESS, None, {}, "input 'x' has no shape; give it with -i x:float32:SHAPE, such as 1x3x224x224"),

@@ -113,10 +113,12 @@ def test_weights_whose_values_the_file_does_not_keep() -> None:
     assert graph.weights["w"]().tolist() == numpy.zeros((7, 7)).tolist()
 
 
-def test_a_filled_tensor_that_no_memory_can_hold() -> None:
+def test_a_filled_tensor_takes_no_memory() -> None:
     nodes = [node("ConstantOfShape", "s", "w"), node("MatMul", "x w", "y")]
     graph = read(model(nodes, {"x": (1, 1 << 30)}, [ints("s", 1 << 30, 1 << 30)]))
     assert profile(graph).total("params") == 1 << 60
+    assert graph.weights["w"]().shape == (1 << 30, 1 << 30)
+    graph = read(model(nodes, {"x": (1, 1 << 31)}, [ints("s", 1 << 31, 1 << 31)]))
     with pytest.raises(ModelError, match="tensor 'w' cannot be made"):
         graph.weights["w"]()
 

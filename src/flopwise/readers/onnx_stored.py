@@ -123,9 +123,9 @@ def _listed(attribute: onnx.AttributeProto) -> Any:
 
 
 def _filled(name: str, shape: tuple[int, ...], node: onnx.NodeProto) -> Any:
-    """What a ConstantOfShape makes: one value everywhere, 0 if none is given."""
+    """What a ConstantOfShape makes, in no more memory than one element: one value everywhere, 0 if none is given."""
     try:
         value = numpy_helper.to_array(node.attribute[0].t).ravel() if node.attribute else numpy.zeros(1, numpy.float32)
-        return numpy.full(shape, value[0])
-    except (IndexError, MemoryError, TypeError, ValueError) as error:
+        return numpy.broadcast_to(value[0], shape)
+    except (IndexError, TypeError, ValueError) as error:
         raise ModelError(f"tensor {name!r} cannot be made ({error})") from error
