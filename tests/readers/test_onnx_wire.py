@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from flopwise.errors import ModelError
-from flopwise.readers import onnx_wire
+from flopwise.readers import onnx_tensors
 from flopwise.readers.onnx_skeleton import Skeleton
 from flopwise.readers.onnx_wire import DEEPEST, METADATA_KEPT, read_skeleton
 from flopwise.readers.source import BytesSource, StreamSource
@@ -280,6 +280,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "open dim": (tensor_of(F32, fields(1, b"\x01\x80"), fields(3, bytes(400))), "a number does not end"),
     "name": (tensor_of(F32, fields(8, b"\xff"), fields(3, bytes(400))), "a name is not UTF-8"),
     "tensor": (tensor_of(b"\x00\x00"), "no tensor"),
+    "usual tensor": (tensor_of(fields(1, b"\x80"), F32, fields(8, "w"), fields(9, bytes(400))), "no tensor"),
     "sparse": (graph(fields(15, fields(1, number(2, 1)))), "a sparse tensor without values or indices"),
     "deep": (nest(DEEPEST + 2), f"control flow nests deeper than {DEEPEST}"),
 }
@@ -297,7 +298,7 @@ def test_what_nests_less_deep_is_read() -> None:
 
 
 def test_a_graph_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_wire, "LARGEST_GRAPH", 1 << 20)
+    monkeypatch.setattr(onnx_tensors, "LARGEST_GRAPH", 1 << 20)
     for content in (
         fields(2, "x" * (1 << 20)),
         fields(1, "") * 20_000,
