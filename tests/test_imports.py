@@ -20,7 +20,7 @@ LEVELS: list[set[str]] = [
     {"counts", "readers"},
     {"ops"},
     {"conventions"},
-    {"rows", "grouping", "folding", "memory", "profiles"},
+    {"rows", "grouping", "folding", "memory", "control_flow", "profiles"},
     {"report"},
     {"api"},
     {"__init__", "cli", "__main__"},

@@ -18,6 +18,7 @@ def read(
     *,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
+    trips: Mapping[str, int] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Graph:
     """The graph of a model with resolved shapes; no weights are read.
@@ -28,6 +29,7 @@ def read(
             form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open.
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
+        trips: how often loops run, by name, where the model does not say.
         progress: called with the name of each step.
 
     Raises:
@@ -36,7 +38,7 @@ def read(
     """
     from flopwise.readers.onnx import read_onnx
 
-    return read_onnx(model, inputs, dims, batch_size, progress)
+    return read_onnx(model, inputs, dims, batch_size, trips, progress)
 
 
 def profile(
@@ -47,6 +49,7 @@ def profile(
     rules: Mapping[str, Rule] | None = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
+    trips: Mapping[str, int] | None = None,
     fold: bool | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Profile:
@@ -59,6 +62,7 @@ def profile(
         rules: your own operators: name -> function from Node to Counts. They win over the built-in ones.
         dims: as in :func:`read`.
         batch_size: as in :func:`read`.
+        trips: as in :func:`read`.
         fold: whether operators on weights and constants only are left out; None: as the convention does.
         progress: as in :func:`read`.
 
@@ -70,7 +74,9 @@ def profile(
 
     chosen = conventions.get(convention)
     graph = (
-        model if isinstance(model, Graph) else read(model, inputs, dims=dims, batch_size=batch_size, progress=progress)
+        model
+        if isinstance(model, Graph)
+        else read(model, inputs, dims=dims, batch_size=batch_size, trips=trips, progress=progress)
     )
     progress("counting")
     return replace(profile_graph(graph, chosen, rules, fold), renderer=_as_text)

@@ -33,6 +33,19 @@ class Module(NamedTuple):
     kind: str
 
 
+class Body(NamedTuple):
+    """One graph inside a control-flow operator, from the view of an operator in it."""
+
+    #: Position in ``Graph.nodes`` of the control-flow operator.
+    owner: int
+    #: Which of the operator's graphs: "then_branch", "else_branch", "body", or "body[2]" where iterations differ.
+    part: str
+    #: How often the graph runs each time its operator runs; None when nobody knows.
+    trips: int | None
+    #: Whether it is one of several graphs of which one runs, and nobody knows which.
+    branch: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A value in the graph: its name, shape (None when unresolved), element type and what it is for."""
@@ -41,6 +54,15 @@ class Tensor:
     shape: Shape | None
     dtype: str | None
     kind: Kind = "activation"
+    #: Whether the shape is an upper bound, because the data decide how large the tensor is.
+    bound: bool = False
+    #: The members of a sequence, or what an optional holds; None for a tensor, and for a sequence of unknown length.
+    items: tuple[Tensor, ...] | None = None
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the size is known: by the shape, or by the sizes of all members of a sequence."""
+        return self.shape is not None or (self.items is not None and all(t.resolved for t in self.items))
 
     @property
     def dims(self) -> Shape:
@@ -57,12 +79,16 @@ class Tensor:
 
     @property
     def numel(self) -> int:
-        """Number of elements (1 for a scalar)."""
+        """Number of elements (1 for a scalar); of a sequence those of all members."""
+        if self.items is not None:
+            return sum(t.numel for t in self.items)
         return cast(int, math.prod(self.dims if self.shape is None else self.shape))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the elements, bits rounded up; an unknown element type is taken as 32 bits wide."""
+        if self.items is not None:
+            return sum(t.nbytes for t in self.items)
         return (self.numel * BITS.get(self.dtype or "float32", 32) + 7) // 8
 
 
@@ -80,6 +106,8 @@ class Node:
     origin: str = ""
     #: Version of the operator set in force, because a few defaults changed (Softmax's axis). 0 = newest.
     version: int = 0
+    #: The control flow around the operator, outermost first; () in the main graph.
+    within: tuple[Body, ...] = ()
 
     def input(self, index: int) -> Tensor:
         """The index-th input.
@@ -116,6 +144,12 @@ class Node:
         return tuple(filter(None, self.outputs))
 
     @property
+    def times(self) -> int | None:
+        """How often the operator runs in one inference, whichever branches are taken; None when nobody knows."""
+        trips = [body.trips for body in self.within]
+        return None if None in trips else math.prod(cast("list[int]", trips))
+
+    @property
     def module(self) -> str:
         """Dotted path of the innermost module ("" at the root)."""
         return self.scope[-1].path if self.scope else ""
@@ -123,7 +157,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A model: its inputs, outputs, operators in execution order, and a lazy loader for each stored tensor."""
+    """A model: its inputs, outputs, operators in execution order, and a lazy loader for each stored tensor.
+
+    The operators in the bodies of control flow follow their operator (see ``Node.within``).
+    """
 
     name: str
     format: str

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from flopwise.control_flow import settle_control_flow
 from flopwise.conventions.convention import Convention
 from flopwise.counts import Counts
 from flopwise.dtypes import is_float
@@ -150,6 +151,7 @@ def _layer(row: Row) -> dict[str, Any]:
         "weight_bytes": row.weight_bytes,
         "activations": row.activations,
         "output_bytes": row.output_bytes,
+        **({"times": row.times, "within": list(row.within)} if row.within else {}),
     }
 
 
@@ -182,15 +184,19 @@ def profile_graph(
         if convention.entries:
             again = Row(name, row.type, node, Counts(), row.view, row.count, missing=row.missing, note=row.note)
             rows.extend([again] * (convention.entries(node) - 1))
+    rows, branches = settle_control_flow(graph, rows)
     unknown = Counter(row.node.op for row in rows if row.missing == "rule")
-    unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if t.shape is None)
+    unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if not t.resolved)
     return Profile(
         graph=graph,
         convention=convention,
         rows=tuple(rows),
         unknown=dict(unknown),
         unresolved=tuple(unresolved),
-        notes=tuple(_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved))),
+        notes=(
+            *_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved)),
+            *branches,
+        ),
     )
 
 
@@ -211,11 +217,12 @@ def _row(
             missing, note = refused, why
     first_used: list[Tensor] = []
     for tensor in folding.stored(node):
-        if tensor.name not in owned and tensor.shape is not None:
+        if tensor.name not in owned and tensor.resolved:
             owned.add(tensor.name)
             first_used.append(tensor)
-    inputs, outputs = [t for t in node.known_inputs if folding.varies(t)], node.known_outputs
-    sized = all(t.shape is not None for t in outputs)
+    inputs = [t for t in node.known_inputs if folding.varies(t)]
+    outputs = () if node.op == "If" else node.known_outputs  # it hands on what its branch makes
+    sized = all(t.resolved for t in outputs)
     return Row(
         name=name,
         type=convention.layer_types.get(node.op, node.op),
@@ -226,7 +233,7 @@ def _row(
         params=sum(t.numel for t in first_used if t.kind == "weight"),
         buffers=sum(t.numel for t in first_used if t.kind == "buffer"),
         weight_bytes=sum(t.nbytes for t in first_used if _occupies(t)),
-        input_bytes=sum(t.nbytes for t in inputs) if all(t.shape is not None for t in inputs) else None,
+        input_bytes=sum(t.nbytes for t in inputs) if all(t.resolved for t in inputs) else None,
         output_bytes=sum(t.nbytes for t in outputs) if sized else None,
         activations=sum(t.numel for t in outputs) if sized else None,
         missing=missing,
@@ -258,16 +265,24 @@ def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: in
     yield from graph.warnings
     yield from convention.notes
     groups: dict[tuple[str, str], list[Row]] = {}
+    endless = [row for row in rows if row.times is None]
+    if endless:
+        those = f"{len(endless)} operators run" if len(endless) > 1 else f"{endless[0].node.op} runs"
+        yield f"uncounted: {those} nobody knows how often, first {endless[0].name!r}; totals are lower bounds"
     for row in rows:
-        if row.missing:
+        if row.missing and row.times is not None:
             groups.setdefault((row.missing, row.node.op), []).append(row)
-    for (missing, op), those in groups.items():
-        first, word = those[0], "unknown" if missing == "rule" else "uncounted"
-        more = f" and {len(those) - 1} more" if len(those) > 1 else ""
+    for (missing, op), alike in groups.items():
+        first, word = alike[0], "unknown" if missing == "rule" else "uncounted"
+        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
         yield f"{word}: {op} at {first.name!r}{more} ({first.note}); totals are lower bounds"
     if unresolved:
         those_have = "tensors have" if unresolved > 1 else "tensor has"
         yield f"unresolved: {unresolved} {those_have} no shape; totals are lower bounds"
+    bounded = [t.name for r in rows for t in r.node.known_outputs if t.bound]
+    if bounded:
+        many = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"
+        yield f"upper bounds: {many} as large as the data say, at most; the first is {bounded[0]!r}"
     if folded:
         yield f"{folded} operators on weights, constants and shapes alone run once and are not counted (--no-fold)"
     ops = {row.node.op for row in rows}

@@ -52,6 +52,11 @@ class Row:
     output_bytes: int | None = 0
     #: Elements of all outputs; None when a shape is missing.
     activations: int | None = 0
+    #: How often the layer runs in one inference, and for what its figures stand; 0 in a branch that does not count,
+    #: None when nobody knows.
+    times: int | None = 1
+    #: The control flow around the layer, outermost first: row name of the operator and which of its graphs.
+    within: tuple[str, ...] = ()
     #: Why there is no count: nobody has a rule for the operator, or the rule misses something about this node.
     missing: Literal["", "rule", "fact"] = ""
     #: The same in words.

@@ -125,7 +125,10 @@ def test_values_that_are_no_tensors() -> None:
     ]
     graph = read(model(nodes, {"x": (2, 3)}))
     found = shapes(graph)
-    assert (found["s"], found["o"]) == (None, None)
+    assert (found["s"], found["o"]) == (None, (2, 3))
+    sequence = graph.nodes[0].output()
+    assert [t.shape for t in sequence.items or ()] == [(2, 3), (2, 3)]
+    assert (sequence.resolved, sequence.numel, sequence.nbytes) == (True, 12, 48)
     assert (found["n"], found["e"], found["y"]) == ((), (2, 3), (2, 3))
 
 
@@ -202,7 +205,7 @@ def test_reading_twice_gives_the_same(light: Path) -> None:
     assert same(read(light)) == same(read(light))
 
 
-def test_the_outputs_of_a_loop_do_not_hide_what_is_unknown() -> None:
+def test_a_condition_that_the_file_states() -> None:
     body = helper.make_graph([node("Relu", "x", "o")], "b", [], [value("o", None)])
     net = model(
         [node("If", "yes", "a", then_branch=body, else_branch=body), node("Relu", "a", "y")],
@@ -210,5 +213,10 @@ def test_the_outputs_of_a_loop_do_not_hide_what_is_unknown() -> None:
         [array("yes", True, bool)],
     )
     counted = profile(net)
-    assert counted.unknown == {"If": 1}
-    assert [r.name for r in counted.rows] == ["if_1", "relu_1"]
+    assert counted.exact
+    assert [(r.name, r.within, r.times) for r in counted.rows] == [
+        ("if_1", (), 1),
+        ("relu_1", ("if_1/then_branch",), 1),
+        ("relu_2", (), 1),
+    ]
+    assert counted.total("flops") == 12

@@ -14,7 +14,7 @@ from .models import conv_net, model, node, shapes, value, weight
 
 
 def order(net: onnx.ModelProto) -> list[str]:
-    return [n.name for n in read(net).nodes]
+    return [n.name for n in read(net).nodes if not n.within]
 
 
 def mixed(net: onnx.ModelProto, seed: int) -> onnx.ModelProto:

@@ -126,7 +126,7 @@ def test_large_is_not_absurd() -> None:
 
 
 def test_control_flow() -> None:
-    """Bodies are not looked into here. onnx gives what comes out of an If; what a Loop carries may change its shape."""
+    """A condition and a trip count that the file states, and bodies that take tensors from around them."""
     body = helper.make_graph([node("Relu", "a", "o")], "b", [], [value("o", None)])
     step = helper.make_graph(
         [node("Identity", "c", "d"), node("Relu", "s", "t"), node("Relu", "a", "u")],
@@ -145,8 +145,10 @@ def test_control_flow() -> None:
         [array("cond", True, bool), array("trips", 5, "int64")],
     )
     graph = read(net)
-    assert [n.op for n in graph.nodes] == ["Relu", "If", "Loop", "Relu"]
-    assert shapes(graph) == {"a": (2, 3), "b": (2, 3), "l": None, "scan": None, "y": (2, 3)}
+    assert [n.op for n in graph.nodes] == ["Relu", "If", "Relu", "Loop", "Identity", "Relu", "Relu", "Relu"]
+    inner = {"if/then_branch/o": (2, 3), "loop/body/d": (), "loop/body/t": (2, 3), "loop/body/u": (2, 3)}
+    assert shapes(graph) == {"a": (2, 3), "b": (2, 3), "l": (2, 3), "scan": (5, 2, 3), "y": (2, 3), **inner}
+    assert [n.times for n in graph.nodes] == [1, 1, 1, 1, 5, 5, 5, 1]
     assert graph.warnings == ()
 
 

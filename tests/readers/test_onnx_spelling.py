@@ -75,7 +75,17 @@ def test_the_long_name_of_the_standard_domain() -> None:
         long.graph.node.append(node("If", "cond", "z", domain="ai.onnx", then_branch=body, else_branch=body))
         long.graph.input.append(value("cond", (), TensorProto.BOOL))
         graph = read(long)
-        assert [n.op for n in graph.nodes] == ["Conv", "Relu", "MaxPool", "Flatten", "Gemm", "Softmax", "If"]
+        assert [n.op for n in graph.nodes] == [
+            "Conv",
+            "Relu",
+            "MaxPool",
+            "Flatten",
+            "Gemm",
+            "Softmax",
+            "If",
+            "Relu",
+            "Relu",
+        ]
         assert {n.version for n in graph.nodes} == {13}
         assert shapes(graph)["z"] == (1, 10)
 

@@ -56,7 +56,8 @@ def test_columns_add_up_to_the_total(name: str, by: str, top: int | None, sort: 
     for i, head in enumerate(sheet.heads):
         parts = [line.values[i] for line in sheet.lines]
         total = sheet.total.values[i]
-        assert sum(p for p in parts if isinstance(p, int)) == (total or 0), head.key
+        if head.key != "times":  # how often layers run is no figure that adds up
+            assert sum(p for p in parts if isinstance(p, int)) == (total or 0), head.key
 
 
 @pytest.mark.parametrize("name", PROFILES)

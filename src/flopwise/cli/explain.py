@@ -73,6 +73,7 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
             list(given["inputs"]) or None,
             dims=given["dims"],
             batch_size=given["batch_size"],
+            trips=given["trips"],
             progress=progress,
         )
         return [flopwise.profile(graph, convention=c) for c in chosen]

@@ -33,6 +33,14 @@ def shapes(command: F) -> F:
     """What fixes the input shapes."""
     for option in (
         click.option(
+            "--trip",
+            "trips",
+            metavar="NAME=N",
+            multiple=True,
+            callback=_dim,
+            help="How often a loop runs, where the model does not say.",
+        ),
+        click.option(
             "--dim", "dims", metavar="NAME=VALUE", multiple=True, callback=_dim, help="Value of a symbolic dimension."
         ),
         click.option("-b", "--batch-size", type=click.IntRange(1), help="First dimension of the inputs."),

@@ -10,7 +10,18 @@ from collections.abc import Mapping
 
 from flopwise.counts import Counts
 from flopwise.graph import Node
-from flopwise.ops import attention, linear, movement, normalization, pointwise, pooling, recurrent, reduction, resize
+from flopwise.ops import (
+    attention,
+    control,
+    linear,
+    movement,
+    normalization,
+    pointwise,
+    pooling,
+    recurrent,
+    reduction,
+    resize,
+)
 from flopwise.ops.operator import Claim, Operator, Rule
 
 __all__ = ["FAMILIES", "OPERATORS", "Claim", "Operator", "Rule", "count"]
@@ -26,6 +37,7 @@ FAMILIES: dict[str, Mapping[str, Operator]] = {
     "pointwise": pointwise.OPERATORS,
     "resize": resize.OPERATORS,
     "movement": movement.OPERATORS,
+    "control": control.OPERATORS,
 }
 
 

@@ -10,12 +10,28 @@ from flopwise.errors import ModelError
 from flopwise.readers.onnx_types import bodies, describe, refuse_bytes
 
 
-def in_execution_order(graph: onnx.GraphProto) -> None:
+def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozenset()) -> None:
     """Put the nodes of a graph in an order in which each runs after those it depends on, the file's order if it does.
+
+    The bodies of control flow are put in order as well.
+
+    Args:
+        graph: changed in place.
+        outside: names of tensors that a body may take from the graphs around it.
 
     Raises:
         ModelError: two nodes make one tensor, a tensor comes from nowhere, or nodes wait for each other.
     """
+    _order(graph, outside)
+    for node in graph.node:
+        if inner := bodies(node):
+            seen = outside | {i.name for i in graph.input} | {t.name for t in graph.initializer}
+            seen |= {o for n in graph.node for o in n.output}
+            for body in inner:
+                in_execution_order(body, seen)
+
+
+def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
     ready = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     ready |= {s.values.name for s in graph.sparse_initializer} | {""}
     makers: dict[str, int] = {}
@@ -26,10 +42,11 @@ def in_execution_order(graph: onnx.GraphProto) -> None:
                 raise ModelError(f"tensor {name!r} is made twice, {first} and by {describe(node)}")
             makers[name] = position
     for output in graph.output:
-        if output.name not in makers and output.name not in ready:
+        if output.name not in makers and output.name not in ready and output.name not in outside:
             raise ModelError(f"the output {output.name!r} of the model is made by nothing")
     wanted = [needs(node) for node in graph.node]
     refuse_bytes(ready, makers, *wanted)
+    ready |= outside
     known = set(ready)
     for node, names in zip(graph.node, wanted, strict=True):
         if not known.issuperset(names):

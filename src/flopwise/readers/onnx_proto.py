@@ -107,17 +107,20 @@ class _Copy:
         new.metadata_props.extend(graph.metadata_props)
         self.nodes(graph.node, new.node, depth)
         for tensor in graph.initializer:
-            self.remember(self.tensor(tensor, new.initializer.add()), depth)
+            copied = new.initializer.add()
+            self.remember(self.tensor(tensor, copied), copied, depth)
         for sparse in graph.sparse_initializer:
             stored = stored_in_memory(sparse, sparse.values.name, self.source)
-            new.initializer.add(name=stored.name, data_type=sparse.values.data_type, dims=sparse.dims)
-            self.remember(stored, depth)
+            copied = new.initializer.add(name=stored.name, data_type=sparse.values.data_type, dims=sparse.dims)
+            self.remember(stored, copied, depth)
 
-    def remember(self, stored: Stored, depth: int) -> None:
+    def remember(self, stored: Stored, copied: onnx.TensorProto, depth: int) -> None:
+        """Write down an initialiser; one in the body of a control flow gets a mark, as names there repeat."""
         if depth == 0:
             self.initializers[stored.name] = stored
         else:
-            self.inner[tag(len(self.inner))] = stored
+            copied.doc_string = tag(len(self.inner))
+            self.inner[copied.doc_string] = stored
 
     def nodes(self, nodes: Iterable[onnx.NodeProto], new: Any, depth: int) -> None:
         for node in nodes:

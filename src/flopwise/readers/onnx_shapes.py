@@ -6,21 +6,24 @@ import onnx
 from onnx import TypeProto, shape_inference
 
 from flopwise.errors import ModelError
+from flopwise.readers.onnx_bodies import Context
 from flopwise.readers.onnx_spelling import first_line
 from flopwise.readers.onnx_suspects import hidden
-from flopwise.readers.onnx_types import TOO_MANY, Shapes, concrete, describe, elements, in_short
+from flopwise.readers.onnx_types import TOO_MANY, Shapes, bodies, concrete, describe, elements, in_short
 from flopwise.readers.onnx_walk import Walk
 
 
-def resolve(model: onnx.ModelProto, declared_holds: bool) -> Shapes:
+def resolve(model: onnx.ModelProto, declared_holds: bool, context: Context | None = None) -> Shapes:
     """The shapes of a model whose inputs have concrete shapes.
 
     Args:
         model: a model without weights; its intermediate and output shapes are taken out of it.
         declared_holds: whether the shapes written in the file are for these inputs, so that they may fill in what
             cannot be inferred, and a contradiction is worth a warning.
+        context: what is known from outside the graph, and how often loops run.
 
     Raises:
+        InputError: the user says that a loop runs another number of times than it does.
         ModelError: a tensor has more elements than can exist.
     """
     graph = model.graph
@@ -42,8 +45,16 @@ def resolve(model: onnx.ModelProto, declared_holds: bool) -> Shapes:
             {v.name: v.type for v in (*graph.input, *inferred.value_info, *inferred.output)}, graph.initializer
         )
         shapes.warnings.extend(in_short(told, "more operators cannot be right"))
-        if any(shapes.shape(n) is None for n in names):
-            Walk(model, shapes, declared if declared_holds else {}).run()
+        context = context or Context()
+        for name, known in context.known.items():
+            if known.value is not None:
+                shapes.values[name] = known.value
+            if known.items is not None:
+                shapes.items[name] = known.items
+            if known.bound:
+                shapes.bounds.add(name)
+        if context.inside or any(shapes.shape(n) is None for n in names) or any(map(bodies, graph.node)):
+            Walk(model, shapes, declared if declared_holds else {}, context).run()
     if declared_holds:
         _contradictions(graph, declared, shapes)
     for name in (*(i.name for i in graph.input), *(t.name for t in graph.initializer), *names):

@@ -74,6 +74,9 @@ def _refuse_unreadable(graph: onnx.GraphProto) -> set[str]:
     if "" in operators:
         nameless = graph.node[operators.index("")]
         raise ModelError(f"node {nameless.name!r} names no operator; the file is damaged")
+    for node in graph.node:
+        for body in bodies(node):
+            domains |= _refuse_unreadable(body)
     return domains
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from flopwise.graph import Kind
 from flopwise.readers import onnx_roles
 from flopwise.readers.onnx_notes import Notes
 from flopwise.readers.onnx_proto import stored_in_memory
-from flopwise.readers.onnx_skeleton import DTYPES, TAG, Skeleton, Stored
+from flopwise.readers.onnx_skeleton import DTYPES, TAG, Stored
 from flopwise.readers.onnx_types import Shapes
 from flopwise.readers.onnx_weights import Reopen, load
 
@@ -32,40 +32,42 @@ class StoredTensors:
     weights: dict[str, Callable[[], Any]] = field(default_factory=dict)
     #: Name -> the first name of the same stored tensor (a function's constant appears wherever the function is called).
     first: dict[str, str] = field(default_factory=dict)
+    #: Mark of a tensor in an attribute -> the first name of its value.
+    marks: dict[str, str] = field(default_factory=dict)
 
 
 def stored_tensors(
-    proto: onnx.ModelProto,
+    graph: onnx.GraphProto,
+    nodes: Sequence[onnx.NodeProto],
     shapes: Shapes,
-    skeleton: Skeleton,
+    initializers: Mapping[str, Stored],
+    inner: Mapping[str, Stored],
     name: str,
     reopen: Reopen | None,
     notes: Notes,
 ) -> StoredTensors:
-    """Kinds and loaders of the initialisers, the inputs, and the constants that nodes hold.
+    """Kinds and loaders of the initialisers of a graph, and of the constants that its nodes hold.
 
     Args:
-        proto: the model without weights, its nodes in execution order.
+        graph: without weights, its nodes in execution order.
+        nodes: the nodes that may use its tensors: its own, and those in its bodies.
         shapes: its shapes.
-        skeleton: where the weights lie.
+        initializers: where its initialisers lie.
+        inner: where the tensors in attributes lie.
         name: the model, for messages.
         reopen: opens its source.
         notes: what an exporter wrote about tensors.
     """
-    graph = proto.graph
     found = StoredTensors()
-    uses = onnx_roles.uses(graph.node)
+    uses = onnx_roles.uses(nodes)
     for tensor in graph.initializer:
         key = tensor.name
-        if key in skeleton.initializers:
+        if key in initializers:
             dtype, taken = DTYPES.get(tensor.data_type), uses.get(key, ())
-            said = notes.kind(key, skeleton.initializers)
+            said = notes.kind(key, initializers)
             found.kinds[key] = onnx_roles.kind_of(dtype, len(tensor.dims), taken, said)
-            found.weights[key] = functools.partial(load, skeleton.initializers[key], name, reopen)
-    for value in graph.input:
-        found.kinds.setdefault(value.name, "input")
-    marks: dict[str, str] = {}
-    given = {*skeleton.initializers, *(n.output[0] for n in graph.node if n.op_type == "Constant" and n.output)}
+            found.weights[key] = functools.partial(load, initializers[key], name, reopen)
+    given = {*initializers, *(n.output[0] for n in graph.node if n.op_type == "Constant" and n.output)}
     for node in graph.node:
         if node.domain or node.op_type not in ("Constant", "ConstantOfShape") or not node.output or not node.output[0]:
             continue
@@ -79,8 +81,8 @@ def stored_tensors(
                 found.weights[key] = functools.partial(_filled, key, shape, node)
             continue
         found.kinds[key] = onnx_roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
-        mark, loader = _held(node, key, skeleton.inner, name, reopen)
-        first = marks.setdefault(mark, key) if mark.startswith(TAG) else key
+        mark, loader = _held(node, key, inner, name, reopen)
+        first = found.marks.setdefault(mark, key) if mark.startswith(TAG) else key
         if first != key:
             found.first[key] = first
         elif loader is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx
@@ -25,11 +26,58 @@ TOLD = 5
 LONGEST_MESSAGE = 600
 
 
+@dataclass(slots=True)
+class Known:
+    """What is known about a value: its type, the types of its members if it is a sequence, and its elements."""
+
+    type: TypeProto | None = None
+    items: list[TypeProto] | None = None
+    value: Any = None
+    #: Whether the shape is an upper bound.
+    bound: bool = False
+
+    def same(self, other: Known) -> bool:
+        """Whether the other has the same shape, or members of the same shapes, and both are known."""
+        if self.items is not None or other.items is not None:
+            mine, theirs = shapes_of(self.items or ()), shapes_of(other.items or ())
+            return self.items is not None and other.items is not None and mine == theirs and None not in mine
+        if self.type is None or other.type is None:
+            return False
+        shape = concrete(self.type)
+        return shape is not None and shape == concrete(other.type)
+
+    def without_value(self) -> Known:
+        return replace(self, value=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A graph inside a control-flow operator, resolved by itself."""
+
+    part: str
+    graph: onnx.GraphProto
+    shapes: Shapes
+    #: How often it runs each time its operator runs; None when nobody knows.
+    trips: int | None
+    #: Whether it is one of several graphs of which one runs, and nobody knows which.
+    branch: bool = False
+    #: Names of what flows in from its operator; the rest it takes from the graphs around it.
+    takes: tuple[str, ...] = ()
+
+
 class Shapes:
     """Element type and shape of each tensor by name, and what the user should know about them."""
 
     def __init__(self, types: Mapping[str, TypeProto], stored: Iterable[onnx.TensorProto]) -> None:
         self.warnings: list[str] = []
+        #: Types of the members of a sequence, or of what an optional holds, by the name of the sequence or optional.
+        self.items: dict[str, list[TypeProto]] = {}
+        #: Tensors whose shape is an upper bound, because the data decide it.
+        self.bounds: set[str] = set()
+        #: Elements of small tensors, members of short sequences, None for an empty optional, by name.
+        self.values: dict[str, Any] = {}
+        #: The bodies of a control-flow operator, by the name of its first output.
+        self.inner: dict[str, list[Inner]] = {}
         self._types = dict(types)
         self._stored = {t.name: t for t in stored}
         self._concrete: dict[str, tuple[int, ...] | None] = {n: tuple(t.dims) for n, t in self._stored.items()}
@@ -38,6 +86,17 @@ class Shapes:
         """Write down what was found out about a tensor that is not stored."""
         self._types[name] = found
         self._concrete.pop(name, None)
+
+    def known(self, name: str) -> Known:
+        """All that is known about a value."""
+        return Known(self.type(name), self.items.get(name), self.values.get(name), name in self.bounds)
+
+    def sized(self, name: str) -> bool:
+        """Whether the shape of a tensor, or of every member of a sequence, is known."""
+        if self.shape(name) is not None:
+            return True
+        items = self.items.get(name)
+        return items is not None and None not in shapes_of(items)
 
     def type(self, name: str) -> TypeProto | None:
         """What is known about a tensor, None when nothing is."""
@@ -59,15 +118,37 @@ class Shapes:
         if stored is not None:
             return DTYPES.get(stored.data_type)
         found = self._types.get(name)
-        return None if found is None else DTYPES.get(found.tensor_type.elem_type)
+        return None if found is None else element_type(found)
+
+
+def element_type(found: TypeProto) -> str | None:
+    """The element type of a tensor, or of the tensors in a sequence; None when unknown."""
+    if found.HasField("sequence_type"):
+        return element_type(found.sequence_type.elem_type)
+    if found.HasField("map_type"):
+        return element_type(found.map_type.value_type)
+    tensor = tensor_type(found)
+    return None if tensor is None else DTYPES.get(tensor.elem_type)
+
+
+def tensor_type(found: TypeProto) -> Any:
+    """The type of a tensor, also of one that is sparse or optional; None for a sequence or map."""
+    if found.HasField("tensor_type"):
+        return found.tensor_type
+    if found.HasField("optional_type"):
+        return tensor_type(found.optional_type.elem_type)
+    return found.sparse_tensor_type if found.HasField("sparse_tensor_type") else None
+
+
+def shapes_of(types: Iterable[TypeProto]) -> list[tuple[int, ...] | None]:
+    """The shapes of tensor types."""
+    return [concrete(t) for t in types]
 
 
 def concrete(found: TypeProto) -> tuple[int, ...] | None:
     """The shape of a tensor type if every dim is a number, else None."""
-    if not found.HasField("tensor_type"):
-        return None
-    tensor = found.tensor_type
-    if not tensor.HasField("shape"):
+    tensor = tensor_type(found)
+    if tensor is None or not tensor.HasField("shape"):
         return None
     dims = tensor.shape.dim
     values = tuple([dim.dim_value for dim in dims])

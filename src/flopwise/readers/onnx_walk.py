@@ -15,10 +15,23 @@ import numpy
 import onnx
 from onnx import TypeProto, defs, numpy_helper, shape_inference
 
+from flopwise.readers.onnx_bodies import Context, enter
+from flopwise.readers.onnx_bounds import BOUNDS, bounds
 from flopwise.readers.onnx_old import modern
 from flopwise.readers.onnx_order import needs
+from flopwise.readers.onnx_sequences import RULES, members
 from flopwise.readers.onnx_spelling import first_line
-from flopwise.readers.onnx_types import TOO_MANY, Shapes, array_of, bodies, concrete, describe, elements, in_short
+from flopwise.readers.onnx_types import (
+    TOO_MANY,
+    Known,
+    Shapes,
+    array_of,
+    bodies,
+    concrete,
+    describe,
+    elements,
+    in_short,
+)
 
 #: Tensors up to this many elements are evaluated when they depend on shapes and constants only.
 EVALUATED = 8192
@@ -37,19 +50,29 @@ Transpose Trilu Unique Unsqueeze Where Xor
 """
 ARITHMETIC: frozenset[str] = frozenset(_ARITHMETIC.split())
 
-#: Those whose result is as long as the data says, but never longer than the input times its rank.
-SELECTIONS: frozenset[str] = frozenset({"Compress", "NonZero", "Unique"})
+#: Those whose result is as long as the data says, or whose result is no tensor: they are evaluated on small inputs,
+#: and make no more than the inputs times their rank.
+SELECTIONS: frozenset[str] = frozenset(
+    {"Compress", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "TopK", "Unique"}
+    | {op for domain, op in RULES if not domain and op != "Identity"}
+)
+
+#: Largest input of a suppression of boxes that is evaluated: its work grows with the square of the boxes.
+BOXES = 1024
 
 
 class Walk:
     """Values of small tensors, and shapes node by node, in execution order."""
 
-    def __init__(self, model: onnx.ModelProto, shapes: Shapes, declared: Mapping[str, TypeProto]) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, shapes: Shapes, declared: Mapping[str, TypeProto], context: Context
+    ) -> None:
         """
         Args:
             model: a model without weights whose inputs have concrete shapes.
             shapes: what is known; completed by :meth:`run`.
             declared: types that the file states, for what nothing can infer.
+            context: what is known from outside the graph.
         """
         self.graph = model.graph
         self.shapes = shapes
@@ -58,7 +81,8 @@ class Walk:
         self.opsets = {o.domain: o.version for o in model.opset_import}
         self.imports = list(model.opset_import)
         self.ir_version = model.ir_version
-        self.values: dict[str, Any] = {}
+        self.context = context
+        self.values: dict[str, Any] = shapes.values
         self.room = ROOM
         self.failures: list[str] = []
 
@@ -71,21 +95,38 @@ class Walk:
         with python_warnings.catch_warnings():
             python_warnings.simplefilter("ignore")  # numpy's, about what a model computes
             for node in self.graph.node:
-                if any(self.shape(o) is None for o in node.output if o):
+                if bodies(node):
+                    enter(self, node)
+                if not all(self.shapes.sized(o) for o in node.output if o):
                     self.infer(node)
                 if self.knowable(node):
                     self.evaluate(node)
         self.shapes.warnings.extend(in_short(self.failures, "more operators have no shape"))
 
+    def known(self, name: str) -> Known:
+        """All that is known about a value; nothing about an input that is left out."""
+        return self.shapes.known(name) if name else Known()
+
+    def learn(self, name: str, known: Known) -> None:
+        """Write down what follows for a value, where nothing better is known."""
+        if known.items is not None:
+            self.shapes.items[name] = known.items
+        if known.type is not None and (concrete(known.type) is not None or self.shape(name) is None):
+            self.shapes.set(name, known.type)
+            if known.bound:
+                self.shapes.bounds.add(name)
+        if known.value is not None:
+            self.remember(name, known.value)
+
     def infer(self, node: onnx.NodeProto) -> None:
-        """Shapes of the node's outputs by onnx's own rule, else as the file declares them."""
+        """Shapes of the node's outputs by onnx's own rule, else as the file declares them, else as upper bounds."""
         try:
             found = self.by_rule(node)
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
             self.failures.append(f"no shape for {describe(node)}: {first_line(error)}")
             found = {}
         for output, type_ in found.items():
-            if output and type_.WhichOneof("value"):
+            if output and type_.WhichOneof("value") and not self.shapes.sized(output):
                 self.shapes.set(output, type_)
         if node.op_type == "Dropout" and len(node.output) > 1 and self.shape(node.output[1]) is None and node.input:
             # onnx infers the mask only in some versions; it always has the shape of the data.
@@ -95,6 +136,19 @@ class Walk:
         for output in node.output:
             if output in self.declared and self.shape(output) is None and concrete(self.declared[output]) is not None:
                 self.shapes.set(output, self.declared[output])
+        self.work_out(node)
+        if not self.shapes.bounds.isdisjoint(node.input):
+            self.shapes.bounds.update(o for o in node.output if o)
+
+    def work_out(self, node: onnx.NodeProto) -> None:
+        """Members of sequences, and upper bounds of what the data decide."""
+        if (node.domain, node.op_type) not in RULES and node.op_type not in BOUNDS:
+            return
+        inputs = [self.known(name) for name in node.input]
+        for rule in (members, bounds):
+            for output, known in zip(node.output, rule(node, inputs), strict=False):
+                if output and not self.shapes.sized(output):
+                    self.learn(output, known)
 
     def by_rule(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
         """The types of a node's outputs as far as onnx knows them."""
@@ -141,13 +195,22 @@ class Walk:
             return False
         if node.op_type in ("Shape", "Size"):
             return bool(node.input) and self.shape(node.input[0]) is not None
+        if node.op_type in SELECTIONS:
+            return all(i in self.values for i in node.input if i) and self.few(node)
         if node.op_type not in ARITHMETIC or not all(i in self.values for i in node.input if i):
             return False
-        for output in node.output if node.op_type not in SELECTIONS else ():
+        for output in node.output:
             shape = self.shape(output) if output else ()
             if shape is None or elements(shape) > EVALUATED or max(shape, default=0) > EVALUATED:
                 return False
         return all(abs(a.i) <= EVALUATED for a in node.attribute) and (node.op_type != "Range" or self.short(node))
+
+    def few(self, node: onnx.NodeProto) -> bool:
+        """Whether the inputs of an operator are so small that its result is small whatever they hold."""
+        values = [self.values[i] for i in node.input if i]
+        parts = [v for value in values for v in (value if isinstance(value, list) else [value])]
+        size = sum(p.size for p in parts if isinstance(p, numpy.ndarray))
+        return size <= (BOXES if node.op_type == "NonMaxSuppression" else EVALUATED)
 
     def short(self, node: onnx.NodeProto) -> bool:
         """Whether a Range is short: onnx subtracts its ends in 64 bits, which may wrap around."""
@@ -158,8 +221,8 @@ class Walk:
         """Write down the values of the node's outputs."""
         try:
             for name, value in zip(node.output, self.results(node), strict=False):
-                if name and isinstance(value, (numpy.ndarray, numpy.generic)) and value.dtype != object:
-                    self.remember(name, numpy.asarray(value))
+                if name and isinstance(value, (numpy.ndarray, numpy.generic, list, bool, int)):
+                    self.remember(name, value if isinstance(value, list) else numpy.asarray(value))
         except Exception:  # the value stays unknown, and with it perhaps a shape, which the report then says
             return
 
@@ -178,8 +241,22 @@ class Walk:
         return list(ReferenceEvaluator(node, opsets=self.opsets).run(None, feeds))
 
     def remember(self, name: str, value: Any) -> None:
+        """Write down a value, and its shape or those of its members."""
+        if isinstance(value, list):
+            if all(isinstance(v, numpy.ndarray) for v in value):
+                self.values[name] = value
+                self.shapes.items[name] = [_type_of(v) for v in value]
+            return
         self.room -= value.nbytes
-        self.values[name] = value
-        if self.shape(name) is None:
-            code = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-            self.shapes.set(name, onnx.helper.make_tensor_type_proto(code, value.shape))
+        if value.dtype != object:
+            self.values[name] = value
+        if self.shape(name) is None or name in self.shapes.bounds:
+            self.shapes.bounds.discard(name)
+            self.shapes.set(name, _type_of(value))
+
+
+def _type_of(value: Any) -> TypeProto:
+    """The type of an array."""
+    strings = value.dtype == object or value.dtype.kind in "US"
+    code = onnx.TensorProto.STRING if strings else onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+    return onnx.helper.make_tensor_type_proto(code, value.shape)

@@ -160,31 +160,31 @@ class _Walk(TensorWalk):
 
     def initializer(self, found: Field, depth: int) -> bytes:
         if found.end - found.start <= SMALL and (whole := self.small_tensor(found)):
-            self.remember(whole, depth)
-            return self.keep(found)
+            mark = self.remember(whole, depth)
+            kept = self.keep(found)
+            return message(5, [kept[-(found.end - found.start) :], mark]) if mark else kept
         if usual := self.usual_tensor(found):
             stored, head = usual
-            self.remember(stored, depth)
-            return message(5, [head])
+            return message(5, [head, self.remember(stored, depth)])
         tensor = self.take_apart(found)
-        self.remember(tensor.stored(), depth)
-        return message(5, tensor.head + self.small_payload(tensor))
+        return message(5, [*tensor.head, *self.small_payload(tensor), self.remember(tensor.stored(), depth)])
 
     def sparse_initializer(self, sparse: Field, depth: int) -> bytes:
         """A sparse initialiser as a dense one without data: its cost follows its shape."""
         dims, values, indices, _ = self.sparse(sparse)
         refuse_impossible(self.source.name, values.name, values.code, dims)
         stored = replace(values.stored(), dims=tuple(dims), places=(), sparse=(values.stored(), indices.stored()))
-        self.remember(stored, depth)
         head = [message(8, [values.name.encode()]), number_field(2, values.code)]
-        return message(5, head + [number_field(1, d) for d in dims])
+        return message(5, [*head, *(number_field(1, d) for d in dims), self.remember(stored, depth)])
 
-    def remember(self, stored: Stored, depth: int) -> None:
-        """Write down where an initialiser lies; names in the body of a control flow are its own."""
+    def remember(self, stored: Stored, depth: int) -> bytes:
+        """Write down where an initialiser lies; in the body of a control flow it gets a mark, as names repeat."""
         if depth == 0:
             self.initializers[stored.name] = stored
-        else:
-            self.inner[tag(len(self.inner))] = stored
+            return b""
+        mark = tag(len(self.inner))
+        self.inner[mark] = stored
+        return message(12, [mark.encode()])
 
     def tensor(self, found: Field, number: int) -> bytes:
         """A tensor in an attribute; when its elements are left out, it gets a name by which they are found again."""

@@ -46,7 +46,7 @@ class Column:
 def cell(column: Column, item: Item, profile: Profile) -> Value:
     """The column's value: for a sum, AtLeast when some of its rows are unknown, and None when all are."""
     value = column.value(item, profile)
-    if isinstance(item, Row) or column.kind not in ("number", "bytes") or value is None:
+    if isinstance(item, Row) or column.kind not in ("number", "bytes") or value is None or value == "":
         return value
     known = [column.value(row, profile) is not None for row in item.rows]
     if all(known):
@@ -88,6 +88,10 @@ def _memory(item: Item, profile: Profile) -> int | None:
 
 def _layers(item: Item, profile: Profile) -> int:
     return 1 if isinstance(item, Row) else len(item.rows)
+
+
+def _times(item: Item, profile: Profile) -> int | str | None:
+    return item.times if isinstance(item, Row) else ""
 
 
 def _depth(item: Item, profile: Profile) -> int:
@@ -132,6 +136,8 @@ _TABLE = (
     Column("type", "type", "text", _of_row(lambda r: r.type), "what the convention calls the operator"),
     Column("origin", "origin", "text", _of_row(lambda r: r.node.origin), "what the file called the operator"),
     Column("scope", "module", "text", _of_row(lambda r: r.node.module), "path of the module around the layer"),
+    Column("times", "runs", "number", _times, "how often the layer runs in one inference, where control flow is", 3),
+    Column("within", "within", "text", _of_row(lambda r: " ".join(r.within)), "the control flow around the layer"),
     Column("depth", "depth", "number", _depth, "how deep the module lies"),
     Column("layers", "layers", "number", _layers, "how many layers", 6),
     Column("unknown", "unknown", "number", _figure("unknown"), "how many layers have no count"),
@@ -179,7 +185,7 @@ _DOCUMENT = {
 }
 _FIGURES = "count macs flops params buffers weight_bytes input_bytes output_bytes activations convention unit"
 _DATA = {
-    "layer": f"name op origin scope inputs outputs {_FIGURES}",
+    "layer": f"name op origin scope inputs outputs {_FIGURES} times within",
     "op": f"name layers unknown {_FIGURES}",
     "module": f"name op depth layers unknown {_FIGURES}",
 }
@@ -188,8 +194,13 @@ _DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name op outputs params params% macs co
 
 
 def defaults(format: str, by: str, profile: Profile) -> tuple[Column, ...]:
-    """What a format shows when nobody asks for columns; MACs only where the convention counts something else."""
+    """What a format shows when nobody asks for columns.
+
+    MACs only where the convention counts something else, and how often layers run only where control flow is.
+    """
     keys = _DEFAULTS[format][by].split()
+    if by == "layer" and format != "csv" and any(row.within for row in profile.rows):
+        keys.insert(keys.index("outputs") + 1, "times")
     same = profile.convention.name == "macs" and format != "csv"
     return tuple(COLUMNS[key] for key in keys if not (same and key == "macs"))
 

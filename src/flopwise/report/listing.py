@@ -68,6 +68,7 @@ def listing(profile: Profile, choice: Choice, look: Look, format: str) -> Sheet:
     items: list[Item] = list(profile.rows) if choice.by == "layer" else list(profile.by(choice.by, choice.depth))
     by = sorting(choice)
     nested = choice.by == "module" and by is None
+    bodies = choice.by == "layer" and by is None and format in ("table", "tree")
     heaviest = heavy(items)
     if by is not None:
         items.sort(key=order(by, profile))
@@ -76,7 +77,7 @@ def listing(profile: Profile, choice: Choice, look: Look, format: str) -> Sheet:
         Line(
             values=tuple(cell(column, item, profile) for column in columns),
             mark=mark(item, heaviest),
-            indent="  " * item.depth if nested and isinstance(item, Sum) else "",
+            indent="  " * _level(item) if nested or bodies else "",
         )
         for item in shown
     ]
@@ -96,6 +97,11 @@ def listing(profile: Profile, choice: Choice, look: Look, format: str) -> Sheet:
         complete=bool(choice.columns),
     )
     return sheet if choice.columns or format == "csv" else without_empty(sheet)
+
+
+def _level(item: Item) -> int:
+    """How deep an item lies: a module in modules, a layer in control flow."""
+    return item.depth if isinstance(item, Sum) else len(item.within)
 
 
 def notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
