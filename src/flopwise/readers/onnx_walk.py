@@ -15,6 +15,7 @@ import numpy
 import onnx
 from onnx import TypeProto, defs, numpy_helper, shape_inference
 
+from flopwise.readers import onnx_rest
 from flopwise.readers.onnx_bodies import Context, enter
 from flopwise.readers.onnx_bounds import BOUNDS, bounds
 from flopwise.readers.onnx_old import modern
@@ -158,6 +159,8 @@ class Walk:
             return {}
         if bodies(node):
             return self.alone(node)
+        if (node.domain, node.op_type) in onnx_rest.KNOWN:
+            return onnx_rest.infer(node, self.shapes.type)
         data: dict[str, onnx.TensorProto] = {}
         if not schema.has_type_and_shape_inference_function:
             if schema.has_function or schema.has_context_dependent_function:  # type: ignore[attr-defined] # onnx's stubs
