@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
 from flopwise.conventions import Convention
+from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph
 from flopwise.ops import Rule
 from flopwise.profiles import Profile, profile_graph
+
+if TYPE_CHECKING:
+    from flopwise.formulas.formula import Formula
 
 
 def read(
@@ -80,6 +84,69 @@ def profile(
     )
     progress("counting")
     return replace(profile_graph(graph, chosen, rules, fold), renderer=_as_text)
+
+
+def formula(
+    model: object,
+    inputs: Any = None,
+    *,
+    convention: str | Convention = "flops",
+    rules: Mapping[str, Rule] | None = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    trips: Mapping[str, int] | None = None,
+    fold: bool | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Formula:
+    """What a model costs as closed formulas in the open dimensions of its inputs.
+
+    The formulas are compared with profiles at several sizes before they are handed over.
+
+    Args:
+        model: as in :func:`read`.
+        inputs: shapes as in :func:`read`, in which names may stand for sizes that the file fixes as numbers.
+        convention: as in :func:`profile`.
+        rules: as in :func:`profile`.
+        dims: values of symbolic dimensions that are not to be symbols.
+        batch_size: as in :func:`read`.
+        trips: as in :func:`read`.
+        fold: as in :func:`profile`.
+        progress: as in :func:`read`.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: no dimension is open, no sizes were found that the model takes, or the convention is unknown.
+    """
+    from dataclasses import replace
+
+    from flopwise.formulas.derive import derive
+    from flopwise.formulas.rows import Counting
+    from flopwise.formulas.sizes import open_inputs
+    from flopwise.readers.onnx_signature import signature
+
+    chosen = conventions.get(convention)
+    progress("reading the inputs")
+    declared, light = signature(model)
+    opened = open_inputs(declared, inputs, dims, batch_size)
+    first = [model]  # with the names of modules, which the lighter copy lacks
+
+    def at(point: Mapping[str, int]) -> Graph:
+        try:
+            return read(first[0] if first else light, opened.at(point), batch_size=batch_size, trips=trips)
+        except FlopwiseError as error:
+            raise type(error)(str(error).partition(": ")[2] or str(error)) from error
+        finally:
+            first.clear()
+
+    shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
+    found = derive(opened.symbols, at, Counting(chosen, rules, fold), opened.hints, shapes, progress)
+    return replace(found, renderer=_formula_as_text)
+
+
+def _formula_as_text(formula: Formula) -> str:
+    from flopwise.report.formulas import render
+
+    return render(formula)
 
 
 def _as_text(profile: Profile) -> str:

@@ -211,7 +211,7 @@ def _row(
     """The figures of one node. ``owned`` collects the stored tensors that a row has claimed: each counts once."""
     counts, missing, note = _tried(lambda: count(node, rules), "no rule")
     view = counts
-    if node.op not in rules:
+    if node.op not in rules and not (convention.plain and counts is not None):
         view, refused, why = _tried(lambda: convention.view(node, counts), f"{convention.name} cannot count it")
         if view is not None or not missing:
             missing, note = refused, why
@@ -220,9 +220,8 @@ def _row(
         if tensor.name not in owned and tensor.resolved:
             owned.add(tensor.name)
             first_used.append(tensor)
-    inputs = [t for t in node.known_inputs if folding.varies(t)]
-    outputs = () if node.op == "If" else node.known_outputs  # it hands on what its branch makes
-    sized = all(t.resolved for t in outputs)
+    inputs = _size([t for t in node.known_inputs if folding.varies(t)])
+    outputs = _size(() if node.op == "If" else node.known_outputs)  # an If hands on what its branch makes
     return Row(
         name=name,
         type=convention.layer_types.get(node.op, node.op),
@@ -230,15 +229,22 @@ def _row(
         counts=counts,
         view=view,
         count=None if view is None else view.dot(convention.weights),
-        params=sum(t.numel for t in first_used if t.kind == "weight"),
-        buffers=sum(t.numel for t in first_used if t.kind == "buffer"),
-        weight_bytes=sum(t.nbytes for t in first_used if _occupies(t)),
-        input_bytes=sum(t.nbytes for t in inputs) if all(t.resolved for t in inputs) else None,
-        output_bytes=sum(t.nbytes for t in outputs) if sized else None,
-        activations=sum(t.numel for t in outputs) if sized else None,
+        params=sum([t.numel for t in first_used if t.kind == "weight"]),
+        buffers=sum([t.numel for t in first_used if t.kind == "buffer"]),
+        weight_bytes=sum([t.nbytes for t in first_used if _occupies(t)]),
+        input_bytes=inputs[1],
+        output_bytes=outputs[1],
+        activations=outputs[0],
         missing=missing,
         note=note,
     )
+
+
+def _size(tensors: Sequence[Tensor]) -> tuple[int, int] | tuple[None, None]:
+    """Elements and bytes of tensors; nothing when one of them has no size."""
+    if not all([t.resolved for t in tensors]):
+        return None, None
+    return sum([t.numel for t in tensors]), sum([t.nbytes for t in tensors])
 
 
 def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, Literal["", "rule", "fact"], str]:

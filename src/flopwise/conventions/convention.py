@@ -57,6 +57,11 @@ class Convention:
     #: What a reader of the figure should know, one line each.
     notes: tuple[str, ...] = ()
 
+    @property
+    def plain(self) -> bool:
+        """Whether every operator is seen as flopwise counts it."""
+        return self.others == "canonical" and not self.overrides and not self.unlisted
+
     def _op(self, node: Node) -> str:
         return node.op.rpartition("::")[2] if self.any_domain else node.op
 

@@ -51,6 +51,9 @@ class Builder:
         #: The tensor of a name in the main graph.
         self.tensor: _Lookup = lambda name: None
 
+        #: Name of an operator by domain and type.
+        self.ops: dict[tuple[str, str], str] = {}
+
     def main(self, graph: onnx.GraphProto, shapes: Shapes) -> None:
         """Take in the main graph."""
         stored = self.stored(graph, shapes, self.skeleton.initializers, "")
@@ -85,7 +88,8 @@ class Builder:
     ) -> None:
         """Take in the nodes of a graph, each followed by its bodies."""
         for node in graph.node:
-            op = one_line(f"{node.domain}::{node.op_type}" if node.domain else node.op_type)
+            domain = node.domain
+            op = self.op(domain, node.op_type)
             scope, origin = scope_of(node)
             position = len(self.nodes)
             self.nodes.append(
@@ -97,7 +101,7 @@ class Builder:
                     attrs=_attributes(node.attribute),
                     scope=scope or around,
                     origin=origin or op,
-                    version=self.versions.get(node.domain, 0),
+                    version=self.versions.get(domain, 0),
                     within=within,
                 )
             )
@@ -105,6 +109,13 @@ class Builder:
                 for inner in _inner(node, shapes):
                     body = Body(position, inner.part, inner.trips, inner.branch)
                     self.body(inner, f"{node.name}/", tensor, (*within, body), scope or around)
+
+    def op(self, domain: str, type_: str) -> str:
+        """What the graph calls an operator."""
+        key = (domain, type_)
+        if key not in self.ops:
+            self.ops[key] = one_line(f"{domain}::{type_}" if domain else type_)
+        return self.ops[key]
 
     def body(
         self,

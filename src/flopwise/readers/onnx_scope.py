@@ -21,15 +21,21 @@ _QUOTED = re.compile(r"'([^']*)'")
 def scope_of(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
     """The modules around a node, outermost first, and what PyTorch called the operator ("" if unknown)."""
     if node.metadata_props and _SCOPES in (notes := {e.key: str(e.value) for e in node.metadata_props}):
-        paths = _QUOTED.findall(notes[_SCOPES])
-        classes = _QUOTED.findall(notes.get(_CLASSES, ""))
-        origin = classes[-1] if classes else ""
-        kinds = [c.rpartition(".")[2] for c in classes[:-1]]
-        kinds += [""] * (len(paths) - 1 - len(kinds))
-        return tuple(Module(p, k) for p, k in zip(paths[:-1], kinds, strict=False)), origin
+        around, _, _ = notes[_SCOPES].rpartition("', '")  # the last one is the node itself
+        kinds, _, last = notes.get(_CLASSES, "").rpartition("', '")
+        return _from_notes(around, kinds), last.strip("[']")
     if "/" in node.name:
         return _from_name(node.name.rpartition("/")[0]), ""
     return (), ""
+
+
+@lru_cache(maxsize=4096)
+def _from_notes(paths: str, classes: str) -> tuple[Module, ...]:
+    """Modules from the beginnings of two lists in quotes, whose last item is cut off with the quote before it."""
+    names = _QUOTED.findall(f"{paths}'")
+    kinds = [c.rpartition(".")[2] for c in _QUOTED.findall(f"{classes}'")]
+    kinds += [""] * (len(names) - len(kinds))
+    return tuple(Module(n, k) for n, k in zip(names, kinds, strict=False))
 
 
 @lru_cache(maxsize=4096)

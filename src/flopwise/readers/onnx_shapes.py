@@ -9,8 +9,17 @@ from flopwise.errors import ModelError
 from flopwise.readers.onnx_bodies import Context
 from flopwise.readers.onnx_spelling import first_line
 from flopwise.readers.onnx_suspects import hidden
-from flopwise.readers.onnx_types import TOO_MANY, Shapes, bodies, concrete, describe, elements, in_short
-from flopwise.readers.onnx_walk import Walk
+from flopwise.readers.onnx_types import (
+    CONTROL_FLOW,
+    TOO_MANY,
+    Shapes,
+    bodies,
+    concrete,
+    describe,
+    elements,
+    in_short,
+)
+from flopwise.readers.onnx_walk import QUERIES, Walk
 
 
 def resolve(model: onnx.ModelProto, declared_holds: bool, context: Context | None = None) -> Shapes:
@@ -33,28 +42,31 @@ def resolve(model: onnx.ModelProto, declared_holds: bool, context: Context | Non
     for output in graph.output:
         if output.type.tensor_type.HasField("shape"):
             output.type.tensor_type.ClearField("shape")
-    names = [o for n in graph.node for o in n.output if o]
+    nodes = list(graph.node)
+    names = [o for n in nodes for o in n.output if o]
+    operators = {n.op_type for n in nodes}
+    shapes = Shapes({v.name: v.type for v in graph.input}, graph.initializer)
+    context = context or Context()
+    shapes.take(context.known)
+    walk = Walk(model, shapes, declared if declared_holds else {}, context)
     with hidden(model) as told:
+        foreseen = walk.foresee() if operators & QUERIES else []
+        graph.initializer.extend(foreseen)
         try:
-            # Without data propagation: it keeps an entry for each element of a vector. The second walk is no slower.
+            # Without data propagation: it keeps an entry for each element of a vector. The walk is no slower.
             inferred = shape_inference.infer_shapes(model).graph
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
             told.append(f"shape inference stopped: {first_line(error)}")
             inferred = graph
-        shapes = Shapes(
-            {v.name: v.type for v in (*graph.input, *inferred.value_info, *inferred.output)}, graph.initializer
-        )
+        if foreseen:
+            del graph.initializer[-len(foreseen) :]
+        for value in (*inferred.value_info, *inferred.output):
+            if shapes.shape(value.name) is None:
+                shapes.set(value.name, value.type)
         shapes.warnings.extend(in_short(told, "more operators cannot be right"))
-        context = context or Context()
-        for name, known in context.known.items():
-            if known.value is not None:
-                shapes.values[name] = known.value
-            if known.items is not None:
-                shapes.items[name] = known.items
-            if known.bound:
-                shapes.bounds.add(name)
-        if context.inside or any(shapes.shape(n) is None for n in names) or any(map(bodies, graph.node)):
-            Walk(model, shapes, declared if declared_holds else {}, context).run()
+        flows = operators & CONTROL_FLOW or any(n.domain and bodies(n) for n in nodes)
+        if context.inside or flows or any(shapes.shape(n) is None for n in names):
+            walk.run()
     if declared_holds:
         _contradictions(graph, declared, shapes)
     for name in (*(i.name for i in graph.input), *(t.name for t in graph.initializer), *names):

@@ -87,6 +87,16 @@ class Shapes:
         self._types[name] = found
         self._concrete.pop(name, None)
 
+    def take(self, known: Mapping[str, Known]) -> None:
+        """Write down what is known from outside about values, besides their types."""
+        for name, one in known.items():
+            if one.value is not None:
+                self.values[name] = one.value
+            if one.items is not None:
+                self.items[name] = one.items
+            if one.bound:
+                self.bounds.add(name)
+
     def known(self, name: str) -> Known:
         """All that is known about a value."""
         return Known(self.type(name), self.items.get(name), self.values.get(name), name in self.bounds)
@@ -123,6 +133,8 @@ class Shapes:
 
 def element_type(found: TypeProto) -> str | None:
     """The element type of a tensor, or of the tensors in a sequence; None when unknown."""
+    if found.HasField("tensor_type"):
+        return DTYPES.get(found.tensor_type.elem_type)
     if found.HasField("sequence_type"):
         return element_type(found.sequence_type.elem_type)
     if found.HasField("map_type"):

@@ -23,6 +23,7 @@ from flopwise.readers.onnx_order import needs
 from flopwise.readers.onnx_sequences import RULES, members
 from flopwise.readers.onnx_spelling import first_line
 from flopwise.readers.onnx_types import (
+    CONTROL_FLOW,
     TOO_MANY,
     Known,
     Shapes,
@@ -58,6 +59,12 @@ SELECTIONS: frozenset[str] = frozenset(
     | {op for domain, op in RULES if not domain and op != "Identity"}
 )
 
+#: Those that ask for a shape.
+QUERIES: frozenset[str] = frozenset({"Shape", "Size"})
+
+#: All that are evaluated.
+EVALUABLE: frozenset[str] = ARITHMETIC | SELECTIONS | QUERIES
+
 #: Largest input of a suppression of boxes that is evaluated: its work grows with the square of the boxes.
 BOXES = 1024
 
@@ -85,22 +92,50 @@ class Walk:
         self.context = context
         self.values: dict[str, Any] = shapes.values
         self.room = ROOM
+        #: What onnx inferred for nodes like one that comes again.
+        self.inferred: dict[Any, list[TypeProto]] = {}
         self.failures: list[str] = []
-
-    def run(self) -> None:
-        """Resolve what can be resolved."""
         for tensor in self.graph.initializer:
             value = array_of(tensor)
             if value is not None:
-                self.values[tensor.name] = value
+                self.values.setdefault(tensor.name, value)
+
+    def foresee(self) -> list[onnx.TensorProto]:
+        """Values that follow from stored tensors and the shapes of inputs alone: shape arithmetic, mostly.
+
+        With them onnx infers at once what would otherwise be left for :meth:`run`.
+        """
+        made: list[str] = []
+        with python_warnings.catch_warnings():
+            python_warnings.simplefilter("ignore")
+            for node in self.graph.node:
+                op = node.op_type
+                if op not in EVALUABLE:
+                    continue
+                inputs = [i for i in node.input if i]
+                if op not in QUERIES:
+                    if node.domain or not inputs or not all(i in self.values for i in inputs):
+                        continue
+                    if not all(self.shapes.sized(o) for o in node.output if o):
+                        self.infer(node)
+                if self.knowable(node):
+                    self.evaluate(node)
+                    made.extend(o for o in node.output if o in self.values)
+        self.failures.clear()  # they are met again
+        arrays = ((name, self.values[name]) for name in made)
+        return [numpy_helper.from_array(v, name) for name, v in arrays if isinstance(v, numpy.ndarray)]
+
+    def run(self) -> None:
+        """Resolve what can be resolved."""
         with python_warnings.catch_warnings():
             python_warnings.simplefilter("ignore")  # numpy's, about what a model computes
             for node in self.graph.node:
-                if bodies(node):
+                op, outputs = node.op_type, list(node.output)
+                if (op in CONTROL_FLOW or node.domain) and bodies(node):
                     enter(self, node)
-                if not all(self.shapes.sized(o) for o in node.output if o):
+                if not all(map(self.shapes.sized, filter(None, outputs))):
                     self.infer(node)
-                if self.knowable(node):
+                if op in EVALUABLE and self.knowable(node):
                     self.evaluate(node)
         self.shapes.warnings.extend(in_short(self.failures, "more operators have no shape"))
 
@@ -167,6 +202,9 @@ class Walk:
                 return self.alone(node)
             schema, node, data = modern(schema, node)
         inputs = [i for i in node.input if i and i not in data]
+        key = self.key(node, inputs) if not data else None
+        if key in self.inferred:
+            return dict(zip(node.output, self.inferred[key], strict=True))
         types = {i: known for i in inputs if (known := self.shapes.type(i)) is not None}
         if len(types) < len(set(inputs)):
             return {}
@@ -175,7 +213,23 @@ class Walk:
         found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=self.imports, ir_version=self.ir_version
         )
+        if key is not None:
+            self.inferred[key] = [found.get(o, TypeProto()) for o in node.output]
         return found
+
+    def key(self, node: onnx.NodeProto, inputs: list[str]) -> Any:
+        """All that the types of a node's outputs follow from, as models repeat themselves; None if it is not known."""
+        given: list[Any] = []
+        for name in inputs:
+            shape, value = self.shape(name), self.values.get(name)
+            if shape is None or (value is not None and not isinstance(value, numpy.ndarray)):
+                return None
+            given.append((shape, self.shapes.dtype(name)))
+            if value is not None:
+                given.append((value.dtype.str, value.shape, value.tobytes()))
+        places = tuple(map(bool, (*node.input, "", *node.output)))
+        attributes = tuple(a.SerializeToString(deterministic=True) for a in node.attribute)
+        return (node.op_type, node.domain, places, attributes, tuple(given))
 
     def alone(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
         """The types of a node's outputs from a model of this node alone: onnx looks into bodies only there."""
@@ -196,7 +250,7 @@ class Walk:
         """Whether the node's results are small and depend on shapes and known values only."""
         if node.domain or self.room <= 0:
             return False
-        if node.op_type in ("Shape", "Size"):
+        if node.op_type in QUERIES:
             return bool(node.input) and self.shape(node.input[0]) is not None
         if node.op_type in SELECTIONS:
             return all(i in self.values for i in node.input if i) and self.few(node)
@@ -230,7 +284,7 @@ class Walk:
             return
 
     def results(self, node: onnx.NodeProto) -> list[Any]:
-        if node.op_type in ("Shape", "Size"):
+        if node.op_type in QUERIES:
             shape = self.shape(node.input[0]) or ()
             if node.op_type == "Size":
                 return [numpy.array(elements(shape), numpy.int64)] if elements(shape) < TOO_MANY else []

@@ -13,10 +13,17 @@ from flopwise.errors import ModelError
 from flopwise.readers.onnx_skeleton import Skeleton, Stored, refuse_impossible, tag
 from flopwise.readers.onnx_tensors import SMALL, TensorWalk
 from flopwise.readers.source import Source
-from flopwise.readers.wire import BYTES, VARINT, Field, message, number_field
+from flopwise.readers.wire import BYTES, VARINT, Field, message, number_field, read_varint
 
 #: The key under which external data says where it lies; what contains it is looked into however small it is.
 LOCATION = b"location"
+
+#: Nodes up to this many bytes are looked at in one piece.
+USUAL = 1 << 14
+
+#: Tags in a usual node: inputs, outputs, name, operator, attributes, documentation, domain, overload, metadata.
+_OF_NODE: frozenset[int] = frozenset({n << 3 | BYTES for n in (1, 2, 3, 4, 5, 6, 7, 8, 9)})
+_ATTRIBUTE, _DOCUMENTATION, _METADATA = (n << 3 | BYTES for n in (5, 6, 9))
 
 #: How deep control flow may nest.
 DEEPEST = 32
@@ -108,6 +115,8 @@ class _Walk(TensorWalk):
     def node(self, node: Field, number: int, depth: int) -> bytes:
         if node.end - node.start <= SMALL and LOCATION not in (whole := self.keep(node)):
             return whole
+        if node.end - node.start <= USUAL and (usual := self.usual_node(node)) is not None:
+            return message(number, usual)
         parts: list[bytes] = []
         for found in self.window.fields(node.start, node.end):
             if found.number == 5 and found.wire == BYTES:
@@ -117,6 +126,39 @@ class _Walk(TensorWalk):
             elif found.number in (1, 2, 3, 4, 7, 8):
                 parts.append(self.keep(found))
         return message(number, parts)
+
+    def usual_node(self, node: Field) -> list[bytes] | None:
+        """The fields of a node as exporters write it, in one pass; None when something in it needs a closer look."""
+        data = self.window.bytes(node.start, node.end)
+        if LOCATION in data:
+            return None
+        parts: list[bytes] = []
+        at = kept_from = 0
+        try:
+            while at < len(data):
+                tag = at
+                key, length, at = data[at], data[at + 1], at + 2
+                if length > 127:
+                    length, at = read_varint(data, at - 1)
+                start, at = at, at + length
+                if key not in _OF_NODE or (key == _ATTRIBUTE and length > SMALL):
+                    return None
+                if key == _METADATA:
+                    if data[start] != 1 << 3 | BYTES or data[start + 1] > 127:
+                        return None
+                    if data[start + 2 : start + 2 + data[start + 1]] in METADATA_KEPT:
+                        continue
+                elif key != _DOCUMENTATION:
+                    continue
+                parts.append(data[kept_from:tag])
+                kept_from = at
+        except IndexError:
+            return None
+        if at != len(data):
+            return None
+        parts.append(data[kept_from:])
+        self.charge(sum(map(len, parts)))
+        return parts
 
     def attribute(self, attribute: Field, number: int, depth: int) -> bytes:
         if attribute.end - attribute.start <= SMALL and LOCATION not in (whole := self.keep(attribute)):
