@@ -242,7 +242,7 @@ def _row(
 
 def _size(tensors: Sequence[Tensor]) -> tuple[int, int] | tuple[None, None]:
     """Elements and bytes of tensors; nothing when one of them has no size."""
-    if not all([t.resolved for t in tensors]):
+    if not all(t.resolved for t in tensors):
         return None, None
     return sum([t.numel for t in tensors]), sum([t.nbytes for t in tensors])
 

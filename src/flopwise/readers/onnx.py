@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,35 @@ from flopwise.readers.onnx_bodies import Context
 from flopwise.readers.onnx_build import Builder
 from flopwise.readers.onnx_fit import misfits
 from flopwise.readers.onnx_loops import name_control_flow, refuse_unknown_loops
-from flopwise.readers.onnx_notes import notes
+from flopwise.readers.onnx_notes import Notes, notes
 from flopwise.readers.onnx_order import in_execution_order
 from flopwise.readers.onnx_proto import from_proto
 from flopwise.readers.onnx_skeleton import Skeleton
 from flopwise.readers.onnx_spelling import unify
-from flopwise.readers.onnx_types import in_short, one_line
+from flopwise.readers.onnx_types import Shapes, in_short, one_line
 from flopwise.readers.onnx_weights import Reopen, check_external, fill_small
 from flopwise.readers.onnx_wire import read_skeleton
 from flopwise.readers.signature import refuse_other_formats
 from flopwise.readers.source import Source, open_source
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """An ONNX model with resolved shapes, still in ONNX's own terms."""
+
+    #: The model without weights, brought to one spelling: functions inlined, nodes in execution order.
+    proto: onnx.ModelProto
+    shapes: Shapes
+    skeleton: Skeleton
+    #: What to call the model in a message.
+    name: str
+    #: Opens the source again; None for a model in memory.
+    reopen: Reopen | None
+    #: What an exporter wrote about tensors.
+    notes: Notes
+    #: Whether the user's input shapes are others than those in the file.
+    changed: bool
+    warnings: tuple[str, ...]
 
 
 def read_onnx(
@@ -53,13 +73,32 @@ def read_onnx(
         ModelError: the model cannot be read.
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
+    return graph_of(resolve_onnx(model, inputs, dims, batch_size, trips, progress), progress)
+
+
+def resolve_onnx(
+    model: object,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    trips: Mapping[str, int] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Resolved:
+    """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
     progress("reading the graph")
     with _one_line():
         skeleton, name, source = _skeleton(model)
     with _one_line(name):
-        return _read(
+        return _resolve(
             skeleton, name, source.later() if source else None, inputs, dims or {}, batch_size, trips or {}, progress
         )
+
+
+def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None) -> Graph:
+    """The graph of a model whose shapes are resolved."""
+    progress("building the graph")
+    with _one_line(resolved.name):
+        return _build(resolved)
 
 
 def _skeleton(model: object) -> tuple[Skeleton, str, Source | None]:
@@ -81,7 +120,7 @@ def _one_line(name: str = "") -> Iterator[None]:
         raise type(error)(one_line(text)) from error.__cause__
 
 
-def _read(
+def _resolve(
     skeleton: Skeleton,
     name: str,
     reopen: Reopen | None,
@@ -90,11 +129,8 @@ def _read(
     batch_size: int | None,
     trips: Mapping[str, int],
     progress: Callable[[str], None],
-) -> Graph:
-    try:
-        proto = onnx.ModelProto.FromString(skeleton.model)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"not an ONNX model, or damaged ({error})") from error
+) -> Resolved:
+    proto = parsed(skeleton)
     check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
     if proto.functions:
         progress("inlining functions")
@@ -114,9 +150,26 @@ def _read(
     if wrong and changed:
         raise InputError(f"the input shapes are impossible: {wrong[0]}")
     shapes.warnings.extend(in_short(wrong, "more operators do not fit their inputs"))
-    progress("building the graph")
-    built = Builder(skeleton, name, reopen, noted, proto.opset_import)
-    built.main(proto.graph, shapes)
+    told = tuple(one_line(w) for w in (*warnings, *shapes.warnings))
+    return Resolved(proto, shapes, skeleton, name, reopen, noted, changed, told)
+
+
+def parsed(skeleton: Skeleton) -> onnx.ModelProto:
+    """A model without its weights, as the file has it.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    try:
+        return onnx.ModelProto.FromString(skeleton.model)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"not an ONNX model, or damaged ({error})") from error
+
+
+def _build(resolved: Resolved) -> Graph:
+    proto, name = resolved.proto, resolved.name
+    built = Builder(resolved.skeleton, name, resolved.reopen, resolved.notes, proto.opset_import)
+    built.main(proto.graph, resolved.shapes)
     initializers = {t.name for t in proto.graph.initializer} & built.weights.keys()
     values = tuple(t for i in proto.graph.input if i.name not in initializers and (t := built.tensor(i.name)))
     empty = [
@@ -132,7 +185,7 @@ def _read(
         outputs=tuple(t for o in proto.graph.output if (t := built.tensor(o.name))),
         nodes=tuple(built.nodes),
         weights=built.weights,
-        warnings=(*(one_line(w) for w in (*warnings, *shapes.warnings)), *empty),
+        warnings=(*resolved.warnings, *empty),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx import TypeProto
 
-from flopwise.readers.onnx_types import concrete, tensor_type
+from flopwise.readers.onnx_types import concrete
 
 _FLOAT, _INT64, _STRING = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.STRING
 

@@ -19,7 +19,7 @@ from flopwise.readers.onnx_types import (
     elements,
     in_short,
 )
-from flopwise.readers.onnx_walk import QUERIES, Walk
+from flopwise.readers.onnx_walk import ASKED, QUERIES, Walk
 
 
 def resolve(model: onnx.ModelProto, declared_holds: bool, context: Context | None = None) -> Shapes:
@@ -64,7 +64,7 @@ def resolve(model: onnx.ModelProto, declared_holds: bool, context: Context | Non
             if shapes.shape(value.name) is None:
                 shapes.set(value.name, value.type)
         shapes.warnings.extend(in_short(told, "more operators cannot be right"))
-        flows = operators & CONTROL_FLOW or any(n.domain and bodies(n) for n in nodes)
+        flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n) for n in nodes)
         if context.inside or flows or any(shapes.shape(n) is None for n in names):
             walk.run()
     if declared_holds:

@@ -62,6 +62,9 @@ SELECTIONS: frozenset[str] = frozenset(
 #: Those that ask for a shape.
 QUERIES: frozenset[str] = frozenset({"Shape", "Size"})
 
+#: Those on sequences and optionals of which onnx infers the type, but not what is asked of it.
+ASKED: frozenset[str] = frozenset({"Optional", "OptionalHasElement", "SequenceLength"})
+
 #: All that are evaluated.
 EVALUABLE: frozenset[str] = ARITHMETIC | SELECTIONS | QUERIES
 
@@ -135,6 +138,8 @@ class Walk:
                     enter(self, node)
                 if not all(map(self.shapes.sized, filter(None, outputs))):
                     self.infer(node)
+                elif op in ASKED:
+                    self.work_out(node)
                 if op in EVALUABLE and self.knowable(node):
                     self.evaluate(node)
         self.shapes.warnings.extend(in_short(self.failures, "more operators have no shape"))
@@ -183,7 +188,7 @@ class Walk:
         inputs = [self.known(name) for name in node.input]
         for rule in (members, bounds):
             for output, known in zip(node.output, rule(node, inputs), strict=False):
-                if output and not self.shapes.sized(output):
+                if output and (known.items is not None or known.value is not None or not self.shapes.sized(output)):
                     self.learn(output, known)
 
     def by_rule(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
