@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flopwise.graph import Graph, Kind, Module, Node, Shape, Tensor
+from flopwise.graph import Body, Graph, Kind, Module, Node, Shape, Tensor
 
 
 class Sketch:
@@ -18,14 +18,16 @@ class Sketch:
         """Name a tensor."""
         self.tensors[name] = Tensor(name, shape, dtype, kind)
 
-    def node(self, op: str, inputs: str, outputs: str, name: str = "", scope: str = "") -> None:
-        """Add an operator on named tensors ("_" is one left out), in a module ("a a.b:Linear")."""
+    def node(
+        self, op: str, inputs: str, outputs: str, name: str = "", scope: str = "", within: tuple[Body, ...] = ()
+    ) -> None:
+        """Add an operator on named tensors ("_" is one left out), in a module ("a a.b:Linear") and in control flow."""
 
         def named(text: str) -> tuple[Tensor | None, ...]:
             return tuple(None if t == "_" else self.tensors[t] for t in text.split())
 
         modules = tuple(Module(*(m.split(":") if ":" in m else (m, ""))) for m in scope.split())
-        self.nodes.append(Node(op, name, named(inputs), named(outputs), scope=modules, origin=op))
+        self.nodes.append(Node(op, name, named(inputs), named(outputs), scope=modules, origin=op, within=within))
 
     def graph(self, inputs: str = "x", outputs: str = "y") -> Graph:
         """The graph as it is now."""

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from flopwise.folding import fold
-from flopwise.graph import Graph
+from flopwise.graph import Body, Graph
 from flopwise.memory import VIEWS, peak_activation_bytes
 
 from .graphs import Sketch, sketch
@@ -107,6 +107,42 @@ def test_a_missing_shape_has_no_peak() -> None:
     made.node("ReduceSum", "u", "y")
     assert peak_activation_bytes(made.graph()) is None
     assert peak_activation_bytes(sketch({"x": None, "y": (1,)}, x="input").graph()) is None
+
+
+def test_a_body_comes_on_top_of_what_lives_around_it() -> None:
+    made = sketch({"x": (10,), "k": (3,), "l": (20,), "b": (100,), "c": (50,), "d": (5,), "y": (1,)}, x="input")
+    made.node("Conv", "x", "k")
+    made.node("Loop", "x", "l")
+    inside = (Body(1, "body", 7),)
+    made.node("Conv", "k", "b", within=inside)
+    made.node("Conv", "b", "c", within=inside)
+    made.node("Conv", "c", "d", within=inside)
+    made.node("Add", "l", "y")
+    # k is taken inside the body alone, so it lives until the loop is done.
+    assert peak_activation_bytes(made.graph()) == 4 * (10 + 3 + 20 + 150)
+
+
+def test_of_two_branches_one_runs() -> None:
+    made = sketch({"x": (10,), "y": (8,), "a": (100,), "b": (8,), "c": (30,), "d": (8,)}, x="input")
+    made.node("If", "x", "y")
+    then, other = (Body(0, "then_branch", 1, True),), (Body(0, "else_branch", 1, True),)
+    made.node("Conv", "x", "a", within=then)
+    made.node("Conv", "a", "b", within=then)
+    made.node("Conv", "x", "c", within=other)
+    made.node("Conv", "c", "d", within=other)
+    assert peak_activation_bytes(made.graph()) == 4 * (10 + 108)
+
+
+def test_bodies_in_bodies() -> None:
+    made = sketch({"x": (1,), "y": (1,), "a": (10,), "l": (1,), "b": (100,), "c": (1,)}, x="input")
+    made.node("Loop", "x", "y")
+    outer = (Body(0, "body", 2),)
+    made.node("Conv", "x", "a", within=outer)
+    made.node("Loop", "a", "l", within=outer)
+    inner = (*outer, Body(2, "body", 3))
+    made.node("Conv", "a", "b", within=inner)
+    made.node("Conv", "b", "c", within=inner)
+    assert peak_activation_bytes(made.graph()) == 4 * (1 + 1 + 10 + 1 + 101)
 
 
 def test_nothing_at_all() -> None:

@@ -18,8 +18,11 @@ def peak_activation_bytes(graph: Graph) -> int | None:
     to the end. A view shares its input's storage. Stored tensors are no activations. While a body of control flow runs,
     what lives in it comes on top of what lives around it.
     """
-    made = [t for t in (*graph.inputs, *(t for n in graph.nodes for t in n.known_outputs)) if not t.resolved]
-    return None if made else _Scope(graph, fold(graph), 0).peak(range(len(graph.nodes)), graph.inputs, graph.outputs)
+    folding = fold(graph)
+    made = (t for i, n in enumerate(graph.nodes) if i not in folding.positions for t in n.known_outputs)
+    if not all(t.resolved for t in (*graph.inputs, *made)):
+        return None
+    return _Scope(graph, folding, 0).peak(range(len(graph.nodes)), graph.inputs, graph.outputs)
 
 
 class _Scope:
