@@ -287,3 +287,32 @@ def test_endless_loops_end(nodes: int) -> None:
             stored.append(array("n", trips, "int64"))
         net = model([node("Loop", given, "l", "loop", body=step), node("Relu", "x", "y")], {"x": (1,)}, stored)
         assert set(runs(read(net)).values()) == {trips}
+
+
+def test_a_loop_without_a_body_is_unknown() -> None:
+    counted = profile(model([node("Loop", "n _ x", "l", "loop")], {"x": (4,)}, [array("n", 2, "int64")]))
+    assert not counted.exact
+    assert counted.rows[0].count is None
+    assert "nothing is known about the body of Loop 'loop'" in counted.rows[0].note
+
+
+def test_a_map_over_nothing() -> None:
+    step = body([node("Relu", "e", "o")], "o", {"e": None})
+    nodes = [
+        node("SequenceEmpty", "", "s"),
+        node("SequenceMap", "s", "m", "map", body=step),
+        node("SequenceLength", "m", "n"),
+    ]
+    counted = profile(model(nodes, {"x": (1,)}))
+    assert counted.rows[-1].count == 0 if counted.rows else counted.exact
+
+
+def test_the_branch_that_only_hands_on() -> None:
+    then, other = body([], "x"), body([node("Relu", "x", "o")], "o")
+    net = model(
+        [node("If", "c", "y", "fork", then_branch=then, else_branch=other)], [value("x", (4,)), value("c", (), BOOL)]
+    )
+    counted = profile(net)
+    assert shapes(counted.graph)["y"] == (4,)
+    assert counted.total("flops") == 4
+    assert counted.exact

@@ -13,7 +13,7 @@ from flopwise.readers.onnx_proto import stored_in_memory
 from flopwise.readers.onnx_scope import scope_of
 from flopwise.readers.onnx_skeleton import Skeleton, Stored
 from flopwise.readers.onnx_stored import StoredTensors, stored_tensors
-from flopwise.readers.onnx_types import Inner, Shapes, concrete, element_type, one_line
+from flopwise.readers.onnx_types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, one_line
 from flopwise.readers.onnx_weights import Reopen
 
 #: The tensor of a name, None for an input or output that is left out.
@@ -92,23 +92,26 @@ class Builder:
             op = self.op(domain, node.op_type)
             scope, origin = scope_of(node)
             position = len(self.nodes)
+            inside = _inner(node, shapes)
+            attrs = _attributes(node.attribute)
+            if not domain and op in CONTROL_FLOW and inside is None:
+                attrs["bodies"] = None
             self.nodes.append(
                 Node(
                     op=op,
                     name=node.name,
                     inputs=tuple(map(tensor, node.input)),
                     outputs=tuple(map(tensor, node.output)),
-                    attrs=_attributes(node.attribute),
+                    attrs=attrs,
                     scope=scope or around,
                     origin=origin or op,
                     version=self.versions.get(domain, 0),
                     within=within,
                 )
             )
-            if shapes.inner:
-                for inner in _inner(node, shapes):
-                    body = Body(position, inner.part, inner.trips, inner.branch)
-                    self.body(inner, f"{node.name}/", tensor, (*within, body), scope or around)
+            for inner in inside or ():
+                body = Body(position, inner.part, inner.trips, inner.branch)
+                self.body(inner, f"{node.name}/", tensor, (*within, body), scope or around)
 
     def op(self, domain: str, type_: str) -> str:
         """What the graph calls an operator."""
@@ -139,16 +142,16 @@ class Builder:
         self.graph(graph, inner.shapes, lambda name: made(name) if name in own else outside(name), within, around)
 
 
-def _inner(node: onnx.NodeProto, shapes: Shapes) -> list[Inner]:
-    return shapes.inner.get(next((o for o in node.output if o), ""), [])
+def _inner(node: onnx.NodeProto, shapes: Shapes) -> list[Inner] | None:
+    """The bodies of a node, None when nothing is known about them."""
+    return shapes.inner.get(next((o for o in node.output if o), "")) if shapes.inner else None
 
 
 def _with_bodies(nodes: Iterable[onnx.NodeProto], shapes: Shapes) -> Iterator[onnx.NodeProto]:
     for node in nodes:
         yield node
-        if shapes.inner:
-            for inner in _inner(node, shapes):
-                yield from _with_bodies(inner.graph.node, inner.shapes)
+        for inner in _inner(node, shapes) or ():
+            yield from _with_bodies(inner.graph.node, inner.shapes)
 
 
 def _lookup(shapes: Shapes, stored: StoredTensors, prefix: str, stored_prefix: str) -> _Lookup:

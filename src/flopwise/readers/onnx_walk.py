@@ -8,7 +8,7 @@ for a standard operator is written here.
 from __future__ import annotations
 
 import warnings as python_warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy
@@ -135,11 +135,11 @@ class Walk:
             for node in self.graph.node:
                 op, outputs = node.op_type, list(node.output)
                 if (op in CONTROL_FLOW or node.domain) and bodies(node):
-                    enter(self, node)
+                    self.attempt(node, enter)
                 if not all(map(self.shapes.sized, filter(None, outputs))):
                     self.infer(node)
                 elif op in ASKED:
-                    self.work_out(node)
+                    self.attempt(node, Walk.work_out)
                 if op in EVALUABLE and self.knowable(node):
                     self.evaluate(node)
         self.shapes.warnings.extend(in_short(self.failures, "more operators have no shape"))
@@ -177,9 +177,17 @@ class Walk:
         for output in node.output:
             if output in self.declared and self.shape(output) is None and concrete(self.declared[output]) is not None:
                 self.shapes.set(output, self.declared[output])
-        self.work_out(node)
+        self.attempt(node, Walk.work_out)
         if not self.shapes.bounds.isdisjoint(node.input):
             self.shapes.bounds.update(o for o in node.output if o)
+
+    def attempt(self, node: onnx.NodeProto, step: Callable[[Walk, onnx.NodeProto], None]) -> None:
+        """Do something about a node, whose inputs and attributes may be anything."""
+        try:
+            step(self, node)
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+            why = f"its inputs or attributes make no sense: {type(error).__name__}: {first_line(error)}"
+            self.failures.append(f"no shape for {describe(node)}: {why}")
 
     def work_out(self, node: onnx.NodeProto) -> None:
         """Members of sequences, and upper bounds of what the data decide."""
