@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 import onnx
 from onnx import TypeProto
 
-from flopwise.readers.onnx_skeleton import CODES
-from flopwise.readers.onnx_types import Known, concrete, element_type, shapes_of, tensor_type
+from flopwise.readers.onnx_types import Known, concrete, shapes_of, tensor_type
 
 #: What is known about each input of a node; what follows for each output.
 _Rule = Callable[[onnx.NodeProto, list[Known]], list[Known]]
@@ -197,15 +196,3 @@ RULES: dict[tuple[str, str], _Rule] = {
     ("", "SplitToSequence"): _split,
     ("ai.onnx.ml", "ZipMap"): _zip_map,
 }
-
-
-def items_of(type_: TypeProto, value: Any) -> list[TypeProto] | None:
-    """The types of the members of a sequence or optional whose value the user gives."""
-    dtype = element_type(type_)
-    if value is None:
-        return []
-    if not isinstance(value, Sequence):
-        value = [value]
-    if dtype is None or not all(isinstance(v, numpy.ndarray) for v in value):
-        return None
-    return [onnx.helper.make_tensor_type_proto(CODES[dtype], v.shape) for v in value]

@@ -53,6 +53,7 @@ def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
         _add_types(proto.graph)
     if "ai.onnx" in domains or any(o.domain == "ai.onnx" for o in proto.opset_import) or proto.functions:
         _shorten_domain(proto)
+    _state_defaults(proto)
     warnings = _settle_versions(proto, domains - {"ai.onnx"})
     if proto.functions:
         _name_constants(proto)
@@ -94,6 +95,15 @@ def _add_types(graph: onnx.GraphProto) -> None:
             if not attribute.type:
                 held = [d.name for d, _ in attribute.ListFields() if d.name in _FIELDS]
                 attribute.type = _FIELDS[held[0]] if held else onnx.AttributeProto.INTS
+
+
+def _state_defaults(proto: onnx.ModelProto) -> None:
+    """Write down defaults that onnx's inference takes for something else: a spectrum is one-sided unless it says not."""
+    for holder in (proto.graph, *proto.functions):
+        if any(n.op_type == "STFT" for n in holder.node):
+            for node in _all(holder.node):
+                if node.op_type == "STFT" and not any(a.name == "onesided" for a in node.attribute):
+                    node.attribute.append(onnx.helper.make_attribute("onesided", 1))
 
 
 def _shorten_domain(proto: onnx.ModelProto) -> None:

@@ -308,7 +308,15 @@ class Walk:
         from onnx.reference import ReferenceEvaluator
 
         feeds = {i: self.values[i] for i in node.input if i}
-        return list(ReferenceEvaluator(node, opsets=self.opsets).run(None, feeds))
+        made = [o for o in node.output if o]
+        graph = onnx.GraphProto(  # of a node by itself the evaluator takes the newest version
+            name="alone",
+            node=[node],
+            input=[onnx.ValueInfoProto(name=i) for i in feeds],
+            output=[onnx.ValueInfoProto(name=o) for o in made],
+        )
+        found = dict(zip(made, ReferenceEvaluator(graph, opsets=self.opsets).run(None, feeds), strict=True))
+        return [found.get(o) for o in node.output]
 
     def remember(self, name: str, value: Any) -> None:
         """Write down a value, and its shape or those of its members."""
