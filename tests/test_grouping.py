@@ -69,6 +69,7 @@ def test_groups_add_up_to_the_total(counted: Profile, figure: str) -> None:
     total = counted.total(figure)
     assert sum(getattr(s, figure) for s in counted.by("layer")) == total
     assert sum(getattr(s, figure) for s in counted.by("op")) == total
+    assert sum(getattr(s, figure) for s in counted.by("dtype")) == total
     assert getattr(counted.by("module")[0], figure) == total
 
 
@@ -90,5 +91,5 @@ def test_models_without_modules() -> None:
 
 
 def test_no_such_group(counted: Profile) -> None:
-    with pytest.raises(InputError, match="cannot group by 'colour'; choose layer, op or module"):
+    with pytest.raises(InputError, match="cannot group by 'colour'; choose layer, op, dtype or module"):
         counted.by("colour")

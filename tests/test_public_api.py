@@ -15,6 +15,7 @@ NAMES = {
     "Convention",
     "Counts",
     "FlopwiseError",
+    "Formula",
     "Graph",
     "InputError",
     "ModelError",
@@ -26,9 +27,11 @@ NAMES = {
     "Sum",
     "Tensor",
     "__version__",
+    "formula",
     "profile",
     "read",
     "render",
+    "write_shapes",
 }
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from flopwise.api import profile, read
+    from flopwise.api import formula, profile, read, write_shapes
     from flopwise.conventions import CONVENTIONS, Convention
     from flopwise.counts import Counts
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
+    from flopwise.formulas.formula import Formula
     from flopwise.graph import Graph, Module, Node, Tensor
     from flopwise.ops import OPERATORS
     from flopwise.profiles import Profile
@@ -26,6 +27,7 @@ __all__ = [
     "Convention",
     "Counts",
     "FlopwiseError",
+    "Formula",
     "Graph",
     "InputError",
     "ModelError",
@@ -37,9 +39,11 @@ __all__ = [
     "Sum",
     "Tensor",
     "__version__",
+    "formula",
     "profile",
     "read",
     "render",
+    "write_shapes",
 ]
 
 _HOMES = {
@@ -48,6 +52,7 @@ _HOMES = {
     "Convention": "conventions",
     "Counts": "counts",
     "FlopwiseError": "errors",
+    "Formula": "formulas.formula",
     "Graph": "graph",
     "InputError": "errors",
     "ModelError": "errors",
@@ -58,9 +63,11 @@ _HOMES = {
     "ShapeError": "errors",
     "Sum": "rows",
     "Tensor": "graph",
+    "formula": "api",
     "profile": "api",
     "read": "api",
     "render": "report",
+    "write_shapes": "api",
 }
 
 

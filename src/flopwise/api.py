@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
 from flopwise.conventions import Convention
-from flopwise.errors import FlopwiseError
+from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
 from flopwise.ops import Rule
 from flopwise.profiles import Profile, profile_graph
 
 if TYPE_CHECKING:
     from flopwise.formulas.formula import Formula
+    from flopwise.writers.onnx import Written
 
 
 def read(
@@ -30,7 +33,9 @@ def read(
     Args:
         model: path of an ONNX file, its bytes, an open binary file, or an ``onnx.ModelProto``.
         inputs: shapes by input name (``{"x": (1, 3, 224, 224)}``), one shape when there is one input, or texts of the
-            form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open.
+            form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open. An array in place of a shape
+            carries its elements, which may decide shapes; a list of shapes or arrays is a sequence, None an empty
+            optional.
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         trips: how often loops run, by name, where the model does not say.
@@ -120,33 +125,102 @@ def formula(
     from dataclasses import replace
 
     from flopwise.formulas.derive import derive
+    from flopwise.formulas.points import unknown_loops
     from flopwise.formulas.rows import Counting
-    from flopwise.formulas.sizes import open_inputs
+    from flopwise.formulas.shapes import in_modules
+    from flopwise.formulas.sizes import closed_model, open_inputs
     from flopwise.readers.onnx_signature import signature
 
     chosen = conventions.get(convention)
     progress("reading the inputs")
-    declared, light = signature(model)
-    opened = open_inputs(declared, inputs, dims, batch_size)
-    first = [model]  # with the names of modules, which the lighter copy lacks
+    signed = signature(model)
+    loops: list[str] = []
+    named: list[Graph] = []  # with the names of modules, which the lighter form lacks
+    with _naming(model):
+        opened = open_inputs(signed.inputs, inputs, dims, batch_size)
 
-    def at(point: Mapping[str, int]) -> Graph:
-        try:
-            return read(first[0] if first else light, opened.at(point), batch_size=batch_size, trips=trips)
-        except FlopwiseError as error:
-            raise type(error)(str(error).partition(": ")[2] or str(error)) from error
-        finally:
-            first.clear()
+        def at(point: Mapping[str, int]) -> Graph:
+            counted = {**(trips or {}), **{name: point[name] for name in loops}}
+            try:
+                graph = read(signed.model if named else model, opened.at(point), batch_size=batch_size, trips=counted)
+            except FlopwiseError as error:
+                raise type(error)(str(error).partition(": ")[2] or str(error)) from error
+            named[:] = named or [graph]
+            return in_modules(graph, named[0])
 
-    shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
-    found = derive(opened.symbols, at, Counting(chosen, rules, fold), opened.hints, shapes, progress)
+        if signed.loops:
+            loops += unknown_loops(opened.symbols, at, opened.hints)
+        names = (*opened.symbols, *loops)
+        if not names:
+            raise InputError(closed_model(signed.inputs))
+        counting, shapes = Counting(chosen, rules, fold), [(i.name, i.dtype, i.shape) for i in opened.inputs]
+        found = derive(names, at, counting, opened.hints, shapes, progress)
     return replace(found, renderer=_formula_as_text)
+
+
+@contextlib.contextmanager
+def _naming(model: object) -> Iterator[None]:
+    """Put the model's file before the message of an error."""
+    try:
+        yield
+    except FlopwiseError as error:
+        if not isinstance(model, str | os.PathLike):
+            raise
+        raise type(error)(f"{os.fspath(model)}: {error}") from error.__cause__
 
 
 def _formula_as_text(formula: Formula) -> str:
     from flopwise.report.formulas import render
 
     return render(formula)
+
+
+def write_shapes(
+    model: object,
+    path: str | os.PathLike[str],
+    inputs: Any = None,
+    *,
+    tensors: Sequence[str] = (),
+    weights: bool = True,
+    annotate: bool = False,
+    copy_data: bool = False,
+    rules: Mapping[str, Rule] | None = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    trips: Mapping[str, int] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Written:
+    """Write an ONNX model with every shape that is known; the file appears only when it is complete.
+
+    Args:
+        model: as in :func:`read`.
+        path: the file to write, ending in ``.onnx``; it may be the one that is read.
+        inputs: as in :func:`read`; these shapes are written into the inputs.
+        tensors: names of hidden tensors that become outputs.
+        weights: whether stored tensors keep their elements. Without them, each becomes a Constant operator whose sparse
+            tensor holds nothing; tensors that may steer shapes and words stay.
+        annotate: whether each operator gets its parameters, MACs, FLOPs and bytes as metadata.
+        copy_data: whether files with weights that lie beside the model are copied to another folder.
+        rules: as in :func:`profile`, for the metadata.
+        dims: as in :func:`read`.
+        batch_size: as in :func:`read`.
+        trips: as in :func:`read`.
+        progress: as in :func:`read`.
+
+    Returns:
+        How many shapes were written, and the names of the tensors that have none.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: a shape is missing or does not fit, a tensor is unknown, or the file cannot be written.
+    """
+    from flopwise.readers.onnx import graph_of, resolve_onnx
+    from flopwise.writers.onnx import write_onnx
+
+    resolved = resolve_onnx(model, inputs, dims, batch_size, trips, progress)
+    costs = profile_graph(graph_of(resolved, progress), conventions.get("flops"), rules) if annotate else None
+    progress("writing the model")
+    return write_onnx(model, resolved, path, tensors, weights, costs, copy_data)
 
 
 def _as_text(profile: Profile) -> str:

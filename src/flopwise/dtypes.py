@@ -32,7 +32,7 @@ BITS: dict[str, int] = {
     "bool": 8,
     "complex64": 64,
     "complex128": 128,
-    # A string has no fixed width; it is never a weight and its bytes are not counted.
+    # A string has no width (see has_width).
     "string": 0,
 }
 
@@ -73,6 +73,15 @@ def canonical(name: str) -> str:
     if found not in BITS:
         raise InputError(f"unknown element type {name!r}; known: {', '.join(sorted({*BITS, *ALIASES}))}")
     return found
+
+
+def has_width(name: str | None) -> bool:
+    """Whether all elements take the same number of bits: strings do not.
+
+    >>> has_width("int4"), has_width("string")
+    (True, False)
+    """
+    return name != "string"
 
 
 def is_float(name: str | None) -> bool:

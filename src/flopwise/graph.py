@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
-from flopwise.dtypes import BITS
+from flopwise.dtypes import BITS, has_width
 from flopwise.errors import ShapeError
 
 if TYPE_CHECKING:
@@ -85,8 +85,18 @@ class Tensor:
         return cast(int, math.prod(self.dims if self.shape is None else self.shape))
 
     @property
+    def sized(self) -> bool:
+        """Whether the bytes are known: the size is, and the elements are no strings, which have no fixed width."""
+        if self.items is not None:
+            return all(t.sized for t in self.items)
+        return self.shape is not None and has_width(self.dtype)
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of the elements, bits rounded up; an unknown element type is taken as 32 bits wide."""
+        """Bytes of the elements, bits rounded up; an unknown element type is taken as 32 bits wide.
+
+        Strings add nothing: ask ``sized`` first.
+        """
         if self.items is not None:
             return sum(t.nbytes for t in self.items)
         return (self.numel * BITS.get(self.dtype or "float32", 32) + 7) // 8

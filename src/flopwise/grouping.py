@@ -1,18 +1,34 @@
-"""Rows grouped by operator or by module."""
+"""Rows grouped by operator, by module or by the element types that they compute with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from flopwise.graph import Graph
+from flopwise.precision import precisions
 from flopwise.rows import Row, Sum, add_up
 
 
 def by_op(rows: Sequence[Row]) -> list[Sum]:
     """One sum per operator (as the convention names it), the dearest first."""
+    return _dearest_first(rows, [row.type for row in rows])
+
+
+def by_dtype(rows: Sequence[Row], graph: Graph) -> list[Sum]:
+    """One sum per precision (see ``precisions``), the dearest first.
+
+    Args:
+        rows: the layers.
+        graph: the graph that they are of.
+    """
+    return _dearest_first(rows, precisions(graph, rows))
+
+
+def _dearest_first(rows: Sequence[Row], names: Sequence[str]) -> list[Sum]:
     groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row.type, []).append(row)
+    for row, name in zip(rows, names, strict=True):
+        groups.setdefault(name, []).append(row)
     return sorted((add_up(name, group) for name, group in groups.items()), key=lambda s: (-s.count, -s.macs))
 
 

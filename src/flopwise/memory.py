@@ -12,7 +12,7 @@ VIEWS: frozenset[str] = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze",
 
 
 def peak_activation_bytes(graph: Graph) -> int | None:
-    """Largest sum of bytes of live activations over the execution order; None when a shape is missing.
+    """Largest sum of bytes of live activations over the execution order; None when one has no shape, or holds strings.
 
     A tensor lives from the operator that makes it to its last use; the model's inputs live from the start, its outputs
     to the end. A view shares its input's storage. Stored tensors are no activations. While a body of control flow runs,
@@ -20,7 +20,7 @@ def peak_activation_bytes(graph: Graph) -> int | None:
     """
     folding = fold(graph)
     made = (t for i, n in enumerate(graph.nodes) if i not in folding.positions for t in n.known_outputs)
-    if not all(t.resolved for t in (*graph.inputs, *made)):
+    if not all(t.sized for t in (*graph.inputs, *made)):
         return None
     return _Scope(graph, folding, 0).peak(range(len(graph.nodes)), graph.inputs, graph.outputs)
 

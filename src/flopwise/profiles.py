@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from flopwise.control_flow import settle_control_flow
 from flopwise.conventions.convention import Convention
+from flopwise.conventions.table import batch_of
 from flopwise.counts import Counts
 from flopwise.dtypes import is_float
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.folding import Folding, fold
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.grouping import by_module, by_op
+from flopwise.grouping import by_dtype, by_module, by_op
 from flopwise.memory import peak_activation_bytes
-from flopwise.ops import OPERATORS, Rule, count
+from flopwise.ops import NOT_RULED, OPERATORS, Rule, count
+from flopwise.ops.packed import PACKED, unpacked
 from flopwise.rows import FIGURES, Row, Sum, add_up, layer_names
 
 if TYPE_CHECKING:
@@ -69,8 +71,9 @@ class Profile:
         """Rows grouped and summed.
 
         Args:
-            key: "layer" (each row by itself), "op" (by operator, dearest first), or "module" (by module path, in
-                execution order; the whole model first, and a module's sum includes what lies below it).
+            key: "layer" (each row by itself), "op" (by operator, dearest first), "dtype" (by the element types that
+                are computed with, dearest first), or "module" (by module path, in execution order; the whole model
+                first, and a module's sum includes what lies below it).
             depth: with "module", how many levels of the path to show; None for all.
 
         Raises:
@@ -80,9 +83,11 @@ class Profile:
             return [add_up(row.name, (row,)) for row in self.rows]
         if key == "op":
             return by_op(self.rows)
+        if key == "dtype":
+            return by_dtype(self.rows, self.graph)
         if key == "module":
             return by_module(self.rows, depth)
-        raise InputError(f"cannot group by {key!r}; choose layer, op or module")
+        raise InputError(f"cannot group by {key!r}; choose layer, op, dtype or module")
 
     def to_dict(self) -> dict[str, Any]:
         """The profile in the stable JSON schema ``flopwise.profile/1``: every number an integer or None.
@@ -174,12 +179,18 @@ def profile_graph(
     folds = convention.fold if folding is None else folding
     left_out = known if folds else known.only(graph, lambda node: not convention.lists(node))
     names = (convention.layer_names or layer_names)(graph.nodes)
+    merged = convention.merged(graph.nodes) if convention.merged else ()
+    batch = batch_of(graph) if convention.per_image else 1
     rows: list[Row] = []
     owned: set[str] = set()
     for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
         row = _row(name, node, convention, rules or {}, left_out, owned)
+        if position in merged and node.op not in (rules or ()):
+            row = replace(row, view=Counts(), count=0, missing="", note="", merged=True)
+        elif batch != 1:
+            row = _of_one_image(row, convention, batch)
         rows.append(row)
         if convention.entries:
             again = Row(name, row.type, node, Counts(), row.view, row.count, missing=row.missing, note=row.note)
@@ -209,7 +220,7 @@ def _row(
     owned: set[str],
 ) -> Row:
     """The figures of one node. ``owned`` collects the stored tensors that a row has claimed: each counts once."""
-    counts, missing, note = _tried(lambda: count(node, rules), "no rule")
+    counts, missing, note = _tried(lambda: count(node, rules), NOT_RULED.get(node.op, "no rule"))
     view = counts
     if node.op not in rules and not (convention.plain and counts is not None):
         view, refused, why = _tried(lambda: convention.view(node, counts), f"{convention.name} cannot count it")
@@ -220,6 +231,7 @@ def _row(
         if tensor.name not in owned and tensor.resolved:
             owned.add(tensor.name)
             first_used.append(tensor)
+    packed = unpacked(node) if node.op in PACKED else {}
     inputs = _size([t for t in node.known_inputs if folding.varies(t)])
     outputs = _size(() if node.op == "If" else node.known_outputs)  # an If hands on what its branch makes
     return Row(
@@ -229,8 +241,8 @@ def _row(
         counts=counts,
         view=view,
         count=None if view is None else view.dot(convention.weights),
-        params=sum([t.numel for t in first_used if t.kind == "weight"]),
-        buffers=sum([t.numel for t in first_used if t.kind == "buffer"]),
+        params=sum([packed.get(t.name, t.numel) for t in first_used if t.kind == "weight"]),
+        buffers=sum([packed.get(t.name, t.numel) for t in first_used if t.kind == "buffer"]),
         weight_bytes=sum([t.nbytes for t in first_used if _occupies(t)]),
         input_bytes=inputs[1],
         output_bytes=outputs[1],
@@ -240,11 +252,19 @@ def _row(
     )
 
 
-def _size(tensors: Sequence[Tensor]) -> tuple[int, int] | tuple[None, None]:
-    """Elements and bytes of tensors; nothing when one of them has no size."""
-    if not all(t.resolved for t in tensors):
-        return None, None
-    return sum([t.numel for t in tensors]), sum([t.nbytes for t in tensors])
+def _of_one_image(row: Row, convention: Convention, batch: Any) -> Row:
+    """The row with what the convention counts for one image of the batch."""
+    if row.view is None or batch == 0:
+        return row
+    view = Counts(*[number // batch for number in row.view])
+    return replace(row, view=view, count=view.dot(convention.weights))
+
+
+def _size(tensors: Sequence[Tensor]) -> tuple[int | None, int | None]:
+    """Elements and bytes of tensors; None when one of them has no shape, or no width."""
+    if all(t.sized for t in tensors):
+        return sum([t.numel for t in tensors]), sum([t.nbytes for t in tensors])
+    return sum([t.numel for t in tensors]) if all(t.resolved for t in tensors) else None, None
 
 
 def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, Literal["", "rule", "fact"], str]:
@@ -285,6 +305,11 @@ def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: in
     if unresolved:
         those_have = "tensors have" if unresolved > 1 else "tensor has"
         yield f"unresolved: {unresolved} {those_have} no shape; totals are lower bounds"
+    used = (*graph.inputs, *(t for r in rows for t in r.node.known_outputs))
+    texts = [t.name for t in used if not t.sized and t.resolved]
+    if texts:
+        hold = f"{len(texts)} tensors hold strings" if len(texts) > 1 else "1 tensor holds strings"
+        yield f"unknown bytes: {hold}, the first is {texts[0]!r}; bytes are lower bounds"
     bounded = [t.name for r in rows for t in r.node.known_outputs if t.bound]
     if bounded:
         many = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"

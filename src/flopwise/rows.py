@@ -61,6 +61,8 @@ class Row:
     missing: Literal["", "rule", "fact"] = ""
     #: The same in words.
     note: str = ""
+    #: Whether the convention's tool sees the layer as part of the one before.
+    merged: bool = False
 
     @property
     def macs(self) -> int | None:

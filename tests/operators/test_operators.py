@@ -26,8 +26,12 @@ VALUES_DECIDE = {
     "test_split_to_sequence_2",
     "test_string_split_empty_tensor",
 }
+#: It runs a backward pass that the model names by its ends alone.
+UNKNOWN = {"test_gradient_of_add", "test_gradient_of_add_and_mul"}
 OPEN_DIMENSIONS = {
-    f"test_sequence_map_{k}_1_tensor{e}" for k in ("identity_1_sequence", "add_1_sequence") for e in ("", "_expanded")
+    "test_sequence_model8",
+    *(f"test_sequence_map_{kind}_1_tensor" for kind in ("identity_1_sequence", "add_1_sequence")),
+    *(f"test_sequence_map_{kind}_1_tensor_expanded" for kind in ("identity_1_sequence", "add_1_sequence")),
 }
 
 
@@ -39,7 +43,7 @@ def test_with_inputs() -> None:
     told = Counter[str]()
     for case in every():
         verdict, why = judge(case, with_inputs=True)
-        assert verdict in ("right", "bound"), (case.name, verdict, why)
+        assert verdict in ("right", "bound") or case.name in UNKNOWN, (case.name, verdict, why)
         told[verdict] += 1
     assert told["bound"] <= 12
 
@@ -53,7 +57,7 @@ def test_without_inputs() -> None:
         elif case.name in VALUES_DECIDE or "sequence_map" in case.name:
             assert verdict in ("right", "unresolved"), (case.name, verdict, why)
         else:
-            assert verdict in ("right", "bound"), (case.name, verdict, why)
+            assert verdict in ("right", "bound") or case.name in UNKNOWN, (case.name, verdict, why)
 
 
 def test_there_are_many() -> None:
@@ -69,4 +73,4 @@ def test_there_are_many() -> None:
 def test_stored_models_have_exact_counts(kind: str) -> None:
     for case in cases.stored(kind):
         verdict, why = judge(case, with_inputs=True)
-        assert verdict == "right", (case.name, verdict, why)
+        assert verdict == ("unknown" if case.name in UNKNOWN else "right"), (case.name, verdict, why)

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from flopwise.ops import OPERATORS
 
+from . import cases_beyond_networks, cases_of_caffe, cases_of_signals, cases_quantized
 from .arrays import Input, flags, given, mask, positive, real, reference, whole
+from .case import Case, case, label
 
-
-@dataclass(frozen=True)
-class Case:
-    """One application of an operator on small random inputs."""
-
-    op: str
-    inputs: tuple[Input | None, ...]
-    attrs: dict[str, Any] = field(default_factory=dict)
-    version: int = 0
-    outputs: int = 1
-    #: Who knows the right values: onnx's "reference" implementation, "onnxruntime", or a function of the inputs.
-    expected: Callable[..., list[Any]] | Literal["reference", "onnxruntime"] = "reference"
-    #: What the definition needs to be told besides the attributes.
-    told: dict[str, Any] = field(default_factory=dict)
-
-
-def case(op: str, *inputs: Input | None, version: int = 0, outputs: int = 1, **attrs: Any) -> Case:
-    return Case(op, inputs, attrs, version, outputs)
-
-
-def label(one: Case) -> str:
-    shapes = ",".join("x".join(map(str, x.array.shape)) if x else "-" for x in one.inputs)
-    attrs = ",".join(f"{k}={v}".replace(" ", "") for k, v in one.attrs.items())
-    return f"{one.op}({shapes}){attrs and ':' + attrs}{f'@{one.version}' if one.version else ''}"
+__all__ = ["BOUNDED", "CASES", "Case", "case", "label"]
 
 
 def linear_cases() -> Iterator[Case]:
@@ -321,6 +299,10 @@ FAMILIES = (
     pointwise_cases,
     resize_cases,
     selection_cases,
+    *cases_quantized.FAMILIES,
+    *cases_of_signals.FAMILIES,
+    *cases_beyond_networks.FAMILIES,
+    *cases_of_caffe.FAMILIES,
 )
 CASES = [one for family in FAMILIES for one in family()]
 
@@ -343,5 +325,10 @@ BOUNDED = [
         given([1.0], float),
         given([0.0], float),
         center_point_box=1,
+    ),
+    *(
+        one
+        for family in (*cases_of_signals.BOUNDED, *cases_beyond_networks.BOUNDED, *cases_of_caffe.BOUNDED)
+        for one in family()
     ),
 ]

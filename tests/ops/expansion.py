@@ -21,6 +21,13 @@ from flopwise.graph import Node, Tensor
 from flopwise.ops import count
 
 from .arrays import Input
+from .inlining import inlined
+
+
+def split(op: str) -> tuple[str, str]:
+    """The domain and the name of an operator."""
+    domain, _, name = op.rpartition("::")
+    return domain, name
 
 
 def versions_with_body(op: str) -> list[int]:
@@ -28,7 +35,7 @@ def versions_with_body(op: str) -> list[int]:
     return sorted(
         s.since_version
         for s in onnx.defs.get_all_schemas_with_history()
-        if s.domain == "" and s.name == op and (s.has_function or s.has_context_dependent_function)
+        if (s.domain, s.name) == split(op) and (s.has_function or s.has_context_dependent_function)
     )
 
 
@@ -36,9 +43,10 @@ def body(
     op: str, version: int, inputs: Sequence[Input | None], attrs: Mapping[str, Any], outputs: int
 ) -> tuple[onnx.FunctionProto, onnx.NodeProto]:
     """The function body of one application of an operator, and the application."""
-    schema = onnx.defs.get_schema(op, version)
+    domain, name = split(op)
+    schema = onnx.defs.get_schema(name, version, domain)
     names = ["" if x is None else f"in{i}" for i, x in enumerate(inputs)]
-    node = helper.make_node(op, names, [f"out{i}" for i in range(outputs)], **attrs)
+    node = helper.make_node(name, names, [f"out{i}" for i in range(outputs)], domain=domain, **attrs)
     if schema.has_function:
         return schema.function_body, node
     types = [
@@ -56,7 +64,7 @@ def body(
 def bound(function: onnx.FunctionProto, node: onnx.NodeProto, version: int) -> list[onnx.NodeProto]:
     """The nodes of the body with attributes filled in and inputs that are not given left out."""
     given = {a.name: a for a in node.attribute}
-    schema = onnx.defs.get_schema(node.op_type, version)
+    schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     absent = set(function.input[len(node.input) :])
     absent |= {name for name, actual in zip(function.input, node.input, strict=False) if not actual}
     nodes = []
@@ -110,9 +118,10 @@ def cost_of_body(
         constants: positions of the inputs that are constants in any model (an output size).
     """
     function, node = body(op, version, inputs, attrs, outputs)
-    nodes = bound(function, node, version)
-    opset = next(o.version for o in function.opset_import if o.domain == "")
+    newest = onnx.defs.onnx_opset_version()
+    opset = next((o.version for o in function.opset_import if o.domain == ""), newest)
     feeds = {name: x.array for name, x in zip(function.input, inputs, strict=False) if x is not None}
+    nodes = inlined(bound(function, node, version), lambda before: {**feeds, **run(before, feeds, opset)})
     values = run(nodes, feeds, opset)
     known = {"", *(function.input[i] for i in constants)}
     for inner in nodes:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from flopwise.api import read
+from flopwise.api import profile, read
+from flopwise.counts import Counts
 from flopwise.errors import InputError
 from flopwise.graph import Graph
+from flopwise.readers import onnx_inputs
 
 from .models import array, conv_net, ints, model, node, shapes, value, weight
 
@@ -100,7 +103,6 @@ def test_what_follows(net: onnx.ModelProto, inputs: Any, options: dict[str, Any]
         (SHAPELESS, None, {"batch_size": 4}, "no input has a first dimension that could be the batch"),
         (SCALAR, ["x:i8:1:300", "ratio:"], {}, "the data of input 'x' does not fit its type, int8"),
         (SCALAR, ["x:i64:1:0.5", "ratio:"], {}, "the data of input 'x' does not fit its type, int64"),
-        (SCALAR, ["x:string:1:5", "ratio:"], {}, "the data of input 'x' does not fit its type, string"),
     ],
 )
 def test_what_is_refused(net: onnx.ModelProto, inputs: Any, options: dict[str, Any], told: str | None) -> None:
@@ -175,7 +177,10 @@ def test_inputs_that_are_no_tensors(kind: str) -> None:
     whole = (2, 3) if kind in ("optional", "sparse") else None
     assert [(t.name, t.shape) for t in graph.inputs] == [("x", (3,)), ("s", whole)]
     assert shapes(graph)["y"] == (3,)
-    with pytest.raises(InputError, match="input 's' is no tensor; its shape cannot be given"):
+    told = (
+        "holds tensors of 2 dimensions, but 1 are given: 1" if kind == "optional" else "is no tensor; its shape cannot"
+    )
+    with pytest.raises(InputError, match=f"input 's' {told}"):
         read(net, {"s": (1,), "x": (3,)})
 
 
@@ -239,3 +244,125 @@ def test_targets_that_are_no_shapes() -> None:
     for target in (array("t", [0.5]), TensorProto(name="t", data_type=7, dims=[1])):
         net = model([node("Reshape", "x t", "y")], {"x": (1, 4)}, [target])
         assert isinstance(read(net, batch_size=2), Graph)
+
+
+# --- inputs with data ---
+
+
+def test_an_input_with_data_stays_an_input() -> None:
+    """Its value decides shapes; what is computed from it is computed in every inference, and counts."""
+    net = model(
+        [node("Mul", "size two", "twice"), node("Expand", "x twice", "e"), node("Exp", "e", "y")],
+        [value("x", (1,)), value("size", (2,), TensorProto.INT64)],
+        [ints("two", 2)],
+    )
+    inputs = {"size": numpy.array([3, 4])}
+    graph = read(net, inputs)
+    assert [(t.name, t.kind) for t in graph.inputs] == [("x", "input"), ("size", "input")]
+    assert shapes(graph)["y"] == (6, 8)
+    counted = profile(net, inputs)
+    assert [r.name for r in counted.rows] == ["mul_1", "expand_1", "exp_1"]
+    assert counted.rows[0].counts == Counts(mul=2)
+    assert counted.total("params") == counted.total("weight_bytes") == 0
+    assert profile(net, inputs, fold=False).total("flops") == counted.total("flops")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "expected"),
+    [
+        ("x:i64:2:3,4", TensorProto.INT64, "int64"),
+        ("x:2:3,4", TensorProto.INT32, "int32"),
+        ("x:2:0.5,4", TensorProto.BFLOAT16, "bfloat16"),
+        ("x:2:0.5,4", TensorProto.FLOAT8E4M3FN, "float8e4m3fn"),
+        ("x:2:1,7", TensorProto.INT4, "int4"),
+        ("x:2:true,false", TensorProto.BOOL, "bool"),
+        ("x:string:2:a,b", TensorProto.STRING, "string"),
+        ({"x": numpy.array(["a", "b"])}, TensorProto.STRING, "string"),
+        ({"x": numpy.ones(2, ml_dtypes.bfloat16)}, TensorProto.BFLOAT16, "bfloat16"),
+        ({"x": numpy.ones(2, ml_dtypes.float8_e5m2)}, TensorProto.FLOAT8E5M2, "float8e5m2"),
+        ({"x": numpy.ones(2, ml_dtypes.int4)}, TensorProto.INT4, "int4"),
+        ({"x": numpy.ones(2, "V2")}, TensorProto.BFLOAT16, "bfloat16"),
+    ],
+)
+def test_data_of_every_type(given: Any, code: int, expected: str) -> None:
+    net = model([node("Identity", "x", "y")], [value("x", ("N",), code)], opset=23, ir=11)
+    net.graph.output[0].type.tensor_type.elem_type = code
+    (made,) = read(net, given).inputs
+    assert (made.shape, made.dtype, made.kind) == ((2,), expected, "input")
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ("x:1:300", TensorProto.INT8),
+        ("x:1:0.5", TensorProto.INT64),
+        ("x:1:2", TensorProto.BOOL),
+        ("x:1:" + "9" * 40, TensorProto.INT64),
+        ("x:1:5", TensorProto.STRING),
+        ({"x": numpy.ones(1, "V3")}, TensorProto.BFLOAT16),
+    ],
+)
+def test_data_that_does_not_fit(given: Any, code: int) -> None:
+    net = model([node("Identity", "x", "y")], [value("x", ("N",), code)])
+    with pytest.raises(InputError, match="the data of input 'x' does not fit its type"):
+        read(net, given)
+
+
+def held(kind: str, dims: Any) -> onnx.ModelProto:
+    """A model that takes a tensor, and a sequence or an optional."""
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, dims)
+    nodes, made = {
+        "sequence": ([node("ConcatFromSequence", "s", "c", axis=0)], helper.make_sequence_type_proto(tensor)),
+        "optional": ([node("OptionalGetElement", "s", "c")], helper.make_optional_type_proto(tensor)),
+    }[kind]
+    net = model([*nodes, node("Exp", "c", "y")], {}, opset=18)
+    net.graph.input.append(onnx.ValueInfoProto(name="s", type=made))
+    return net
+
+
+@pytest.mark.parametrize(
+    ("kind", "dims", "given", "expected"),
+    [
+        ("sequence", (None, 3), [(2, 3), (4, 3)], (6, 3)),
+        ("sequence", None, [numpy.ones((2, 3), numpy.float32)] * 5, (10, 3)),
+        ("sequence", (2, 3), [(4, 3), (4, 3)], (8, 3)),
+        ("optional", (None, 3), (2, 3), (2, 3)),
+        ("optional", None, numpy.ones((2, 3), numpy.float32), (2, 3)),
+        ("optional", (1, 3), [(2, 3)], (2, 3)),
+        ("optional", None, "f32:2x3", (2, 3)),
+    ],
+)
+def test_members(kind: str, dims: Any, given: Any, expected: Any) -> None:
+    assert shapes(read(held(kind, dims), {"s": given}))["y"] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "dims", "given", "told"),
+    [
+        ("sequence", None, (2, 3), "its shape cannot be given: give a list of shapes or arrays"),
+        ("sequence", None, numpy.ones(3, numpy.float32), "give a list of shapes or arrays"),
+        ("optional", None, [(2, 3), (2, 3)], "give None, a shape or an array"),
+        ("sequence", (None, 3), [(2, 3), (3,)], "holds tensors of 2 dimensions, but 1 are given: 3"),
+        ("sequence", None, [numpy.ones(3)], "holds float32, but float64 is given"),
+        ("sequence", None, [("N", 3)], "the shape of each must be given in numbers"),
+        ("sequence", None, [[(2, 3)]], "the shape of each must be given in numbers"),
+    ],
+)
+def test_members_that_do_not_fit(kind: str, dims: Any, given: Any, told: str) -> None:
+    with pytest.raises(InputError, match=f"input 's' .*{told}"):
+        read(held(kind, dims), {"s": given})
+
+
+@pytest.mark.parametrize(("given", "told"), [(None, "None"), ([(1, 3)], "a list")])
+def test_a_tensor_is_neither_list_nor_nothing(given: Any, told: str) -> None:
+    with pytest.raises(InputError, match=f"input 'x' is a tensor, but {told} is given; give its shape"):
+        read(OPEN, {"x": given})
+
+
+def test_nothing_is_known_to_be_nothing() -> None:
+    net = held("optional", (2, 3))
+    net.graph.node[0].op_type = "OptionalHasElement"
+    net.graph.node[1].op_type = "Not"
+    for given, has in ((None, False), ((2, 3), True)):
+        settled = onnx_inputs.settle(onnx.ModelProto.FromString(net.SerializeToString()), {"s": given}, {}, None)
+        assert bool(settled.known["s"].items) is has

@@ -46,6 +46,9 @@ def taken(*texts: str) -> list[tuple[str, int]]:
         # wide integers count, index and steer shapes
         ("int32", 1, ["DequantizeLinear 0"], "weight"),
         ("int32", 1, ["DequantizeLinear 2"], "buffer"),
+        ("int32", 1, ["QLinearConv 8"], "weight"),
+        ("int32", 1, ["QGemm 6"], "weight"),
+        ("int32", 1, ["QLinearConv 8", "Add 1"], "constant"),
         ("int64", 1, ["Reshape 1"], "constant"),
         ("int64", 2, ["Gather 1"], "constant"),
         ("bool", 2, ["Where 0"], "constant"),
@@ -65,6 +68,9 @@ def test_by_use(dtype: str | None, rank: int, where: list[str], expected: str) -
         ("float32", 3, 64, ["LSTM 5"], "constant"),
         ("float32", 3, 64, ["LSTM 1"], "weight"),
         ("int64", 1, 4, ["Reshape 1"], "constant"),
+        ("float32", 0, 1, ["QuantizeLinear 1", "DequantizeLinear 1"], "buffer"),
+        ("uint8", 0, 1, ["QLinearConv 2"], "buffer"),
+        ("float32", 0, 1, ["DequantizeLinear 1", "Mul 1"], "constant"),
     ],
 )
 def test_constants(dtype: str, rank: int, elements: int, where: list[str], expected: str) -> None:

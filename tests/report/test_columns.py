@@ -99,7 +99,7 @@ def test_select_says_what_there_is(keys: str, message: str) -> None:
     assert str(error.value).startswith(message)
 
 
-@pytest.mark.parametrize("by", ["layer", "op", "module"])
+@pytest.mark.parametrize("by", ["layer", "op", "module", "dtype"])
 @pytest.mark.parametrize("format", ["table", "tree", "markdown", "csv", "latex"])
 def test_defaults_start_with_the_name_and_hold_the_count(format: str, by: str) -> None:
     keys = [c.key for c in defaults(format, by, profiled(conv_net(), "macs"))]

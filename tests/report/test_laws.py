@@ -18,7 +18,7 @@ from flopwise.report.classes import render_classes
 from flopwise.report.columns import COLUMNS
 from flopwise.report.layers import FORMATS as LAYER_FORMATS
 from flopwise.report.layers import render_layers
-from flopwise.report.listing import Choice, listing
+from flopwise.report.listing import GROUPINGS, Choice, listing
 from flopwise.report.sheet import Look
 from flopwise.report.text import cells
 
@@ -31,13 +31,15 @@ PROFILES = {
     "unresolved": profiled(unresolved()),
     "nasty": profiled(nasty()),
     "benanza": profiled(conv_net("MaxPool"), "benanza"),
+    **{name: profiled(conv_net(), name) for name in ("caffe", "netscope", "convnet-burden")},
+    "nasty netscope": profiled(nasty(), "netscope"),
 }
 NUMBERS = [key for key, column in COLUMNS.items() if column.kind in ("number", "bytes") and key != "depth"]
 
 
 def every_report(profile: Profile, **look: object) -> dict[str, str]:
     """Every format and grouping of every command."""
-    reports = {f"{f}-{by}": render(profile, f, by, **look) for f in FORMATS for by in ("layer", "op", "module")}  # type: ignore[arg-type]
+    reports = {f"{f}-{by}": render(profile, f, by, **look) for f in FORMATS for by in GROUPINGS}  # type: ignore[arg-type]
     reports |= {f"top-{f}": render(profile, f, top=2, **look) for f in FORMATS}  # type: ignore[arg-type]
     for full in (False, True):
         reports |= {f"classes-{f}-{full}": render_classes(profile, f, full, **look) for f in CLASS_FORMATS}  # type: ignore[arg-type]
@@ -110,7 +112,7 @@ def test_json_reads_back_and_every_number_is_an_integer(name: str) -> None:
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_no_line_is_wider_than_the_terminal(name: str, width: int, human: bool) -> None:
     profile = PROFILES[name]
-    texts = [render(profile, "table", by, width=width, human=human) for by in ("layer", "op", "module")]
+    texts = [render(profile, "table", by, width=width, human=human) for by in GROUPINGS]
     texts += [render(profile, "tree", width=width, human=human)]
     texts += [render(profile, columns=list(COLUMNS), width=width, human=human)]
     texts += [render_classes(profile, full=full, width=width, human=human) for full in (False, True)]
@@ -168,7 +170,7 @@ def test_format_for_path(path: str, format: str | None) -> None:
     ("arguments", "message"),
     [
         ({"format": "xml"}, "unknown format 'xml'; known: table, tree, markdown, csv, json, latex"),
-        ({"by": "colour"}, "cannot group by 'colour'; choose layer, op, module"),
+        ({"by": "colour"}, "cannot group by 'colour'; choose layer, op, module, dtype"),
         ({"top": 0}, "the top 0 lines cannot be shown; give 1 or more"),
         ({"sort": "flop"}, "unknown column 'flop'; did you mean 'flops'?"),
     ],

@@ -21,6 +21,8 @@ COMMANDS: dict[str, str] = {
     "profile": "Operations, parameters, activations and memory, per layer and in total.",
     "flops": "Operations by class (multiply-adds, additions, ...), in total or per layer.",
     "layers": "Layers with their input and output names and shapes; also as a Graphviz graph.",
+    "shapes": "Shape and element type of every tensor; with -o FILE.onnx the model with all shapes in it.",
+    "formula": "Costs as closed formulas in the open dimensions of a model (batch, sequence ...).",
     "explain": "The formula of an operator, or where two conventions differ on a model.",
     "conventions": "The counting conventions and where they come from.",
     "operators": "The operators that have a rule, and their formulas.",

@@ -50,7 +50,7 @@ def shapes(command: F) -> F:
             "inputs",
             metavar="NAME:DTYPE:SHAPE[:DATA]",
             multiple=True,
-            help="Shape of an input, such as x:f32:1x3x224x224. Repeatable.",
+            help="Shape of an input, such as x:f32:1x3x224x224; DATA: 1,2,3 or @file.npy. Repeatable.",
         ),
     ):
         command = option(command)
@@ -109,7 +109,11 @@ def table(command: F) -> F:
         click.option("--columns", metavar="A,B,C", callback=_names, help="Columns to show."),
         click.option("--depth", type=click.IntRange(0), help="With --by module: how many levels."),
         click.option(
-            "--by", type=click.Choice(["layer", "op", "module"]), default="layer", show_default=True, help="Grouping."
+            "--by",
+            type=click.Choice(["layer", "op", "module", "dtype"]),
+            default="layer",
+            show_default=True,
+            help="Grouping; dtype: by the element types that are computed with.",
         ),
     ):
         command = option(command)

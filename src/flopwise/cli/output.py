@@ -29,36 +29,15 @@ def write(text: str, path: str | None) -> None:
         return
     try:
         if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "w", encoding="utf-8") as file:  # a device or a pipe cannot be replaced
-                file.write(text)
+            with open(path, "wb") as device:  # a device or a pipe cannot be replaced
+                device.write(text.encode())
             return
-        _replace(path, text)
+        from flopwise.writers.whole import whole
+
+        with whole(path) as file:
+            file.write(text.encode())
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
-
-
-def _replace(path: str, text: str) -> None:
-    import contextlib
-    import tempfile
-
-    target = os.path.realpath(path)  # a link stays a link
-    handle, draft = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".flopwise-", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask()
-        os.chmod(draft, mode)
-        os.replace(draft, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def format_of(path: str | None, formats: Sequence[str]) -> str:

@@ -18,6 +18,9 @@ _HOMES: dict[str, tuple[str, str]] = {
     "molchanov": ("molchanov", "CONVENTION"),
     "benanza": ("benanza", "CONVENTION"),
     "onnx-tool": ("onnx_tool", "CONVENTION"),
+    "caffe": ("caffe", "CONVENTION"),
+    "netscope": ("netscope", "CONVENTION"),
+    "convnet-burden": ("convnet_burden", "CONVENTION"),
 }
 
 

@@ -5,10 +5,11 @@ Data first; kernel sizes, groups and transposes stay in ``ops``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from flopwise.conventions.table import Table
 from flopwise.counts import Counts
 from flopwise.graph import Node
 
@@ -52,6 +53,13 @@ class Convention:
     layer_types: Mapping[str, str] = field(default_factory=dict)
     #: Columns of the class table: label -> the classes that it merges. Empty: flopwise's own classes.
     classes: Mapping[str, Counts] = field(default_factory=dict)
+    #: What the tool prints where it has columns of its own; then there is no table of classes.
+    table: Table | None = None
+    #: Positions of the nodes (all nodes of the graph, in order) that the tool sees as part of the one before: they cost
+    #: nothing of their own.
+    merged: Callable[[Sequence[Node]], Collection[int]] | None = None
+    #: Whether the tool always takes a single image, whatever the batch.
+    per_image: bool = False
     #: How the tool prints a number for people; None for flopwise's own way.
     human: Callable[[int], str] | None = None
     #: What a reader of the figure should know, one line each.

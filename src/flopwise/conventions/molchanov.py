@@ -12,13 +12,14 @@ from __future__ import annotations
 from flopwise.conventions.convention import Convention
 from flopwise.counts import FLOPS, Counts
 from flopwise.graph import Node
+from flopwise.ops import OPERATORS
 from flopwise.ops.extents import product
 
-#: Operators whose main work is products, or that hold other operators: the paper has no formula for them.
-WITHOUT_FORMULA = """
-    ConvTranspose DeformConv CausalConvWithState ConvInteger QLinearConv MatMulInteger QLinearMatMul Einsum
-    Attention LinearAttention RNN LSTM GRU DFT STFT Det If Loop Scan SequenceMap
-"""
+#: Layers that multiply and accumulate on the way, but are no products: as free as other layers.
+POINTWISE = frozenset({"BatchNormalization", "Resize", "Upsample", "GridSample", "AffineGrid", "RoiAlign"})
+
+#: Operators whose main work is products: the paper has no formula for them.
+WITHOUT_FORMULA = frozenset(op for op, row in OPERATORS.items() if " mac" in row.formula or "as MoE" in row.formula)
 
 
 def conv(node: Node, counts: Counts | None) -> Counts:
@@ -45,8 +46,9 @@ CONVENTION = Convention(
     source="Molchanov et al., arXiv:1611.06440, appendix A.1",
     weights=FLOPS,
     overrides={
-        **dict.fromkeys(WITHOUT_FORMULA.split(), _refused),
+        **dict.fromkeys(sorted(WITHOUT_FORMULA - POINTWISE), _refused),
         "Conv": conv,
+        "FC": fully_connected,
         "Gemm": fully_connected,
         "MatMul": fully_connected,
     },

@@ -12,32 +12,65 @@ from flopwise.counts import Counts
 from flopwise.graph import Node
 from flopwise.ops import (
     attention,
+    caffe,
+    classical,
     control,
+    detection,
+    early,
+    generation,
     linear,
+    losses,
+    microsoft,
+    microsoft_attention,
+    microsoft_linear,
+    microsoft_quantized,
     movement,
     normalization,
+    optimizers,
     pointwise,
     pooling,
+    quantized,
     recurrent,
     reduction,
     resize,
+    sequence,
+    spectral,
+    text,
+    trees,
 )
 from flopwise.ops.operator import Claim, Operator, Rule
+from flopwise.ops.unruled import NOT_RULED
 
-__all__ = ["FAMILIES", "OPERATORS", "Claim", "Operator", "Rule", "count"]
+__all__ = ["FAMILIES", "NOT_RULED", "OPERATORS", "Claim", "Operator", "Rule", "count"]
 
 #: Family name -> its table, in the order the documentation shows them.
 FAMILIES: dict[str, Mapping[str, Operator]] = {
     "linear": linear.OPERATORS,
     "attention": attention.OPERATORS,
+    "quantized": quantized.OPERATORS,
     "recurrent": recurrent.OPERATORS,
     "pooling": pooling.OPERATORS,
     "normalization": normalization.OPERATORS,
     "reduction": reduction.OPERATORS,
     "pointwise": pointwise.OPERATORS,
     "resize": resize.OPERATORS,
+    "detection": detection.OPERATORS,
+    "spectral": spectral.OPERATORS,
+    "losses": losses.OPERATORS,
+    "optimizers": optimizers.OPERATORS,
+    "classical": classical.OPERATORS,
+    "trees": trees.OPERATORS,
+    "generation": generation.OPERATORS,
     "movement": movement.OPERATORS,
+    "sequence": sequence.OPERATORS,
+    "text": text.OPERATORS,
     "control": control.OPERATORS,
+    "early": early.OPERATORS,
+    "com.microsoft, products": microsoft_linear.OPERATORS,
+    "com.microsoft, attention": microsoft_attention.OPERATORS,
+    "com.microsoft, quantized": microsoft_quantized.OPERATORS,
+    "com.microsoft, others": microsoft.OPERATORS,
+    "caffe": caffe.OPERATORS,
 }
 
 

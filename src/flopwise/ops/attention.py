@@ -1,4 +1,4 @@
-"""Attention and rotary position embedding, as the function bodies in the ONNX schema define them."""
+"""Attention in its forms and rotary position embedding, as the function bodies in the ONNX schema define them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Shape
-from flopwise.ops.extents import broadcast, extent, product
+from flopwise.ops.extents import broadcast, extent, product, required
 from flopwise.ops.operator import Operator, by
 
 #: Softmax over scores: maximum, subtraction, exponential, sum, division.
-_SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
+SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
 
 
 def attention(node: Node) -> Counts:
@@ -42,7 +42,7 @@ def attention(node: Node) -> Counts:
     counts = Counts(mac=(query.numel + node.output().numel) * total, mul=query.numel + batch * hidden * total)
     if node.attrs.get("softcap", 0.0):
         counts += Counts(div=1, tanh=1, mul=1) * scores
-    return counts + _mask(node, batch, length, total, scores) + _SOFTMAX * scores
+    return counts + _mask(node, batch, length, total, scores) + SOFTMAX * scores
 
 
 class _Mask(NamedTuple):
@@ -95,6 +95,50 @@ def _masks(node: Node, batch: int, length: int, total: int) -> Iterator[_Mask]:
         yield _Mask((batch, 1, 1, total), True, Counts(cmp=batch * total))
 
 
+def flex_attention(node: Node) -> Counts:
+    """numel(Q) × T mac (QKᵀ) + numel(Y) × T mac (AV) + numel(Q) mul and B × Hq × T × d mul (Q and K scaled) + B × Hq ×
+    S × T × (1 cmp + 2 add + 1 exp + 1 div) (softmax): an Attention without masks.
+
+    What a graph in score_mod or prob_mod does to the scores is not known.
+
+    https://onnx.ai/onnx/operators/onnx_aionnxpreview_FlexAttention.html
+
+    Raises:
+        ShapeError: there is such a graph.
+    """
+    graphs = [name for name in ("score_mod", "prob_mod") if name in node.attrs]
+    if graphs:
+        raise ShapeError(f"{node.op} {node.name!r}: the graph in its attribute {graphs[0]} is not looked into")
+    return attention(node)
+
+
+def linear_attention(node: Node) -> Counts:
+    """S × (1 mac + 1 add) (k ⊗ v added to the state), S = B × T × Hkv × dk × dv; numel(Q) × dv mac + numel(Y) mul (read
+    and scaled). Update rules gated and gated_delta: S mul + numel(decay) exp; delta and gated_delta: S mac + numel(V) ×
+    (1 add + 1 mul).
+
+    All T steps count, the first one with its state of zeros too.
+
+    https://onnx.ai/onnx/operators/onnx__LinearAttention.html
+    """
+    query, key, value = node.input(0), node.input(1), node.input(2)
+    size = extent(node, value, -1) // required(node, "kv_num_heads")
+    state = key.numel * size
+    counts = Counts(mac=state + query.numel * size, add=state, mul=node.output().numel)
+    update = node.attrs.get("update_rule", "gated_delta")
+    if update not in _UPDATES:
+        raise ShapeError(f"{node.op} {node.name!r}: no such update_rule as {update!r}")
+    if "gated" in update:
+        counts += Counts(mul=state, exp=node.input(4).numel)
+    if "delta" in update:
+        counts += Counts(mac=state) + Counts(add=1, mul=1) * value.numel
+    return counts
+
+
+#: How LinearAttention can update its state.
+_UPDATES = ("linear", "gated", "delta", "gated_delta")
+
+
 def rotary_embedding(node: Node) -> Counts:
     """R × (2 mul + 1 add), R the number of rotated elements: numel(X), or only rotary_embedding_dim of each head.
 
@@ -115,5 +159,7 @@ def rotary_embedding(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "Attention": by(attention),
+    "LinearAttention": by(linear_attention),
+    "ai.onnx.preview::FlexAttention": by(flex_attention),
     "RotaryEmbedding": by(rotary_embedding),
 }

@@ -135,6 +135,8 @@ OPERATORS: dict[str, Operator] = {
     # Types, shapes and values that are known beforehand.
     "Cast": nothing(_CONVERT),
     "CastLike": nothing(_CONVERT),
+    "BitCast": nothing("reads the same bits as another type"),
+    "ImageDecoder": nothing("decodes a compressed image: the work of a file format, not of the model"),
     "Shape": nothing(_SHAPE),
     "Size": nothing(_SHAPE),
     "Constant": nothing(_FILL),

@@ -104,12 +104,20 @@ def mean_variance_normalization(node: Node) -> Counts:
     """numel(X) × (3 add + 1 pow + 1 div) + means × (2 div + 1 pow + 2 add + 1 sqrt), means = prod of the extents that
     `axes` (0, 2, 3) leaves.
 
+    Before opset 9 each sample has its own means, one for each channel or (across_channels) one for all, and without
+    normalize_variance the mean is subtracted and no more: numel(X) × 2 add + means div.
+
     https://onnx.ai/onnx/operators/onnx__MeanVarianceNormalization.html
     """
     x = node.input(0)
-    rank = len(x.dims)
-    axes = {axis % rank for axis in node.attrs.get("axes", (0, 2, 3))} if rank else set()
-    means = product(dim for axis, dim in enumerate(x.dims) if axis not in axes)
+    if 0 < node.version < 9:
+        means = product(x.dims[: 1 if node.attrs.get("across_channels", 0) else 2])
+        if not node.attrs.get("normalize_variance", 1):
+            return Counts(add=2) * x.numel + Counts(div=means)
+    else:
+        rank = len(x.dims)
+        axes = {axis % rank for axis in node.attrs.get("axes", (0, 2, 3))} if rank else set()
+        means = product(dim for axis, dim in enumerate(x.dims) if axis not in axes)
     return Counts(add=3, pow=1, div=1) * x.numel + Counts(div=2, pow=1, add=2, sqrt=1) * means
 
 

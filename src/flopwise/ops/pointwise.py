@@ -82,6 +82,7 @@ OPERATORS: dict[str, Operator] = {
     "Gelu": by(gelu),
     "Sigmoid": each("1 / (1 + exp(−x))", bit=1, exp=1, add=1, div=1),
     "Swish": each("x × sigmoid(αx)", mul=2, bit=1, exp=1, add=1, div=1),
+    "SwiGLU": each("a × sigmoid(αa) × b", mul=3, bit=1, exp=1, add=1, div=1),
     "Mish": each("x × tanh(softplus(x))", exp=1, add=1, log=1, tanh=1, mul=1),
     "HardSigmoid": each("αx + β between 0 and 1", mul=1, add=1, cmp=2),
     "HardSwish": each("x × hardsigmoid(x)", mul=2, add=1, cmp=2),

@@ -53,6 +53,14 @@ def scan(node: Node) -> Counts:
     return Counts(add=node.input(0).numel)
 
 
+def product_scan(node: Node) -> Counts:
+    """numel(X) mul: one step per element along the axis.
+
+    https://onnx.ai/onnx/operators/onnx__CumProd.html
+    """
+    return Counts(mul=node.input(0).numel)
+
+
 def search(node: Node) -> Counts:
     """numel(X) cmp: one comparison per element along the axis.
 
@@ -92,6 +100,7 @@ OPERATORS: dict[str, Operator] = {
     "ArgMax": by(search),
     "ArgMin": by(search),
     "CumSum": by(scan),
+    "CumProd": by(product_scan),
     # Across inputs.
     "Sum": combine(Counts(add=1)),
     "Mean": combine(Counts(add=1), close=Counts(div=1)),

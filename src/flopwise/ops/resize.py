@@ -66,6 +66,11 @@ def grid_sample(node: Node) -> Counts:
     taps = _taps(node, "linear")
     grid = node.input(1)
     axes = extent(node, grid, -1)
+    if axes != len(grid.dims) - 2:  # an extent becomes an exponent below, and a file may claim any
+        raise ShapeError(
+            f"{node.op} {node.name!r}: {grid.name!r} of shape {grid.dims} has no coordinates of "
+            f"{len(grid.dims) - 2} spatial axes"
+        )
     counts = Counts(mul=1, div=1, cmp=1, add=1 if node.attrs.get("align_corners", 0) else 2) * grid.numel
     if taps == 1:
         return counts
@@ -75,6 +80,19 @@ def grid_sample(node: Node) -> Counts:
         mac=node.output().numel * neighbours,
         mul=product(grid.dims[:-1]) * neighbours * (axes - 1),
     )
+
+
+def affine_grid(node: Node) -> Counts:
+    """numel(Y) × (r + 1) mac, r = Y.shape[-1]: each coordinate is a dot product with a position in homogeneous
+    coordinates.
+
+    The positions follow from the size alone: constants. For r = 2 the schema's body computes a third coordinate from
+    four terms and drops it; that is not counted.
+
+    https://onnx.ai/onnx/operators/onnx__AffineGrid.html
+    """
+    y = node.output()
+    return Counts(mac=y.numel * (extent(node, y, -1) + 1))
 
 
 def _taps(node: Node, default: str) -> int:
@@ -93,4 +111,5 @@ OPERATORS: dict[str, Operator] = {
     "Resize": by(resize),
     "Upsample": by(resize),
     "GridSample": by(grid_sample),
+    "AffineGrid": by(affine_grid),
 }

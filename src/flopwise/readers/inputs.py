@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy
 
 from flopwise.dtypes import ALIASES, BITS, canonical
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.readers.arrays import Held
+
+#: Arrays up to this many elements may decide shapes; those of larger ones are not kept.
+FEW = 8192
 
 #: The form of an input, for messages.
 FORM = "NAME:DTYPE:SHAPE[:DATA], for example x:float32:1x3x224x224"
@@ -21,6 +29,14 @@ LARGEST_DIM = 1 << 63
 _SYMBOL = re.compile(r"[A-Za-z_]\w*")
 _NUMBERS = re.compile(r"[-\dx,]*")
 
+#: What the libraries that add element types to NumPy and PyTorch call them, where that is not what ONNX calls them.
+_OTHER_NAMES: dict[str, str] = {
+    "float8e8m0fnu": "float8e8m0",
+    "float6e2m3fn": "float6e2m3",
+    "float6e3m2fn": "float6e3m2",
+    "float4e2m1fn": "float4e2m1",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
@@ -29,53 +45,79 @@ class InputSpec:
     name: str
     shape: tuple[int | str, ...]
     dtype: str | None = None
-    #: Elements in row order, for an input whose value decides shapes.
-    data: tuple[float, ...] | None = None
+    #: For an input whose value decides shapes: a numpy array, or a list of them for a sequence.
+    value: Any = field(default=None, compare=False)
+    #: The members of a sequence, or what an optional holds; () for one that is empty, None for a tensor.
+    items: tuple[InputSpec, ...] | None = None
 
 
-def parse(text: str, names: Sequence[str]) -> InputSpec:
+def parse(text: str, names: Sequence[str], symbols: Collection[str] = ()) -> InputSpec:
     """The input that a text describes.
 
     Args:
         text: ``name:dtype:shape[:data]``; dtype and data may be left out, and so may the name when the model has one
-            input. Names may contain colons. With data, one dim may be -1.
+            input. Names may contain colons. Dims are numbers or symbols, with x or commas between them; with data, one
+            dim may be -1. Data are values with commas or x between them, or ``@file.npy``; then the shape may be left
+            out as well.
         names: the model's inputs.
+        symbols: the model's symbolic dims, which tell where one ends that is followed by an x.
 
     Raises:
-        InputError: the text is not of that form, or names no input of the model.
+        InputError: the text is not of that form, names no input of the model, or names a file that does not fit.
 
     >>> parse("input:0:f32:1x3x8x8", ["input:0"])
-    InputSpec(name='input:0', shape=(1, 3, 8, 8), dtype='float32', data=None)
+    InputSpec(name='input:0', shape=(1, 3, 8, 8), dtype='float32', value=None, items=None)
     """
+    name, rest = _named(text, names)
+    dtype = None
+    head, colon, tail = rest.partition(":")
+    if colon and _is_dtype(head):
+        dtype, rest = canonical(head), tail
+    elif colon and not head.startswith("@") and not _NUMBERS.fullmatch(head):
+        canonical(head)  # says which element types there are
+    elif _is_dtype(head):
+        raise InputError(f"cannot understand {text!r}; write {FORM}")
+    if rest.startswith("@"):
+        return _from_file(name, dtype, None, rest, text)
+    shape, colon, data = rest.partition(":")
+    if not colon:
+        return InputSpec(name, _shape(shape, text, None, symbols), dtype)
+    if data.startswith("@"):
+        return _from_file(name, dtype, _dims(shape, text, symbols), data, text)
+    if ":" in data and dtype != "string":
+        raise InputError(f"cannot understand {text!r}; write {FORM}")
+    values = _data(data, dtype, text)
+    dims = _shape(shape, text, len(values), symbols)
+    return InputSpec(name, dims, dtype, numpy.array(values).reshape([int(d) for d in dims]))
+
+
+def _named(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """The input that a text names, and the rest of the text."""
     found = [n for n in names if text.startswith(n + ":")]
     if found:
         name = max(found, key=len)
-        rest = text[len(name) + 1 :].split(":")
-    elif len(names) == 1 and (":" not in text or _is_dtype(text.partition(":")[0])):
-        name, rest = names[0], text.split(":")
-    else:
-        raise InputError(f"no input is named as in {text!r}; the inputs are {_listed(names)}; write {FORM}")
-    dtype = canonical(rest.pop(0)) if _is_dtype(rest[0]) else None
-    if dtype is None and len(rest) > 1 and not _NUMBERS.fullmatch(rest[0]):
-        canonical(rest[0])  # says which element types there are
-    if not rest or len(rest) > 2:
-        raise InputError(f"cannot understand {text!r}; write {FORM}")
-    data = _data(rest[1], text) if len(rest) == 2 else None
-    return InputSpec(name, _shape(rest[0], text, data), dtype, data)
+        return name, text[len(name) + 1 :]
+    head, colon, _ = text.partition(":")
+    if len(names) == 1 and (not colon or _is_dtype(head) or text.startswith("@")):
+        return names[0], text
+    raise InputError(f"no input is named as in {text!r}; the inputs are {_listed(names)}; write {FORM}")
 
 
-def given(inputs: Any, names: Sequence[str]) -> list[InputSpec]:
+def given(inputs: Any, names: Sequence[str], symbols: Collection[str] = ()) -> list[InputSpec]:
     """The inputs as specs, from any form in which Python callers give them.
 
     Args:
-        inputs: None; a mapping from name to shape, array or spec; one shape when the model has one input; or texts of
-            the form ``name:dtype:shape[:data]``.
+        inputs: None; a mapping from name to shape, array, text or spec, to a list of shapes or arrays for a sequence,
+            or to None for an empty optional; one shape or array when the model has one input; or texts of the form
+            ``name:dtype:shape[:data]`` or ``@file.npz``. The elements of an array are kept as far as they may decide
+            shapes: up to 8,192 of them.
         names: the model's inputs.
+        symbols: the model's symbolic dims.
 
     Raises:
         InputError: the form is none of these, a name is unknown, or an input is given twice.
     """
-    specs = _specs(inputs, names)
+    specs = _specs(inputs, names, symbols)
     seen: set[str] = set()
     for spec in specs:
         if spec.name not in names:
@@ -86,40 +128,83 @@ def given(inputs: Any, names: Sequence[str]) -> list[InputSpec]:
     return specs
 
 
-def _specs(inputs: Any, names: Sequence[str]) -> list[InputSpec]:
+def _specs(inputs: Any, names: Sequence[str], symbols: Collection[str]) -> list[InputSpec]:
     if inputs is None:
         return []
     if isinstance(inputs, str):
-        return [parse(inputs, names)]
+        return _parsed(inputs, names, symbols)
     if isinstance(inputs, Mapping):
-        return [_one(name, value, names) for name, value in inputs.items()]
+        return [_one(name, value, names, symbols) for name, value in inputs.items()]
     if hasattr(inputs, "shape"):
-        return [_one(_only(names), inputs, names)]
+        return [_one(_only(names), inputs, names, symbols)]
     if isinstance(inputs, Iterable):
         items = list(inputs)
         if all(isinstance(i, InputSpec) for i in items):
             return items
         texts = all(isinstance(i, str) for i in items)
         if texts and (len(items) == 1 or not all(_SYMBOL.fullmatch(i) for i in items)):
-            return [parse(i, names) for i in items]
+            return [spec for i in items for spec in _parsed(i, names, symbols)]
         if not any(isinstance(i, InputSpec) or (isinstance(i, Iterable) and not isinstance(i, str)) for i in items):
-            return [_one(_only(names), tuple(items), names)]
+            return [_one(_only(names), tuple(items), names, symbols)]
     raise InputError(f"cannot understand inputs={inputs!r}; give a shape, or a mapping from input name to shape")
 
 
-def _one(name: str, value: Any, names: Sequence[str]) -> InputSpec:
+def _parsed(text: str, names: Sequence[str], symbols: Collection[str]) -> list[InputSpec]:
+    """The inputs that a text describes: one, or all in an archive."""
+    if text.startswith("@") and text.endswith(".npz"):
+        from flopwise.readers.arrays import read_npz
+
+        held = read_npz(text[1:])
+        return [InputSpec(name, one.shape, _dtype(one.dtype, name), one.value) for name, one in held.items()]
+    return [parse(text, names, symbols)]
+
+
+def _one(name: str, value: Any, names: Sequence[str], symbols: Collection[str]) -> InputSpec:
     if isinstance(value, InputSpec):
         return value
     if isinstance(value, str):
-        return parse(value if value.startswith(f"{name}:") else f"{name}:{value}", names)
+        return parse(value if value.startswith(f"{name}:") else f"{name}:{value}", names, symbols)
+    if value is None:
+        return InputSpec(name, (), items=())
     shape = getattr(value, "shape", value)
-    dtype = getattr(value, "dtype", None)
     if not isinstance(shape, Iterable):
         raise InputError(f"the shape of input {name!r} is not a sequence: {shape!r}")
+    if shape is value and any(isinstance(v, (list, tuple, numpy.ndarray)) or getattr(v, "shape", ()) for v in value):
+        items = tuple(_one(name, part, names, symbols) for part in value)
+        values = [item.value for item in items]
+        return InputSpec(name, (), items[0].dtype, None if any(v is None for v in values) else values, items)
     dims = tuple(d if isinstance(d, str) else _whole(d, f"input {name!r}") for d in shape)
+    dtype = getattr(value, "dtype", None)
     if dtype is None:
         return InputSpec(name, dims)
-    return InputSpec(name, dims, canonical(str(dtype).removeprefix("torch.").replace("_", "")))
+    return InputSpec(name, dims, _dtype(dtype, name), _elements(value, dims, name))
+
+
+def _dtype(dtype: Any, name: str) -> str | None:
+    """The element type of an array, whatever library made it; None for raw bytes, which may be of any type."""
+    kind = getattr(dtype, "kind", "")
+    if kind in ("U", "S", "O", "T"):
+        return "string"
+    text = str(getattr(dtype, "name", dtype)).removeprefix("torch.").replace("_", "")
+    if kind == "V" and text.startswith("void"):
+        return None
+    try:
+        return canonical(_OTHER_NAMES.get(text, text))
+    except InputError as error:
+        raise InputError(f"input {name!r}: {error}") from None
+
+
+def _elements(value: Any, dims: tuple[int | str, ...], name: str) -> Any:
+    """The elements of an array as far as they may decide shapes; None when they cannot be had."""
+    if not hasattr(value, "__array__") or math.prod(d for d in dims if isinstance(d, int)) > FEW:
+        return None
+    try:
+        array = numpy.array(value)
+    except Exception:  # tensors without memory, or of types that numpy has not, raise what they like
+        return None
+    if array.dtype == object and not all(isinstance(v, (str, bytes)) for v in array.ravel().tolist()):
+        raise InputError(f"input {name!r} holds Python objects that are no text")
+    return array
 
 
 def _whole(value: Any, where: str) -> int:
@@ -142,38 +227,87 @@ def _is_dtype(text: str) -> bool:
     return text.lower() in BITS or text.lower() in ALIASES
 
 
-def _shape(text: str, whole: str, data: tuple[float, ...] | None) -> tuple[int | str, ...]:
-    parts = (re.split(r"[x,]", text) if text else []) if _NUMBERS.fullmatch(text) else _symbolic(text)
+def _from_file(name: str, dtype: str | None, dims: Sequence[int | str] | None, data: str, whole: str) -> InputSpec:
+    """An input whose data lies in a file: ``@file.npy``."""
+    from flopwise.readers.arrays import read_npy
+
+    held = read_npy(data[1:])
+    stored = _dtype(held.dtype, name)
+    width = -(-BITS[dtype] // 8) if dtype else 0
+    if dtype and stored != dtype and (stored is not None or held.dtype.itemsize != width):
+        raise InputError(f"{whole!r} asks for {dtype}, but the file holds {stored or held.dtype}")
+    if dims is not None and not _fits(dims, held):
+        wanted, has = ("x".join(map(str, d)) or "()" for d in (dims, held.shape))
+        raise InputError(f"{whole!r} asks for the shape {wanted}, but the file holds {has}")
+    return InputSpec(name, held.shape, dtype or stored, held.value)
+
+
+def _fits(dims: Sequence[int | str], held: Held) -> bool:
+    if len(dims) != len(held.shape):
+        return False
+    return all(isinstance(d, str) or d in (-1, n) for d, n in zip(dims, held.shape, strict=True))
+
+
+def _dims(text: str, whole: str, symbols: Collection[str]) -> list[int | str]:
+    plain = _NUMBERS.fullmatch(text) and ("x" not in symbols or not text)
+    parts = (re.split(r"[x,]", text) if text else []) if plain else _symbolic(text, symbols)
     dims: list[int | str] = []
     for part in parts:
         if re.fullmatch(r"-?[0-9]{1,19}", part):
             dims.append(int(part))
-        elif _SYMBOL.fullmatch(part):
+        elif _SYMBOL.fullmatch(part) or part in symbols:
             dims.append(part)
         else:
             raise InputError(f"{part!r} in {whole!r} is no dimension; write {FORM}")
+    return dims
+
+
+def _shape(text: str, whole: str, values: int | None, symbols: Collection[str]) -> tuple[int | str, ...]:
+    """The dims of a text; one may be -1 where it is known how many values there are."""
+    dims = _dims(text, whole, symbols)
     known = math.prod(d for d in dims if isinstance(d, int) and d != -1)
-    if data is not None and dims.count(-1) == 1 and known and len(data) % known == 0:
-        dims[dims.index(-1)] = len(data) // known
+    if values is not None and dims.count(-1) == 1 and known and values % known == 0:
+        dims[dims.index(-1)] = values // known
     if any(isinstance(d, int) and not 0 <= d < LARGEST_DIM for d in dims):
         raise InputError(f"a dimension in {whole!r} is negative or too large; write {FORM}")
-    if data is not None and (not all(isinstance(d, int) for d in dims) or len(data) != math.prod(map(int, dims))):
-        raise InputError(f"{whole!r} gives {len(data)} values for the shape {text or '()'}")
+    if values is not None and (not all(isinstance(d, int) for d in dims) or values != math.prod(map(int, dims))):
+        raise InputError(f"{whole!r} gives {values} values for the shape {text or '()'}")
     return tuple(dims)
 
 
-def _symbolic(text: str) -> list[str]:
-    """Dims with symbols: separated by commas, or by an x next to a digit or a capital letter."""
+def _symbolic(text: str, symbols: Collection[str]) -> list[str]:
+    """Dims with symbols: separated by commas, or by an x next to a digit, a capital letter or a symbol of the model."""
     if "," in text:
         return [p.strip() for p in text.split(",")]
-    return re.split(r"(?<=[\dA-Z])x|x(?=[\dA-Z])", text)
+    return _at_symbols(text, symbols) or re.split(r"(?<=[\dA-Z])x|x(?=[\dA-Z])", text)
 
 
-def _data(text: str, whole: str) -> tuple[float, ...]:
+def _at_symbols(text: str, symbols: Collection[str]) -> list[str]:
+    """Numbers and known symbols with an x between them; empty when the text is something else."""
+    number = re.match(r"\d+", text)
+    starts = [s for s in sorted(symbols, key=len, reverse=True) if s and text.startswith(s)]
+    for start in [number[0], *starts] if number else starts:
+        rest = text[len(start) :]
+        if not rest:
+            return [start]
+        if rest[0] == "x" and (others := _at_symbols(rest[1:], symbols)):
+            return [start, *others]
+    return []
+
+
+def _data(text: str, dtype: str | None, whole: str) -> list[Any]:
+    """The values in a text."""
+    if dtype == "string":
+        return text.split(",")
+    words = {"true": True, "false": False} if dtype in ("bool", None) else {}
     try:
-        return tuple(float(v) if re.search(r"[.eE]|inf|nan", v) else int(v) for v in text.split(","))
+        return [words[v] if v in words else _number(v) for v in re.split("[,x]", text.lower())]
     except ValueError:
         raise InputError(f"{text!r} in {whole!r} is no list of numbers; write {FORM}") from None
+
+
+def _number(text: str) -> int | float:
+    return float(text) if re.search(r"[.e]|inf|nan", text) else int(text)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from flopwise.readers import onnx_inputs, onnx_shapes
 from flopwise.readers.onnx_bodies import Context
 from flopwise.readers.onnx_build import Builder
 from flopwise.readers.onnx_fit import misfits
+from flopwise.readers.onnx_hollow import take_back
 from flopwise.readers.onnx_loops import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx_notes import Notes, notes
 from flopwise.readers.onnx_order import in_execution_order
@@ -131,17 +132,19 @@ def _resolve(
     progress: Callable[[str], None],
 ) -> Resolved:
     proto = parsed(skeleton)
+    take_back(proto, skeleton, name)
     check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
     if proto.functions:
         progress("inlining functions")
     proto, warnings = unify(proto)
     fill_small(proto.graph, skeleton.initializers, name, reopen)
     in_execution_order(proto.graph)
-    changed = onnx_inputs.settle(proto, inputs, dims, batch_size)
+    settled = onnx_inputs.settle(proto, inputs, dims, batch_size)
+    changed = settled.changed
     noted = notes(proto.graph)  # before resolving takes value_info away
     name_control_flow(proto.graph)
     progress("resolving shapes")
-    context = Context(trips=dict(trips))
+    context = Context(known=settled.known, trips=dict(trips))
     shapes = onnx_shapes.resolve(proto, declared_holds=not changed, context=context)
     refuse_unknown_loops(trips, context.met)
     if batch_size is not None:
@@ -161,9 +164,10 @@ def parsed(skeleton: Skeleton) -> onnx.ModelProto:
         ModelError: it is damaged.
     """
     try:
-        return onnx.ModelProto.FromString(skeleton.model)
+        found: onnx.ModelProto = onnx.ModelProto.FromString(skeleton.model)
     except (DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"not an ONNX model, or damaged ({error})") from error
+    return found
 
 
 def _build(resolved: Resolved) -> Graph:

@@ -176,11 +176,12 @@ def _lookup(shapes: Shapes, stored: StoredTensors, prefix: str, stored_prefix: s
 
 
 def _attributes(protos: Iterable[onnx.AttributeProto]) -> dict[str, Any]:
-    """Attributes as plain Python values. Tensors and graphs are left out: no count reads them."""
+    """Attributes as plain Python values; a graph by its name. Tensors are left out: no count reads them."""
     return {p.name: read(p) for p in protos if (read := _READ.get(p.type))}
 
 
 _READ: dict[int, Callable[[onnx.AttributeProto], Any]] = {
+    onnx.AttributeProto.GRAPH: lambda p: p.g.name,
     onnx.AttributeProto.FLOAT: lambda p: p.f,
     onnx.AttributeProto.INT: lambda p: p.i,
     onnx.AttributeProto.STRING: lambda p: p.s.decode("utf-8", "replace"),

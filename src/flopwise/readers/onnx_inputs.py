@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -13,12 +14,23 @@ from onnx import numpy_helper
 from flopwise.dtypes import is_float
 from flopwise.errors import InputError
 from flopwise.readers.inputs import LARGEST_DIM, InputSpec, given
+from flopwise.readers.onnx_members import settle_members
 from flopwise.readers.onnx_skeleton import CODES, DTYPES
-from flopwise.readers.onnx_types import Shapes, array_of, concrete, describe, elements
+from flopwise.readers.onnx_types import Known, Shapes, array_of, concrete, describe, elements
 
 
-def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_size: int | None) -> bool:
-    """Give each input of the model a concrete shape; whether one differs from a concrete shape in the file.
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What the user's inputs come to."""
+
+    #: Whether an input has another shape than the concrete one in the file.
+    changed: bool
+    #: What is known about inputs that are no tensors.
+    known: dict[str, Known]
+
+
+def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_size: int | None) -> Settled:
+    """Give each input of the model a concrete shape.
 
     Args:
         model: changed in place. An input whose data the user gives becomes an initialiser as well.
@@ -32,20 +44,30 @@ def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_s
     graph = model.graph
     stored = {t.name for t in graph.initializer}
     values = [i for i in graph.input if i.name not in stored]
-    specs = {s.name: s for s in given(inputs, [v.name for v in values])}
     symbols = dict(dims)
+    named = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param} | symbols.keys()
+    specs = {s.name: s for s in given(inputs, [v.name for v in values], named)}
     _refuse_bad_symbols(graph, symbols, specs)
     before = {v.name: concrete(v.type) for v in values}
+    known: dict[str, Known] = {}
+    changed = False
     for value in values:
-        if value.name in specs:
-            _override(graph, value, specs[value.name], symbols)
+        spec = specs.get(value.name)
+        if spec is None:
+            continue
+        if value.type.WhichOneof("value") in ("sequence_type", "optional_type"):
+            known[value.name], other = settle_members(value, spec)
+            changed = changed or other
+        else:
+            _override(graph, value, spec, symbols)
     if batch_size is not None:
         _set_batch(values, batch_size, specs, symbols)
     _bind(graph, symbols)
     for value in values:
         if value.type.WhichOneof("value") in ("tensor_type", None) and concrete(value.type) is None:
             raise InputError(_missing(value))
-    return any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
+    changed = changed or any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
+    return Settled(changed, known)
 
 
 def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
@@ -63,11 +85,14 @@ def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpe
     """Write the user's shape, type and data into an input."""
     if value.type.WhichOneof("value") not in ("tensor_type", None):
         raise InputError(f"input {value.name!r} is no tensor; its shape cannot be given")
+    if spec.items is not None:
+        what = "a list" if spec.items else "None"
+        raise InputError(f"input {value.name!r} is a tensor, but {what} is given; give its shape")
     tensor = value.type.tensor_type
     shape = spec.shape
     if tensor.HasField("shape"):
         old = tensor.shape.dim
-        if not old and spec.data is not None and elements(map(int, shape)) == 1:
+        if not old and spec.value is not None and elements(map(int, shape)) == 1:
             shape = ()  # one value for a scalar, however it is written
         if len(old) != len(shape):
             raise InputError(
@@ -82,15 +107,31 @@ def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpe
                 )
     code = CODES[spec.dtype] if spec.dtype else tensor.elem_type or onnx.TensorProto.FLOAT
     value.type.CopyFrom(onnx.helper.make_tensor_type_proto(code, list(shape)))
-    if spec.data is not None:
-        graph.initializer.append(_tensor(value.name, code, shape, spec.data))
+    if spec.value is not None:
+        graph.initializer.append(_tensor(value.name, code, shape, spec.value))
 
 
-def _tensor(name: str, code: int, shape: tuple[int | str, ...], data: tuple[float, ...]) -> onnx.TensorProto:
+def _tensor(name: str, code: int, shape: tuple[int | str, ...], value: Any) -> onnx.TensorProto:
+    """The elements of an input as a tensor of the input's type.
+
+    Raises:
+        InputError: the type cannot hold them.
+    """
     try:
-        array = numpy.array(data).astype(onnx.helper.tensor_dtype_to_np_dtype(code))
-        if is_float(DTYPES[code]) or array.tolist() == list(data):
-            return numpy_helper.from_array(array.reshape([int(d) for d in shape]), name)
+        kind = onnx.helper.tensor_dtype_to_np_dtype(code)
+        array = numpy.asarray(value).reshape([int(d) for d in shape])
+        if code == onnx.TensorProto.STRING:
+            if array.dtype.kind in "USO":
+                return numpy_helper.from_array(array.astype(object), name)
+        elif array.dtype == kind:
+            return numpy_helper.from_array(array, name)
+        elif array.dtype.kind == "V" and array.dtype.itemsize == kind.itemsize:  # files know no such type
+            return numpy_helper.from_array(array.view(kind), name)
+        elif array.dtype.kind not in "USV":
+            with numpy.errstate(all="ignore"):
+                cast = array.astype(kind)
+            if is_float(DTYPES[code]) or cast.tolist() == array.tolist():
+                return numpy_helper.from_array(cast, name)
     except (KeyError, NotImplementedError, OverflowError, TypeError, ValueError):
         pass
     raise InputError(f"the data of input {name!r} does not fit its type, {DTYPES.get(code, 'unknown')}")

@@ -12,6 +12,7 @@ import onnx
 
 from flopwise.dtypes import is_float
 from flopwise.graph import Kind
+from flopwise.readers.onnx_scales import BIASES, SCALES
 
 #: Operators whose result is the same stored data in another form.
 _SAME_DATA = frozenset(
@@ -21,12 +22,7 @@ _SAME_DATA = frozenset(
 #: Inputs that hold statistics or quantisation parameters: not trained, but stored beside the weights.
 _BUFFERS: dict[str, frozenset[int]] = {
     "BatchNormalization": frozenset({3, 4}),
-    "QuantizeLinear": frozenset({1, 2}),
-    "DequantizeLinear": frozenset({1, 2}),
-    "QLinearConv": frozenset({1, 2, 4, 5, 6, 7}),
-    "QLinearMatMul": frozenset({1, 2, 4, 5, 6, 7}),
-    "ConvInteger": frozenset({2, 3}),
-    "MatMulInteger": frozenset({2, 3}),
+    **SCALES,
 }
 
 #: Inputs that are settings of the operator, not data it works on.
@@ -73,13 +69,22 @@ Use = tuple[str, int]
 
 
 def uses(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[Use]]:
-    """Who takes each tensor; operators that only change its form are looked through."""
+    """Who takes each tensor; operators that only change its form are looked through.
+
+    What multiplies a scale that is found anew in each inference is a scale as well: dynamic quantisation writes the
+    requantisation of a MatMulInteger as Cast and Mul.
+    """
+    listed = list(nodes)
+    found_anew = (node.output[1:2] for node in listed if node.op_type == "DynamicQuantizeLinear")
+    scales = {name for names in found_anew for name in names if name}
     found: dict[str, list[Use]] = {}
-    for node in reversed(list(nodes)):
+    for node in reversed(listed):
         for place, name in enumerate(node.input):
             if not name:
                 continue
-            if place == 0 and node.op_type in _SAME_DATA and node.output:
+            if scales and node.op_type == "Mul" and not scales.isdisjoint(node.input) and name not in scales:
+                found.setdefault(name, []).append(("DequantizeLinear", 1))
+            elif place == 0 and node.op_type in _SAME_DATA and node.output:
                 found.setdefault(name, []).extend(found.get(node.output[0], ()))
             else:
                 found.setdefault(name, []).append((node.op_type, place))
@@ -101,7 +106,7 @@ def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], said: Kind | Non
         said: what its exporter said that it is.
     """
     taken = list(taken)
-    whole = dtype in _QUANTISED or (dtype == "int32" and _all_in(taken, {"DequantizeLinear": frozenset({0})}))
+    whole = dtype in _QUANTISED or (dtype == "int32" and _all_in(taken, BIASES))
     if not (is_float(dtype) or whole or (dtype or "").startswith("complex")):
         return "buffer" if dtype == "int32" and _all_in(taken, _BUFFERS) else "constant"
     if said is not None:
@@ -124,6 +129,6 @@ def kind_of_filled(dtype: str | None, rank: int, taken: Iterable[Use]) -> Kind |
 def kind_of_constant(dtype: str | None, rank: int, elements: int, taken: Iterable[Use]) -> Kind:
     """What the result of a Constant node is: exporters write settings and single numbers there, but weights as well."""
     taken = list(taken)
-    if elements <= 1 or _all_in(taken, _START):
+    if (elements <= 1 and not _all_in(taken, SCALES)) or _all_in(taken, _START):
         return "constant"
     return kind_of(dtype, rank, taken)

@@ -98,7 +98,7 @@ def _add_types(graph: onnx.GraphProto) -> None:
 
 
 def _state_defaults(proto: onnx.ModelProto) -> None:
-    """Write down defaults that onnx's inference takes for something else: a spectrum is one-sided unless it says not."""
+    """Write down defaults that onnx's inference takes for something else: a spectrum is one-sided."""
     for holder in (proto.graph, *proto.functions):
         if any(n.op_type == "STFT" for n in holder.node):
             for node in _all(holder.node):

@@ -15,7 +15,7 @@ import numpy
 import onnx
 from onnx import TypeProto, defs, numpy_helper, shape_inference
 
-from flopwise.readers import onnx_rest
+from flopwise.readers import onnx_contrib, onnx_rest
 from flopwise.readers.onnx_bodies import Context, enter
 from flopwise.readers.onnx_bounds import BOUNDS, bounds
 from flopwise.readers.onnx_old import modern
@@ -204,7 +204,7 @@ class Walk:
         try:
             schema = defs.get_schema(node.op_type, self.opsets.get(node.domain, 1), node.domain)
         except Exception:  # onnx raises its own SchemaError: the operator is not a standard one
-            return {}
+            return onnx_contrib.infer(node, self.shapes.type, self.values.get)
         if bodies(node):
             return self.alone(node)
         if (node.domain, node.op_type) in onnx_rest.KNOWN:

@@ -36,6 +36,7 @@ METADATA_KEPT: frozenset[bytes] = frozenset(
         b"pkg.torch.export.graph_signature.InputSpec.kind",
         b"pkg.onnxscript.optimizer.folded_from",
         b"pkg.torch.export.ExportedProgram.graph_signature",
+        b"flopwise.initializer",
     }
 )
 

@@ -66,7 +66,7 @@ def render(
     Args:
         profile: what to write.
         format: a name from FORMATS.
-        by: one line for each "layer", "op" or "module".
+        by: one line for each "layer", "op", "module" or "dtype".
         depth: how many levels of modules; None for all.
         columns: keys of columns, as a list or with commas between them; None for what suits the format. JSON always
             holds all.

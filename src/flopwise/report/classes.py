@@ -1,4 +1,7 @@
-"""Operations by class, in total or layer by layer: the classes of the convention, or flopwise's own."""
+"""Operations by class, in total or layer by layer: the classes of the convention, or flopwise's own.
+
+A convention that has a table of its own shows that instead.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise.counts import CLASSES, Counts
-from flopwise.report import json, writers
+from flopwise.report import json, tool_table, writers
 from flopwise.report.columns import AtLeast, Value
 from flopwise.report.sheet import Head, Line, Look, Sheet, about, only
 from flopwise.rows import Row, Sum
@@ -46,15 +49,20 @@ def render_classes(
     Raises:
         InputError: the format is unknown.
     """
+    own = profile.convention.table is not None
     if format == "json":
-        return json.dump(_content(profile, full))
+        return json.dump(tool_table.content(profile, full) if own else _content(profile, full))
     look = Look(human, header, width, color, ascii)
+    if own:
+        return writers.write(tool_table.sheet(profile, full, look, format), format, look, FORMATS)
     sheet = _per_layer(profile, look, format) if full else _in_total(profile, look, format)
     return writers.write(sheet, format, look, FORMATS)
 
 
 def classes_of(profile: Profile) -> Mapping[str, Counts]:
-    """The classes to show: label -> weight of each of flopwise's classes in it."""
+    """The classes to show: label -> weight of each of flopwise's classes in it; none where a tool has its own table."""
+    if profile.convention.table is not None:
+        return {}
     return profile.convention.classes or {name: Counts(**{name: 1}) for name in CLASSES}
 
 

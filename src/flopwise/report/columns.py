@@ -131,7 +131,7 @@ def _weights(item: Item, profile: Profile) -> Shapes:
 
 
 _TABLE = (
-    Column("name", "{one}", "text", _name, "name of the layer, operator or module", 0),
+    Column("name", "{one}", "text", _name, "name of the layer, operator, module or precision", 0),
     Column("op", "{kind}", "text", _of_row(lambda r: r.node.op), "operator; of a module, its class", 4),
     Column("type", "type", "text", _of_row(lambda r: r.type), "what the convention calls the operator"),
     Column("origin", "origin", "text", _of_row(lambda r: r.node.origin), "what the file called the operator"),
@@ -177,17 +177,20 @@ _TEXT = {
     "layer": "name op inputs outputs params macs count count% memory memory%",
     "op": "name layers params params% macs count count% memory memory%",
     "module": "name op layers outputs params params% macs count count% memory memory%",
+    "dtype": "name layers params macs macs% count count% weight_bytes output_bytes",
 }
 _DOCUMENT = {
     "layer": "name op outputs params macs count count%",
     "op": "name layers params macs count count%",
     "module": "name op params macs count count%",
+    "dtype": "name layers params macs macs% count count%",
 }
 _FIGURES = "count macs flops params buffers weight_bytes input_bytes output_bytes activations convention unit"
 _DATA = {
     "layer": f"name op origin scope inputs outputs {_FIGURES} times within",
     "op": f"name layers unknown {_FIGURES}",
     "module": f"name op depth layers unknown {_FIGURES}",
+    "dtype": f"name layers unknown {_FIGURES}",
 }
 _DEFAULTS = {"table": _TEXT, "markdown": _DOCUMENT, "latex": _DOCUMENT, "csv": _DATA}
 _DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name op outputs params params% macs count count%")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.conventions import CONVENTIONS
 from flopwise.errors import InputError
-from flopwise.ops import FAMILIES, OPERATORS
+from flopwise.ops import FAMILIES, NOT_RULED, OPERATORS
 from flopwise.report.columns import Value
 from flopwise.report.reference import spec_url, weighed
 from flopwise.report.sheet import Head, Line, Look, Sheet, about
@@ -27,6 +27,8 @@ def operator(name: str) -> dict[str, Any]:
     """
     found = next((op for op in OPERATORS if op.lower() == name.lower()), None)
     if found is None:
+        if why := next((why for op, why in NOT_RULED.items() if op.lower() == name.lower()), None):
+            raise InputError(f"{name!r} has no rule on purpose: it {why}")
         near = difflib.get_close_matches(name, OPERATORS, 3, 0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "flopwise operators lists those that have one"
         raise InputError(f"{name!r} is neither a file nor an operator that has a rule; {hint}")

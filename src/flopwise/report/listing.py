@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flopwise.profiles import Profile
 
 #: How rows can be grouped.
-GROUPINGS = ("layer", "op", "module")
+GROUPINGS = ("layer", "op", "module", "dtype")
 
 #: Set apart as the heaviest are this many lines, if they are at most one in four and have this share of the first.
 HEAVIEST, SHARE = 5, 0.1

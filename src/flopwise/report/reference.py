@@ -7,7 +7,7 @@ from typing import Any
 
 from flopwise.conventions import CONVENTIONS, Convention
 from flopwise.counts import Counts
-from flopwise.ops import FAMILIES
+from flopwise.ops import FAMILIES, early
 from flopwise.report import definitions, writers
 from flopwise.report.sheet import Head, Line, Look, Sheet
 
@@ -61,8 +61,17 @@ def write(sheet: Sheet, format: str, look: Look) -> str:
 
 
 def spec_url(op: str) -> str:
-    """Where the ONNX specification defines an operator."""
-    return f"https://onnx.ai/onnx/operators/onnx__{op}.html"
+    """Where an operator is defined; "" where no page of its own does that.
+
+    >>> spec_url("ai.onnx.ml::Scaler")
+    'https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html'
+    """
+    domain, _, name = op.rpartition("::")
+    if domain == "com.microsoft":
+        return f"https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#{domain}.{name}"
+    if op in early.OPERATORS or (domain and not domain.startswith("ai.onnx")):
+        return ""
+    return f"https://onnx.ai/onnx/operators/onnx_{domain.replace('.', '')}_{name}.html"
 
 
 def weighed(weights: Counts) -> str:
@@ -100,7 +109,9 @@ def _operators_page() -> Iterator[str]:
         yield "| operator | claim | formula or reason |"
         yield "|---|---|---|"
         for name, row in sorted(table.items()):
-            yield f"| [{name}]({spec_url(name)}) | {row.claim} | {_cell(row.formula)} |"
+            url = spec_url(name)
+            shown = f"[{name}]({url})" if url else name
+            yield f"| {shown} | {row.claim} | {_cell(row.formula)} |"
 
 
 def conventions_page() -> str:
@@ -136,6 +147,8 @@ def _convention(c: Convention) -> Iterator[str]:
         yield f"- Operators without a rule of its own: {OTHERS[c.others]}"
     if c.unlisted:
         yield f"- Neither listed nor counted: {', '.join(sorted(c.unlisted))}"
+    if c.table is not None:
+        yield f"- `flopwise flops -c {c.name}` shows {', '.join(column.title for column in c.table.columns)}"
     if not c.fold:
         yield "- Operators on weights and constants are counted too"
     for note in c.notes:

@@ -77,7 +77,13 @@ class Line:
 
 
 #: Grouping -> what a line is, and what it is one of; a tree has modules and layers.
-NAMED = {"layer": ("layer", "op"), "op": ("operator", "op"), "module": ("module", "class"), "tree": ("layer", "type")}
+NAMED = {
+    "layer": ("layer", "op"),
+    "op": ("operator", "op"),
+    "module": ("module", "class"),
+    "dtype": ("precision", "op"),
+    "tree": ("layer", "type"),
+}
 
 
 class Figure(NamedTuple):

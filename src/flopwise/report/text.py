@@ -43,7 +43,8 @@ def _escape(character: str) -> str:
 
 
 def ascii_only(text: str) -> str:
-    """The text with characters outside ASCII shown as escapes."""
+    """The text with characters outside ASCII shown as escapes, and x for ×."""
+    text = text.replace(UNICODE.times, ASCII.times)
     return text if text.isascii() else "".join(c if c.isascii() else _escape(c) for c in text)
 
 

@@ -9,16 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from . import attention, linear, normalization, pointwise, pooling, recurrent, reduction, resize, selection
+from . import (
+    attention,
+    caffe,
+    classical,
+    detection,
+    early,
+    generation,
+    linear,
+    losses,
+    normalization,
+    optimizers,
+    pointwise,
+    pooling,
+    quantized,
+    recurrent,
+    reduction,
+    resize,
+    selection,
+    spectral,
+    text,
+    trees,
+)
 from .number import Number, numbers, values
 
-__all__ = ["DEFINITIONS", "Definition", "Number", "numbers", "values"]
+__all__ = ["ALGORITHMS", "DEFINITIONS", "Definition", "Number", "numbers", "values"]
 
 #: Arrays of numbers (or plain arrays, for what is not arithmetic) and attributes -> an array, or a tuple of arrays.
 Definition: TypeAlias = Callable[..., Any]
 
 DEFINITIONS: Mapping[str, Definition] = {
     **linear.DEFINITIONS,
+    **quantized.DEFINITIONS,
     **attention.DEFINITIONS,
     **recurrent.DEFINITIONS,
     **pooling.DEFINITIONS,
@@ -27,4 +49,24 @@ DEFINITIONS: Mapping[str, Definition] = {
     **pointwise.DEFINITIONS,
     **resize.DEFINITIONS,
     **selection.DEFINITIONS,
+    **losses.DEFINITIONS,
+    **spectral.DEFINITIONS,
+    **generation.DEFINITIONS,
+    **optimizers.DEFINITIONS,
+    **classical.DEFINITIONS,
+    **early.DEFINITIONS,
+    **caffe.DEFINITIONS,
+}
+
+#: Operators whose work depends on the data: the rule must bound what these execute.
+ALGORITHMS: Mapping[str, Definition] = {
+    **linear.ALGORITHMS,
+    **selection.ALGORITHMS,
+    **detection.ALGORITHMS,
+    **spectral.ALGORITHMS,
+    **generation.ALGORITHMS,
+    **classical.ALGORITHMS,
+    **text.ALGORITHMS,
+    **trees.ALGORITHMS,
+    **caffe.ALGORITHMS,
 }

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .linear import matmul
+from .linear import matmul, zeros
 from .normalization import softmax
-from .number import Number, pointwise, select, tanh
+from .number import Number, exp, pointwise, select, tanh
 from .reduction import maximum
 
 
@@ -65,6 +65,30 @@ def attention(
     return y if past_k is None else (y, *present)
 
 
+def linear_attention(
+    q: Any, k: Any, v: Any, past: Any = None, decay: Any = None, beta: Any = None, *,
+    q_num_heads: int, kv_num_heads: int, update_rule: str = "gated_delta", scale: float = 0.0,
+) -> Any:  # fmt: skip
+    """One state for each key head, step by step."""
+    q, k, v = split_heads(q, q_num_heads), split_heads(k, kv_num_heads), split_heads(v, kv_num_heads)
+    batch, heads, steps, size = k.shape
+    scale = scale or 1.0 / math.sqrt(size)
+    state = zeros((batch, heads, size, v.shape[-1]), q) if past is None else past
+    outputs = []
+    for t in range(steps):
+        key, value = k[:, :, t], v[:, :, t]
+        if "gated" in update_rule:
+            gate = pointwise(exp, decay[:, t].reshape(batch, heads, -1))
+            state = state * gate[..., np.newaxis]
+        if "delta" in update_rule:
+            found = matmul(key[:, :, np.newaxis], state)[:, :, 0]
+            value = (value - found) * beta[:, t].reshape(batch, -1, 1)
+        state = state + matmul(key[..., np.newaxis], value[:, :, np.newaxis])
+        read = np.repeat(state, q_num_heads // heads, axis=1)
+        outputs.append(matmul(q[:, :, t][:, :, np.newaxis], read)[:, :, 0] * scale)
+    return np.stack(outputs, axis=1).reshape(batch, steps, -1), state
+
+
 def rotary_embedding(
     x: Any,
     cos: Any,
@@ -93,4 +117,9 @@ def rotary_embedding(
     return y if x.ndim == 4 else y.transpose(0, 2, 1, 3).reshape(x.shape)
 
 
-DEFINITIONS: dict[str, Callable[..., Any]] = {"Attention": attention, "RotaryEmbedding": rotary_embedding}
+DEFINITIONS: dict[str, Callable[..., Any]] = {
+    "Attention": attention,
+    "LinearAttention": linear_attention,
+    "ai.onnx.preview::FlexAttention": attention,
+    "RotaryEmbedding": rotary_embedding,
+}

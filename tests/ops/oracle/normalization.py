@@ -87,8 +87,14 @@ def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     return pointwise(lambda flag, v: select(flag, 0.0, v), empty, x / norm)
 
 
-def mean_variance_normalization(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
+def mean_variance_normalization(
+    x: Any, *, axes: Any = (0, 2, 3), version: int = 0, across_channels: int = 0, normalize_variance: int = 1
+) -> Any:
+    if 0 < version < 9:
+        axes = range(1 if across_channels else 2, x.ndim)
     centre = mean(x, axes)
+    if not normalize_variance:
+        return x - centre
     variance = mean(x**2, axes) - centre**2
     return (x - centre) / (pointwise(sqrt, variance) + 1e-9)
 

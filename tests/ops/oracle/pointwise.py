@@ -110,6 +110,7 @@ SCALARS: dict[str, Callable[..., Any]] = {
     "Gelu": gelu,
     "Sigmoid": sigmoid,
     "Swish": lambda x, alpha=1.0: x * sigmoid(alpha * x),
+    "SwiGLU": lambda a, b, alpha=1.0: a * sigmoid(alpha * a) * b,
     "Mish": lambda x: x * tanh(softplus(x)),
     "HardSigmoid": hard_sigmoid,
     "HardSwish": lambda x: x * hard_sigmoid(x, alpha=1.0 / 6.0),

@@ -83,18 +83,23 @@ def argument(better: Callable[[Any, Any], Any], start: float) -> Callable[..., A
     return definition
 
 
-def cumulative_sum(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    rows = np.moveaxis(x, int(axis), -1)
-    rows = rows[..., ::-1] if reverse else rows
-    y = np.empty(rows.shape, object)
-    for at in np.ndindex(rows.shape[:-1]):
-        total: Any = 0.0
-        for i, v in enumerate(rows[at]):
-            before = total
-            total = total + v
-            y[(*at, i)] = before if exclusive else total
-    y = y[..., ::-1] if reverse else y
-    return np.moveaxis(y, -1, int(axis))
+def cumulative(of: Callable[[Any, Any], Any], start: float) -> Callable[..., Any]:
+    """All accumulators along an axis."""
+
+    def definition(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+        rows = np.moveaxis(x, int(axis), -1)
+        rows = rows[..., ::-1] if reverse else rows
+        y = np.empty(rows.shape, object)
+        for at in np.ndindex(rows.shape[:-1]):
+            total: Any = start
+            for i, v in enumerate(rows[at]):
+                before = total
+                total = of(total, v)
+                y[(*at, i)] = before if exclusive else total
+        y = y[..., ::-1] if reverse else y
+        return np.moveaxis(y, -1, int(axis))
+
+    return definition
 
 
 def combine(of: Callable[[Any, Any], Any], divide: bool = False) -> Callable[..., Any]:
@@ -122,7 +127,8 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "ReduceLogSumExp": reduce(_sum_of(exp, log)),
     "ArgMax": argument(lambda v, best: v > best, -math.inf),
     "ArgMin": argument(lambda v, best: v < best, math.inf),
-    "CumSum": cumulative_sum,
+    "CumSum": cumulative(lambda a, b: a + b, 0.0),
+    "CumProd": cumulative(lambda a, b: a * b, 1.0),
     "Sum": combine(lambda a, b: a + b),
     "Mean": combine(lambda a, b: a + b, divide=True),
     "Max": combine(larger),

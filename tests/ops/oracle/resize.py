@@ -150,4 +150,26 @@ def grid_sample(x: Any, grid: Any, *, mode: str = "linear", padding_mode: str = 
     return y
 
 
-DEFINITIONS: dict[str, Callable[..., Any]] = {"Resize": resize, "Upsample": upsample, "GridSample": grid_sample}
+def affine_grid(theta: Any, size: Any, *, align_corners: int = 0) -> Any:
+    """Each position times the matrix of its sample; positions are constants."""
+    spatial = [int(n) for n in size[2:]]
+    y = np.empty((len(theta), *spatial, len(spatial)), object)
+    for n, *at in np.ndindex(y.shape[:-1]):
+        steps = [
+            (2 * i / (m - 1) - 1) if align_corners else (2 * i + 1) / m - 1 for i, m in zip(at, spatial, strict=True)
+        ]
+        position = [*steps[::-1], 1.0]
+        for row in range(len(spatial)):
+            total: Any = 0.0
+            for factor, p in zip(theta[n, row], position, strict=True):
+                total = mac(total, factor, p)
+            y[(n, *at, row)] = total
+    return y
+
+
+DEFINITIONS: dict[str, Callable[..., Any]] = {
+    "Resize": resize,
+    "Upsample": upsample,
+    "GridSample": grid_sample,
+    "AffineGrid": affine_grid,
+}

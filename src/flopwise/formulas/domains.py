@@ -1,0 +1,44 @@
+"""The sizes that a symbol may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The sizes that a symbol may have: ``offset`` plus a multiple of ``step``, from ``low`` to ``high``."""
+
+    name: str
+    step: int = 1
+    offset: int = 0
+    low: int = 1
+    #: None where no bound was met.
+    high: int | None = None
+
+    def size(self, place: int) -> int:
+        """The size at a place on the symbol's scale, where neighbouring sizes are 1 apart."""
+        return self.step * place + self.offset
+
+    def place(self, size: int) -> int:
+        """The inverse of :meth:`size`."""
+        return (size - self.offset) // self.step
+
+    def conditions(self) -> Iterator[str]:
+        """Which sizes the symbol may have, where not every size is allowed."""
+        if self.low == self.high:
+            yield f"{self.name} = {self.low}"
+            return
+        if self.step > 1 and self.offset:
+            yield f"{self.name} = {self.offset} + a multiple of {self.step}"
+        elif self.step > 1:
+            yield f"{self.name} divisible by {self.step}"
+        if self.low > max(self.offset or self.step, 1):
+            yield f"{self.name} >= {self.low}"
+        if self.high is not None:
+            yield f"{self.name} <= {self.high}"
+
+    def holds(self, size: int) -> bool:
+        """Whether the symbol may have that size."""
+        return size >= self.low and (self.high is None or size <= self.high) and (size - self.offset) % self.step == 0

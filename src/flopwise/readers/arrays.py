@@ -1,0 +1,97 @@
+"""Arrays in NumPy's files: shape and type from the header, elements only where they are few. Nothing is ever unpickled.
+
+Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy
+from numpy.lib import format as npy
+
+from flopwise.errors import InputError
+from flopwise.readers.inputs import FEW
+
+#: Bytes that these may take; only words are that long.
+ROOM = 1 << 20
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An array in a file."""
+
+    shape: tuple[int, ...]
+    dtype: numpy.dtype[Any]
+    #: The elements; None when there are more than FEW.
+    value: Any
+
+
+def read_npy(path: str) -> Held:
+    """The array in a file.
+
+    Raises:
+        InputError: the file is not there, is damaged or no such file, or holds Python objects.
+    """
+    with _opened(path) as file:
+        return _array(file, path, os.fstat(file.fileno()).st_size)
+
+
+def read_npz(path: str) -> dict[str, Held]:
+    """The arrays in an archive, by name.
+
+    Raises:
+        InputError: as for `read_npy`.
+    """
+    found: dict[str, Held] = {}
+    with _opened(path) as file, zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if member.filename.endswith(".npy"):
+                name = member.filename.removesuffix(".npy")
+                with archive.open(member) as inner:
+                    found[name] = _array(inner, f"{path}: array {name!r}", member.file_size)
+    return found
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    if not os.path.isfile(path):
+        what = "no such file" if not os.path.exists(path) else "not a regular file"
+        raise InputError(f"{path}: {what}")
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: no NumPy file, or damaged ({' '.join(str(error).split())[:200]})") from error
+
+
+def _array(file: IO[bytes], what: str, size: int) -> Held:
+    """The array at the start of a stream of so many bytes."""
+    version = npy.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"format version {version}")
+    shape, by_columns, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise InputError(f"{what}: holds Python objects, which are never loaded")
+    if dtype.names is not None or min(shape, default=0) < 0:
+        raise InputError(f"{what}: holds no plain numbers")
+    elements = math.prod(shape)
+    length = elements * dtype.itemsize
+    if length > size:
+        raise InputError(f"{what}: is truncated; an array of shape {shape} takes {length} bytes")
+    if elements > FEW or length > ROOM:
+        return Held(shape, dtype, None)
+    data = file.read(length)
+    if len(data) < length:
+        raise InputError(f"{what}: is truncated; an array of shape {shape} takes {length} bytes")
+    return Held(shape, dtype, numpy.frombuffer(data, dtype).reshape(shape, order="F" if by_columns else "C"))

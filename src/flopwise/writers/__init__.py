@@ -1,0 +1,1 @@
+"""Models written back to files."""
