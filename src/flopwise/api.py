@@ -26,12 +26,17 @@ def read(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     trips: Mapping[str, int] | None = None,
+    phase: str | None = None,
+    stages: Sequence[str] = (),
+    level: int | None = None,
+    weights: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Graph:
     """The graph of a model with resolved shapes; no weights are read.
 
     Args:
-        model: path of an ONNX file, its bytes, an open binary file, or an ``onnx.ModelProto``.
+        model: path of an ONNX file, its bytes, an open binary file, or an ``onnx.ModelProto``; path of a Caffe net
+            (.prototxt, .caffemodel).
         inputs: shapes by input name (``{"x": (1, 3, 224, 224)}``), one shape when there is one input, or texts of the
             form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open. An array in place of a shape
             carries its elements, which may decide shapes; a list of shapes or arrays is a sequence, None an empty
@@ -39,12 +44,28 @@ def read(
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         trips: how often loops run, by name, where the model does not say.
+        phase: of a Caffe net: "TEST" or "TRAIN"; None: as the file says, else TEST.
+        stages: of a Caffe net: the stages that are on.
+        level: of a Caffe net: its level.
+        weights: of a Caffe net: a .caffemodel to check it against; None: one of the same name beside it.
         progress: called with the name of each step.
 
     Raises:
         ModelError: the model cannot be read.
         InputError: a shape is missing or does not fit.
     """
+    from flopwise.readers.formats import is_caffe
+
+    if is_caffe(model):
+        from flopwise.readers.caffe import read_caffe
+
+        if trips:
+            raise InputError(f"no loop is named {next(iter(trips))!r}: Caffe nets have none")
+        return read_caffe(
+            model, inputs, dims, batch_size, progress, phase=phase, stages=stages, level=level, weights=weights
+        )
+    if phase is not None or stages or level is not None or weights is not None:
+        raise InputError("a phase, stages, a level and a file of weights are for Caffe nets (.prototxt)")
     from flopwise.readers.onnx import read_onnx
 
     return read_onnx(model, inputs, dims, batch_size, trips, progress)
@@ -59,6 +80,10 @@ def profile(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     trips: Mapping[str, int] | None = None,
+    phase: str | None = None,
+    stages: Sequence[str] = (),
+    level: int | None = None,
+    weights: str | os.PathLike[str] | None = None,
     fold: bool | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Profile:
@@ -72,6 +97,10 @@ def profile(
         dims: as in :func:`read`.
         batch_size: as in :func:`read`.
         trips: as in :func:`read`.
+        phase: as in :func:`read`.
+        stages: as in :func:`read`.
+        level: as in :func:`read`.
+        weights: as in :func:`read`.
         fold: whether operators on weights and constants only are left out; None: as the convention does.
         progress: as in :func:`read`.
 
@@ -82,11 +111,10 @@ def profile(
     from dataclasses import replace
 
     chosen = conventions.get(convention)
-    graph = (
-        model
-        if isinstance(model, Graph)
-        else read(model, inputs, dims=dims, batch_size=batch_size, trips=trips, progress=progress)
-    )
+    graph = model if isinstance(model, Graph) else None
+    if graph is None:
+        state: dict[str, Any] = {"phase": phase, "stages": stages, "level": level, "weights": weights}
+        graph = read(model, inputs, dims=dims, batch_size=batch_size, trips=trips, progress=progress, **state)
     progress("counting")
     return replace(profile_graph(graph, chosen, rules, fold), renderer=_as_text)
 

@@ -74,6 +74,10 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
             dims=given["dims"],
             batch_size=given["batch_size"],
             trips=given["trips"],
+            phase=given["phase"],
+            stages=given["stages"],
+            level=given["level"],
+            weights=given["weights"],
             progress=progress,
         )
         return [flopwise.profile(graph, convention=c) for c in chosen]

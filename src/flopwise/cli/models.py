@@ -10,7 +10,7 @@ from flopwise.cli.progress import Progress
 from flopwise.errors import FlopwiseError, InputError, ModelError
 
 #: Endings of the files that a directory is searched for.
-ENDINGS = (".onnx",)
+ENDINGS = (".onnx", ".prototxt")
 
 T = TypeVar("T")
 

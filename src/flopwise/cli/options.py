@@ -32,6 +32,10 @@ def model(command: F) -> F:
 def shapes(command: F) -> F:
     """What fixes the input shapes."""
     for option in (
+        click.option("--weights", type=click.Path(), help="Caffe: the .caffemodel; default: the one beside the net."),
+        click.option("--level", type=int, help="Caffe: level of the net's state."),
+        click.option("--stage", "stages", metavar="NAME", multiple=True, help="Caffe: a stage that is on."),
+        click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), help="Caffe: the phase."),
         click.option(
             "--trip",
             "trips",

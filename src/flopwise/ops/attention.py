@@ -126,7 +126,7 @@ def linear_attention(node: Node) -> Counts:
     state = key.numel * size
     counts = Counts(mac=state + query.numel * size, add=state, mul=node.output().numel)
     update = node.attrs.get("update_rule", "gated_delta")
-    if update not in _UPDATES:
+    if update not in UPDATES:
         raise ShapeError(f"{node.op} {node.name!r}: no such update_rule as {update!r}")
     if "gated" in update:
         counts += Counts(mul=state, exp=node.input(4).numel)
@@ -136,7 +136,7 @@ def linear_attention(node: Node) -> Counts:
 
 
 #: How LinearAttention can update its state.
-_UPDATES = ("linear", "gated", "delta", "gated_delta")
+UPDATES = ("linear", "gated", "delta", "gated_delta")
 
 
 def rotary_embedding(node: Node) -> Counts:

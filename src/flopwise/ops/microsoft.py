@@ -7,8 +7,9 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from flopwise.counts import Counts
+from flopwise.errors import ShapeError
 from flopwise.graph import Node
-from flopwise.ops import linear, movement, normalization, pointwise, pooling, resize
+from flopwise.ops import normalization, pointwise, pooling, resize
 from flopwise.ops.extents import extent, product
 from flopwise.ops.microsoft_linear import FAST_GELU
 from flopwise.ops.operator import Operator, by, each, nothing
@@ -32,6 +33,24 @@ def split_gelu(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasSplitGelu
     """
     return Counts(add=node.input(0).numel) + (_ERF_GELU + Counts(mul=1)) * node.output().numel
+
+
+def quick_gelu(node: Node) -> Counts:
+    """numel(Y) × (1 mul + 1 bit + 1 exp + 1 add + 1 div), and 1 mul when alpha ≠ 1: x × sigmoid(αx).
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QuickGelu
+    """
+    return (_SILU + Counts(mul=int(node.attrs.get("alpha", 1.702) != 1.0))) * node.output().numel
+
+
+def scaled_silu(node: Node) -> Counts:
+    """numel(Y) × (1 mul + 1 bit + 1 exp + 1 add + 1 div), and 1 mul when scale is given or alpha ≠ 1: z × sigmoid(z), z
+    = scale × x.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ScaledSiLU
+    """
+    scaled = node.has_input(1) or node.attrs.get("alpha", 1.0) != 1.0
+    return (_SILU + Counts(mul=int(scaled))) * node.output().numel
 
 
 def bias_dropout(node: Node) -> Counts:
@@ -73,12 +92,13 @@ def embed_layer_normalization(node: Node) -> Counts:
 
 
 def quantized_embed_layer_normalization(node: Node) -> Counts:
-    """as EmbedLayerNormalization, and numel(Y) × (1 mul + 1 add) for each table, whose rows are dequantised.
+    """as EmbedLayerNormalization; and 1 mul + 1 add (dequantised) for numel(Y) elements of each table and for those of
+    gamma and beta.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QEmbedLayerNormalization
     """
-    tables = 2 + int(node.has_input(4))
-    return _embedded(node, mask=7) + Counts(mul=tables, add=tables) * node.output().numel
+    elements = (2 + int(node.has_input(4))) * node.output().numel + node.input(5).numel + node.input(6).numel
+    return _embedded(node, mask=7) + Counts(mul=1, add=1) * elements
 
 
 def _embedded(node: Node, mask: int) -> Counts:
@@ -109,17 +129,6 @@ def skip_group_normalization(node: Node) -> Counts:
     return Counts(add=node.input(0).numel * (1 + int(node.has_input(4)))) + group_normalization(node)
 
 
-def gated_rms_normalization(node: Node) -> Counts:
-    """as RMSNormalization over the last axis, and numel(X) × (2 mul + 1 bit + 1 exp + 1 add + 1 div): times SiLU of
-    the gate.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedRMSNorm
-    """
-    x = node.input(0)
-    normed = Node("RMSNormalization", node.name, (x, node.input(1)), node.outputs[:1], {"axis": -1})
-    return normalization.rms_normalization(normed) + (_SILU + Counts(mul=1)) * x.numel
-
-
 def bias_softmax(node: Node) -> Counts:
     """numel(X) × (1 add + 1 cmp + 2 add + 1 exp + 1 div): a bias, then softmax.
 
@@ -129,23 +138,38 @@ def bias_softmax(node: Node) -> Counts:
 
 
 def crop_and_resize(node: Node) -> Counts:
-    """numel(Y) × (3 mul + 6 add) (bilinear), as a linear Resize of each box; nearest: nothing.
+    """numel(Y) × 4 mac (bilinear: 4 neighbours) and rois × h × w × 4 mul (their weights); each of the rois × (h + w)
+    rows and columns takes 1 mul + 1 add (its place), 2 cmp (the edges) and 2 cmp + 2 add (its neighbours and their
+    weights), each of the rois 4 mul + 2 add + 2 div. nearest: no mac and weights, and 1 cmp in place of 2 cmp + 2 add.
+
+    Y is (rois, C, h, w). Places beyond the edge are processed like any other.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CropAndResize
     """
+    y = node.output()
+    regions, _, height, width = (extent(node, y, axis) for axis in range(4))
+    lines = regions * (height + width)
+    work = Counts(mul=4, add=2, div=2) * regions + Counts(mul=1, add=1, cmp=2) * lines
     if node.attrs.get("mode", "bilinear") == "nearest":
-        return Counts()
-    return Counts(mul=3, add=6) * node.output().numel
+        return work + Counts(cmp=lines)
+    return work + Counts(cmp=2, add=2) * lines + Counts(mac=4 * y.numel, mul=4 * regions * height * width)
 
 
 def distances(node: Node) -> Counts:
-    """numel(Y) × K × (1 add + 1 mac): a difference and its square, for each feature; metric euclidean: numel(Y) sqrt.
+    """numel(C) × N × (2 add + 1 mul): a difference, its square and their sum, for N features; metric euclidean:
+    numel(C) sqrt.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CDist
+
+    Raises:
+        ShapeError: the metric is another one.
     """
+    metric = node.attrs.get("metric", "sqeuclidean")
+    if metric not in ("euclidean", "sqeuclidean"):
+        raise ShapeError(f"{node.op} {node.name!r}: there is no count for the metric {metric!r}")
     pairs = node.output().numel
     terms = pairs * extent(node, node.input(0), -1)
-    return Counts(add=terms, mac=terms, sqrt=pairs if node.attrs.get("metric") == "euclidean" else 0)
+    return Counts(add=2 * terms, mul=terms, sqrt=pairs if metric == "euclidean" else 0)
 
 
 def complex_product(node: Node) -> Counts:
@@ -161,30 +185,32 @@ def fourier(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Rfft
     """
-    x = node.input(0)
-    axes = node.attrs.get("signal_ndim", 1)
-    signal = product(x.dims[-axes:])
+    signal = product(node.input(0).dims[-node.attrs.get("signal_ndim", 1) :])
     return Counts(mac=node.output().numel * signal)
 
 
 def inverse_fourier(node: Node) -> Counts:
-    """at most numel(Y) × N mac, the definition's sum over the N numbers of a spectrum; normalized: numel(Y) div.
+    """at most numel(Y) × N mac, the definition's sum over the N numbers of a spectrum, and numel(Y) div (a fast
+    transform needs fewer).
+
+    X is (..., n / 2 + 1, 2): the other half of the spectrum mirrors the one that is given.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Irfft
     """
-    x, y = node.input(0), node.output()
-    axes = node.attrs.get("signal_ndim", 1)
-    return Counts(mac=y.numel * product(x.dims[-axes - 1 :]), div=y.numel)
+    spectrum = product(node.input(0).dims[-node.attrs.get("signal_ndim", 1) - 1 :])
+    return Counts(mac=spectrum, div=1) * node.output().numel
 
 
 def inverse(node: Node) -> Counts:
-    """at most, for each M × M matrix, M³ mac + M² div (elimination on the matrix beside the identity).
+    """at most, for each M × M matrix, M³ mac + M² div (elimination beside the identity) and M (M + 1) / 2 × (1 bit + 1
+    cmp) (the largest pivot of each column).
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Inverse
     """
     x = node.input(0)
     size = extent(node, x, -1)
-    return Counts(mac=size * size * size, div=size * size) * product(x.dims[:-2])
+    pivots = size * (size + 1) // 2
+    return Counts(mac=size * size * size, div=size * size, bit=pivots, cmp=pivots) * product(x.dims[:-2])
 
 
 def time_warping(node: Node) -> Counts:
@@ -195,32 +221,12 @@ def time_warping(node: Node) -> Counts:
     return Counts(cmp=3, add=1) * node.input(0).numel
 
 
-def word_convolution(node: Node) -> Counts:
-    """words × (L × E × K mac + L × E add + L × E tanh + L × E cmp), E filters over K = window × embedding numbers at
-    each of at most L characters of a word: a convolution, a bias, tanh, and the largest of each filter.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.WordConvEmbedding
-    """
-    sequence, kernel = node.input(0), node.input(1)
-    filters = extent(node, kernel, 0)
-    places = sequence.numel * filters
-    return Counts(mac=places * product(kernel.dims[1:]), add=places, tanh=places, cmp=places)
-
-
 def finite(node: Node) -> Counts:
     """1 cmp for each element of all inputs.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.IsAllFinite
     """
     return Counts(cmp=sum(t.numel for t in node.known_inputs))
-
-
-def integer_sum(node: Node) -> Counts:
-    """numel(X) add.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ReduceSumInteger
-    """
-    return Counts(add=node.input(0).numel)
 
 
 _PICK = "copies the elements that indices pick"
@@ -236,9 +242,9 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::BiasSplitGelu": by(split_gelu),
     "com.microsoft::Gelu": pointwise.OPERATORS["Gelu"],
     "com.microsoft::FastGelu": by(fast_gelu),
-    "com.microsoft::QuickGelu": pointwise.OPERATORS["Swish"],
+    "com.microsoft::QuickGelu": by(quick_gelu),
     "com.microsoft::GatedAdd": each("x + gate × y", mul=1, add=1),
-    "com.microsoft::ScaledSiLU": each("scale × x × sigmoid(αx)", mul=3, bit=1, exp=1, add=1, div=1),
+    "com.microsoft::ScaledSiLU": by(scaled_silu),
     "com.microsoft::ComplexMul": by(complex_product),
     "com.microsoft::ComplexMulConj": by(complex_product),
     "com.microsoft::IsAllFinite": by(finite),
@@ -251,10 +257,8 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::QEmbedLayerNormalization": by(quantized_embed_layer_normalization),
     "com.microsoft::GroupNorm": by(group_normalization),
     "com.microsoft::SkipGroupNorm": by(skip_group_normalization),
-    "com.microsoft::GatedRMSNorm": by(gated_rms_normalization),
     "com.microsoft::BiasSoftmax": by(bias_softmax),
     # Reductions, pooling, sampling.
-    "com.microsoft::ReduceSumInteger": by(integer_sum),
     "com.microsoft::MaxpoolWithMask": pooling.OPERATORS["MaxPool"],
     "com.microsoft::NhwcMaxPool": pooling.OPERATORS["MaxPool"],
     "com.microsoft::GridSample": resize.OPERATORS["GridSample"],
@@ -264,25 +268,15 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::Rfft": by(fourier, "bound"),
     "com.microsoft::Irfft": by(inverse_fourier, "bound"),
     "com.microsoft::DynamicTimeWarping": by(time_warping),
-    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound"),
-    "com.microsoft::CausalConvWithState": linear.OPERATORS["CausalConvWithState"],
     # What moves data, or works on words.
     "com.microsoft::ExpandDims": nothing("reads the same elements under another shape"),
     "com.microsoft::GatherND": nothing(_PICK),
     "com.microsoft::TorchEmbedding": nothing(_PICK),
-    "com.microsoft::NGramRepeatBlock": nothing("overwrites the scores of tokens that would repeat an n-gram"),
     "com.microsoft::Pad": nothing("copies elements between borders that are filled or repeated"),
     "com.microsoft::RemovePadding": nothing(_PLACES),
     "com.microsoft::RestorePadding": nothing(_PLACES),
     "com.microsoft::UnfoldTensor": nothing(_PLACES),
     "com.microsoft::Trilu": nothing("copies one triangle and fills the other with zeros"),
     "com.microsoft::Range": nothing("numbers positions: an index sequence, not arithmetic on data"),
-    "com.microsoft::RelativePositionBias": nothing(
-        "copies a row of the table for each distance, which shapes alone fix"
-    ),
-    "com.microsoft::BifurcationDetector": nothing("compares tokens and copies those that agree"),
-    "com.microsoft::MurmurHash3": nothing("hashes the bits of its input"),
-    "com.microsoft::Tokenizer": nothing("works on the characters of strings, not on numbers"),
     "com.microsoft::SampleOp": nothing("passes its input on"),
-    "com.microsoft::Unique": movement.OPERATORS["Unique"],
 }

@@ -13,6 +13,7 @@ from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.ops import linear
+from flopwise.ops.attention import SOFTMAX
 from flopwise.ops.extents import extent, product, required
 from flopwise.ops.operator import Operator, Rule, by
 from flopwise.ops.packed import unpacked
@@ -184,11 +185,13 @@ def packed_qkv(node: Node) -> Counts:
 
 
 def experts(node: Node) -> Counts:
-    """for each token and each of the k experts that it takes: the products with fc1, fc2 and fc3 (mac), their biases,
-    the activation, and H mac to blend the results; softmax and the choice of k of E experts: numel(router_probs) × (1
-    cmp + 2 add + 1 exp + 1 div + k cmp). swiglu: numel of the second half mul more.
+    """for each token and each of the k experts that it takes: the products with fc1, fc2 and fc3 (mac), their biases
+    (add), the activation, and H mac to blend the results; numel(router_probs) × (1 cmp + 2 add + 1 exp + 1 div)
+    (softmax) and at most × bits(k) cmp (TopK); normalize_routing_weights: tokens × k × (1 add + 1 div).
 
-    input is (tokens, H) or (B, S, H). k is the attribute, 1 by default: all other experts rest.
+    input is (tokens, H) or (B, S, H). All other experts rest. swiglu of g and l: 2 mul + 1 bit + 1 exp + 1 add + 1 div,
+    1 mul more when activation_alpha ≠ 1, 1 add more when activation_beta ≠ 0, 3 cmp more when swiglu_limit is given;
+    other activations are multiplied with fc3's results, where there are any.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MoE
     """
@@ -196,37 +199,52 @@ def experts(node: Node) -> Counts:
 
 
 def quantized_experts(node: Node) -> Counts:
-    """as MoE. Unpacking the weights is free.
+    """at most as MoE; unpacking the weights is part of the kernel.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QMoE
     """
     return _experts(node, weights=(2, 5, 8), biases=(4, 7, 10))
 
 
-def _experts(node: Node, weights: tuple[int, ...], biases: tuple[int, ...]) -> Counts:
-    x, router, taken = node.input(0), node.input(1), node.attrs.get("k", 1)
-    width = extent(node, x, -1)
-    tokens = product(x.dims[:-1])
-    number = extent(node, router, -1)
+def _experts(node: Node, weights: tuple[int, int, int], biases: tuple[int, int, int]) -> Counts:
+    x, router, taken = node.input(0), node.input(1), int(node.attrs.get("k", 1))
+    width, tokens = extent(node, x, -1), product(x.dims[:-1])
     elements = unpacked(node)
-    each = 0
-    for place in weights:
-        if node.has_input(place):
-            tensor = node.input(place)
-            each += elements.get(tensor.name, tensor.numel) // extent(node, tensor, 0)
+    sizes = [_of_one_expert(node, place, elements) for place in weights]
     added = sum(extent(node, node.input(place), -1) for place in biases if node.has_input(place))
-    first = node.input(weights[0])
-    hidden = (elements.get(first.name, first.numel) // extent(node, first, 0)) // width
+    inner = sizes[1] // width
+    chosen = (SOFTMAX + Counts(cmp=taken.bit_length())) * router.numel
+    if node.attrs.get("normalize_routing_weights", 0):
+        chosen += Counts(add=1, div=1) * (tokens * taken)
+    visits = tokens * taken
+    products = Counts(mac=visits * (sum(sizes) + width), add=visits * added)
+    return products + _gate(node, sizes[2]) * (visits * inner) + chosen
+
+
+def _of_one_expert(node: Node, place: int, elements: dict[str, int]) -> int:
+    """Elements of one expert's matrix; 0 when there is none at this place."""
+    if not node.has_input(place):
+        return 0
+    tensor = node.input(place)
+    return elements.get(tensor.name, tensor.numel) // extent(node, tensor, 0)
+
+
+def _gate(node: Node, third: int) -> Counts:
+    """One element of what lies between the products of an expert.
+
+    Raises:
+        ShapeError: there is no activation of that name.
+    """
     kind = str(node.attrs.get("activation_type", "relu")).lower()
-    gated = kind == "swiglu"
-    inner = hidden // 2 if gated and node.attrs.get("swiglu_fusion", 0) else hidden
-    activations = {**_FUSED, "gelu": FAST_GELU, "swiglu": _FUSED["silu"] + Counts(mul=1)}
-    if kind not in activations:
+    once: Counts | None
+    if kind == "swiglu":
+        alpha, beta = node.attrs.get("activation_alpha", 1.0), node.attrs.get("activation_beta", 0.0)
+        clamps = 3 if "swiglu_limit" in node.attrs else 0
+        return _FUSED["silu"] + Counts(mul=1 + int(alpha != 1.0), add=int(beta != 0.0), cmp=clamps)
+    once = FAST_GELU if kind == "gelu" else _FUSED.get(kind)
+    if once is None:
         raise ShapeError(f"{node.op} {node.name!r}: no such activation as {kind!r}")
-    once = activations[kind] + Counts(mul=int(node.has_input(weights[2]) and not gated))
-    visits: int = tokens * taken
-    chosen = Counts(cmp=1 + taken, add=2, exp=1, div=1) * (tokens * number)
-    return Counts(mac=visits * (each + width), add=visits * added) + once * (visits * inner) + chosen
+    return once + Counts(mul=int(third > 0))
 
 
 OPERATORS: dict[str, Operator] = {
@@ -248,6 +266,6 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::MatMulBlockQuantizedFp8Weight": by(packed_matmul(4)),
     "com.microsoft::MatMulNBitsMlp": by(packed_mlp),
     "com.microsoft::MatMulNBitsQkv": by(packed_qkv),
-    "com.microsoft::MoE": by(experts),
-    "com.microsoft::QMoE": by(quantized_experts),
+    "com.microsoft::MoE": by(experts, "bound"),
+    "com.microsoft::QMoE": by(quantized_experts, "bound"),
 }

@@ -14,13 +14,7 @@ _CONTAINERS: dict[str, str] = {
     "Snpe": "a part of the model that was compiled for one device",
 }
 
-#: Operators of ``com.microsoft`` whose documentation does not say what they compute step by step.
-_KERNELS = """
-    AttnLSTM BranchwiseRMSNorm DynamicSparseAttention EngramGate GatedDeltaNet HyperConnectionPostMix
-    HyperConnectionPreMix LinearAttention LinearAttentionGate MRotaryEmbedding NGramHashMapping
-    PackedSparseAttentionIndexer QOrderedLongformerAttention SparseAttentionIndexer SparsePagedAttention
-    VarlenCausalConvWithState VarlenNGramHashMapping
-"""
+_INDEXER = "scores blocks of keys whose number is data: how far the sequence has come, and what was kept of it"
 
 #: Operator -> why it has no rule.
 NOT_RULED: dict[str, str] = {
@@ -29,5 +23,6 @@ NOT_RULED: dict[str, str] = {
         "runs the backward pass of the part of the model between the tensors that it names"
     ),
     **{f"com.microsoft::{op}": f"holds {what}" for op, what in _CONTAINERS.items()},
-    **{f"com.microsoft::{op}": "is specified by its kernel alone" for op in _KERNELS.split()},
+    "com.microsoft::SparseAttentionIndexer": _INDEXER,
+    "com.microsoft::PackedSparseAttentionIndexer": _INDEXER,
 }

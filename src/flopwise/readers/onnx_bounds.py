@@ -23,7 +23,8 @@ def bounds(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
         node: the operator.
         inputs: what is known about each input; nothing for one that is left out.
     """
-    rule = None if node.domain else BOUNDS.get(node.op_type)
+    table = {"": BOUNDS, "com.microsoft": BOUNDS_OF_RUNTIME}.get(node.domain, {})
+    rule = table.get(node.op_type)
     if rule is None or not inputs:
         return []
     return [
@@ -137,3 +138,44 @@ BOUNDS: dict[str, _Bound] = {
     "TopK": _top,
     "Unique": _unique,
 }
+
+
+def _unique_vector(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+    """No two elements are equal."""
+    shape = _shape(inputs[0])
+    if shape is None or len(shape) != 1:
+        return [None]
+    return [(_code(inputs[0]), list(shape)), *[(_INT64, list(shape))] * 2]
+
+
+def _without_padding(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+    """No token is padding."""
+    shape = _shape(inputs[0])
+    return [None if shape is None or len(shape) != 3 else (_code(inputs[0]), [shape[0] * shape[1], shape[2]])]
+
+
+def _path(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+    """Every step goes along one axis only."""
+    shape = _shape(inputs[0])
+    if shape is None or len(shape) not in (2, 3):
+        return [None]
+    return [(onnx.TensorProto.INT32, [2, max(shape[-2] + shape[-1] - 1, 0)])]
+
+
+def _merged_tokens(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+    """All predicted tokens are taken."""
+    given = [_shape(known) for known in (*inputs[1:2], *inputs[3:4]) if known.type is not None]
+    lengths = [shape[0] for shape in given if shape is not None and len(shape) == 1]
+    return [(_INT64, [sum(lengths)]) if lengths and len(lengths) == len(given) else None]
+
+
+#: The same for operators of onnxruntime (``com.microsoft``).
+BOUNDS_OF_RUNTIME: dict[str, _Bound] = {
+    "BifurcationDetector": _merged_tokens,
+    "DynamicTimeWarping": _path,
+    "RemovePadding": _without_padding,
+    "Unique": _unique_vector,
+}
+
+#: All operators that have an upper bound.
+BOUNDED: frozenset[str] = frozenset(BOUNDS) | frozenset(BOUNDS_OF_RUNTIME)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable, Sequence
 
 import onnx
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx_types import bodies, describe, refuse_bytes
+from flopwise.readers.onnx_types import CONTROL_FLOW, bodies, describe, refuse_bytes
 
 
 def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozenset()) -> None:
@@ -44,7 +45,7 @@ def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
     for output in graph.output:
         if output.name not in makers and output.name not in ready and output.name not in outside:
             raise ModelError(f"the output {output.name!r} of the model is made by nothing")
-    wanted = [needs(node) for node in graph.node]
+    wanted = [needs(n) if n.domain or n.op_type in CONTROL_FLOW else list(n.input) for n in graph.node]
     refuse_bytes(ready, makers, *wanted)
     ready |= outside
     known = set(ready)
@@ -69,7 +70,8 @@ def needs(node: onnx.NodeProto) -> set[str]:
     return names
 
 
-def _sort(graph: onnx.GraphProto, wanted: list[set[str]], ready: set[str], makers: dict[str, int]) -> None:
+def _sort(graph: onnx.GraphProto, inputs: Sequence[Iterable[str]], ready: set[str], makers: dict[str, int]) -> None:
+    wanted = [set(names) for names in inputs]
     before: list[set[int]] = []
     followers: dict[int, list[int]] = {}
     for position, names in enumerate(wanted):

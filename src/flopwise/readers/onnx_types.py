@@ -159,12 +159,12 @@ def shapes_of(types: Iterable[TypeProto]) -> list[tuple[int, ...] | None]:
 
 def concrete(found: TypeProto) -> tuple[int, ...] | None:
     """The shape of a tensor type if every dim is a number, else None."""
-    tensor = tensor_type(found)
+    tensor = found.tensor_type if found.HasField("tensor_type") else tensor_type(found)
     if tensor is None or not tensor.HasField("shape"):
         return None
     dims = tensor.shape.dim
     values = tuple([dim.dim_value for dim in dims])
-    if all(values) and min(values, default=1) > 0:
+    if not values or min(values) > 0:
         return values
     known = all(dim.dim_value > 0 or (dim.dim_value == 0 and dim.HasField("dim_value")) for dim in dims)
     return values if known else None

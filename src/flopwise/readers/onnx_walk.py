@@ -17,7 +17,7 @@ from onnx import TypeProto, defs, numpy_helper, shape_inference
 
 from flopwise.readers import onnx_contrib, onnx_rest
 from flopwise.readers.onnx_bodies import Context, enter
-from flopwise.readers.onnx_bounds import BOUNDS, bounds
+from flopwise.readers.onnx_bounds import BOUNDED, bounds
 from flopwise.readers.onnx_old import modern
 from flopwise.readers.onnx_order import needs
 from flopwise.readers.onnx_sequences import RULES, members
@@ -191,7 +191,7 @@ class Walk:
 
     def work_out(self, node: onnx.NodeProto) -> None:
         """Members of sequences, and upper bounds of what the data decide."""
-        if (node.domain, node.op_type) not in RULES and node.op_type not in BOUNDS:
+        if (node.domain, node.op_type) not in RULES and node.op_type not in BOUNDED:
             return
         inputs = [self.known(name) for name in node.input]
         for rule in (members, bounds):
@@ -204,7 +204,7 @@ class Walk:
         try:
             schema = defs.get_schema(node.op_type, self.opsets.get(node.domain, 1), node.domain)
         except Exception:  # onnx raises its own SchemaError: the operator is not a standard one
-            return onnx_contrib.infer(node, self.shapes.type, self.values.get)
+            return onnx_contrib.infer(node, self.shapes.type, self.values.get, self.graph)
         if bodies(node):
             return self.alone(node)
         if (node.domain, node.op_type) in onnx_rest.KNOWN:
