@@ -13,6 +13,7 @@ from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
 from flopwise.ops import Rule
 from flopwise.profiles import Profile, profile_graph
+from flopwise.readers.formats import is_caffe
 
 if TYPE_CHECKING:
     from flopwise.formulas.formula import Formula
@@ -54,8 +55,6 @@ def read(
         ModelError: the model cannot be read.
         InputError: a shape is missing or does not fit.
     """
-    from flopwise.readers.formats import is_caffe
-
     if is_caffe(model):
         from flopwise.readers.caffe import read_caffe
 
@@ -159,6 +158,8 @@ def formula(
     from flopwise.formulas.sizes import closed_model, open_inputs
     from flopwise.readers.onnx_signature import signature
 
+    if is_caffe(model):
+        raise InputError(f"{model}: formulas are made for ONNX models; a Caffe net has numbers for all its dimensions")
     chosen = conventions.get(convention)
     progress("reading the inputs")
     signed = signature(model)
@@ -242,6 +243,8 @@ def write_shapes(
         ModelError: the model cannot be read.
         InputError: a shape is missing or does not fit, a tensor is unknown, or the file cannot be written.
     """
+    if is_caffe(model):
+        raise InputError(f"{model}: only ONNX models are written; without -o the shapes of a Caffe net are listed")
     from flopwise.readers.onnx import graph_of, resolve_onnx
     from flopwise.writers.onnx import write_onnx
 

@@ -28,7 +28,8 @@ def run(model: str, given: Mapping[str, Any], render: Renderer, format_: str, st
     """
     import flopwise
 
-    arguments = {key: given[key] for key in ("dims", "batch_size", "trips", "phase", "stages", "level", "weights") if key in given}
+    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights")
+    arguments = {key: given[key] for key in named if key in given}
     arguments["convention"] = given.get("convention", "flops")
     arguments["rules"] = models.load_rules(given.get("rules"))
     arguments["fold"] = False if given.get("no_fold") else None

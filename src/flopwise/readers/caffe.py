@@ -11,6 +11,7 @@ from typing import Any
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph, Node, Shape, Tensor
 from flopwise.readers.caffe_binary import Caffemodel, Reopen, load, read_caffemodel
+from flopwise.readers.caffe_h5 import SIGNATURE, read_h5
 from flopwise.readers.caffe_layers import Lowered, lower
 from flopwise.readers.caffe_message import Message
 from flopwise.readers.caffe_net import Layer, Net, State, network
@@ -68,7 +69,9 @@ def _net(source: Source, model: object, state: State, weights: object) -> tuple[
     if source.size == 0:
         raise ModelError("the file is empty")
     if not _is_text(source):
-        stored = read_caffemodel(source)
+        stored = _stored(source)
+        if not stored.net.names():
+            raise ModelError("holds weights alone; give the net (.prototxt), with this file beside it or as --weights")
         return network(stored.net, state, stored.shapes, saved=True), stored, source.later()
     message, told = _text(source, model)
     beside = _beside(model) if weights is None else weights
@@ -77,7 +80,7 @@ def _net(source: Source, model: object, state: State, weights: object) -> tuple[
         return replace(net, warnings=(*told, *net.warnings)), None, None
     other = open_source(beside)
     try:
-        stored = read_caffemodel(other)
+        stored = _stored(other)
         net = network(message, state, stored.shapes)
         names = {layer.name for layer in net.layers}
         extra = [name for name, blobs in stored.blobs.items() if blobs and name not in names]
@@ -87,6 +90,13 @@ def _net(source: Source, model: object, state: State, weights: object) -> tuple[
         return replace(net, warnings=(*told, *net.warnings)), stored, other.later()
     finally:
         other.close()
+
+
+def _stored(source: Source) -> Caffemodel:
+    """What a file with weights holds, whichever of its two forms it has."""
+    if source.read(0, min(source.size, len(SIGNATURE))) == SIGNATURE:
+        return read_h5(source)
+    return read_caffemodel(source)
 
 
 def _is_text(source: Source) -> bool:
@@ -99,8 +109,8 @@ def _beside(model: object) -> str | None:
     """A file with weights of the same name beside a net."""
     if not isinstance(model, (str, os.PathLike)):
         return None
-    path = os.path.splitext(str(os.fspath(model)))[0] + ".caffemodel"
-    return path if os.path.isfile(path) else None
+    stem = os.path.splitext(str(os.fspath(model)))[0]
+    return next((stem + e for e in (".caffemodel", ".caffemodel.h5") if os.path.isfile(stem + e)), None)
 
 
 def _text(source: Source, model: object) -> tuple[Message, list[str]]:
@@ -253,7 +263,7 @@ class _Builder:
                 raise ModelError(f"{layer}: shares {shared!r} of shape {owner.shape}, but needs shape {shape}")
             tensor = owner
         blobs = self.stored.blobs.get(layer.name, ()) if self.stored else ()
-        if place < len(blobs) and self.reopen is not None:
+        if place < len(blobs) and blobs[place].runs and self.reopen is not None:
             self.loaders.setdefault(tensor.name, functools.partial(load, blobs[place], self.reopen))
         self.weights[key] = tensor
         return tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 #: Endings of Caffe's files: a net as text, a net with its weights.
-CAFFE = (".prototxt", ".caffemodel")
+CAFFE = (".prototxt", ".caffemodel", ".caffemodel.h5")
 
 
 def is_caffe(model: object) -> bool:
