@@ -17,7 +17,7 @@ _LAYER = {"x": real(2, 5, 12), "w": real(12, 48), "b": real(48)}
 _CACHE = {"x": real(2, 1, 12), "w": real(12, 48), "b": real(48), "past": real(2, 2, 4, 6, 4)}
 _THREE = {"q": real(2, 5, 16), "k": real(2, 7, 16), "v": real(2, 7, 16)}
 
-_WITH_PAST = (
+WITH_PAST = (
     split("q", 4)
     + split("k", 4, "kn")
     + split("v", 4, "vn")
@@ -64,7 +64,7 @@ _SELF = [
     Fusion(
         "Attention with a cache",
         "y, present = com.microsoft.Attention<num_heads = 4>(x, w, b, , past)",
-        _PROJECTED + _WITH_PAST + softmax("q4", "k4", "v4", "o", 4) + merge("o"),
+        _PROJECTED + WITH_PAST + softmax("q4", "k4", "v4", "o", 4) + merge("o"),
         _CACHE,
     ),
     Fusion(

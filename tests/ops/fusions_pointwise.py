@@ -144,6 +144,19 @@ _NORMS = [
         constants={"places": np.arange(3)[None]},
     ),
     Fusion(
+        "GroupNorm",
+        "y = com.microsoft.GroupNorm<groups = 2, activation = 1>(x, g, b)",
+        """
+            t = Transpose<perm = [0, 3, 1, 2]>(x)
+            z = GroupNormalization<num_groups = 2>(t, g, b)
+            i = Sigmoid(z)
+            u = Mul(z, i)
+            y = Transpose<perm = [0, 2, 3, 1]>(u)
+        """,
+        {"x": real(2, 5, 5, 4), "g": real(4), "b": real(4)},
+        runs=False,
+    ),
+    Fusion(
         "SkipGroupNorm",
         "y = com.microsoft.SkipGroupNorm<groups = 2, activation = 1, channels_last = 0>(x, g, b, skip, c)",
         """

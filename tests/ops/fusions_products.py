@@ -200,7 +200,7 @@ _NBITS = [
 _EXPERTS = {"x": real(4, 8), "r": real(4, 5), "f1": real(5, 16, 8), "b1": real(5, 16), "f2": real(5, 8, 16)}
 
 
-def _chosen(normalized: bool = False) -> str:
+def chosen(normalized: bool = False) -> str:
     """Text that chooses two experts for each token: their weights p, and their matrices and biases."""
     return (
         """
@@ -222,7 +222,7 @@ def _chosen(normalized: bool = False) -> str:
     )
 
 
-_BLENDED = """
+BLENDED = """
     a4 = Unsqueeze(a, last)
     o4 = MatMul(w2, a4)
     o = Squeeze(o4, last)
@@ -235,19 +235,19 @@ _MIXTURES = [
     Fusion(
         "MoE",
         'y = com.microsoft.MoE<k = 2, activation_type = "relu">(x, r, f1, b1, f2)',
-        _chosen() + "c1 = Gather<axis = 0>(b1, i)\nh = Add(h0, c1)\na = Relu(h)" + _BLENDED,
+        chosen() + "c1 = Gather<axis = 0>(b1, i)\nh = Add(h0, c1)\na = Relu(h)" + BLENDED,
         _EXPERTS,
     ),
     Fusion(
         "MoE, normalised, silu",
         'y = com.microsoft.MoE<k = 2, activation_type = "silu", normalize_routing_weights = 1>(x, r, f1, , f2)',
-        _chosen(normalized=True) + "g = Sigmoid(h0)\na = Mul(h0, g)" + _BLENDED,
+        chosen(normalized=True) + "g = Sigmoid(h0)\na = Mul(h0, g)" + BLENDED,
         {n: x for n, x in _EXPERTS.items() if n != "b1"},
     ),
     Fusion(
         "MoE, gelu",
         'y = com.microsoft.MoE<k = 2, activation_type = "gelu">(x, r, f1, , f2)',
-        _chosen() + 'a = Gelu<approximate = "tanh">(h0)' + _BLENDED,
+        chosen() + 'a = Gelu<approximate = "tanh">(h0)' + BLENDED,
         {n: x for n, x in _EXPERTS.items() if n != "b1"},
         tolerance=5e-3,
     ),
@@ -255,7 +255,7 @@ _MIXTURES = [
         "MoE, swiglu",
         'y = com.microsoft.MoE<k = 2, activation_type = "swiglu", swiglu_fusion = 1, activation_alpha = 1.5,'
         " activation_beta = 1.0, swiglu_limit = 2.0>(x, r, f1, , f2)",
-        _chosen()
+        chosen()
         + """
             hs = Constant<value_ints = [4, 2, 8, 2]>()
             h = Reshape(h0, hs)
@@ -274,7 +274,7 @@ _MIXTURES = [
             lb = Add(l, one)
             a = Mul(gg, lb)
         """
-        + _BLENDED,
+        + BLENDED,
         {"x": real(4, 8), "r": real(4, 5), "f1": real(5, 16, 8), "f2": real(5, 8, 8)},
     ),
 ]

@@ -7,7 +7,7 @@ import numpy as np
 from .fusions import Fusion, real
 
 
-def _steps(rule: str, steps: int, size: int) -> str:
+def steps_of_attention(rule: str, steps: int, size: int) -> str:
     """Text of a linear attention: each step of q, k, v (B, N, 1, d) with decay (B, N, 1, 1 or d) and beta."""
     text = f"c = Constant<value_float = {size**-0.5:.9f}>()\nlast = Constant<value_ints = [-1]>()\n"
     for t in range(steps):
@@ -51,7 +51,7 @@ def _linear(rule: str) -> Fusion:
         f'y, present = com.microsoft.LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = "{rule}">'
         f"(q, k, v, s0{', ' + gates if gates else ''})",
         text
-        + _steps(rule, 2, 4)
+        + steps_of_attention(rule, 2, 4)
         + """
             y4 = Concat<axis = 2>(y0, y1)
             yt = Transpose<perm = [0, 2, 1, 3]>(y4)

@@ -9,7 +9,14 @@ import pytest
 from flopwise.api import profile
 from flopwise.counts import Counts, total
 
-from . import fusions_attention, fusions_pointwise, fusions_products, fusions_quantized, fusions_state
+from . import (
+    fusions_attention,
+    fusions_pointwise,
+    fusions_products,
+    fusions_quantized,
+    fusions_state,
+    fusions_uncommon,
+)
 from .fusions import Fusion
 
 FUSIONS = [
@@ -18,6 +25,7 @@ FUSIONS = [
     *fusions_products.FUSIONS,
     *fusions_quantized.FUSIONS,
     *fusions_state.FUSIONS,
+    *fusions_uncommon.FUSIONS,
 ]
 
 

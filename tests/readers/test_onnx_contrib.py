@@ -230,3 +230,61 @@ def test_nonsense_is_told_in_one_line() -> None:
         counted = profile(helper.make_model(graph, opset_imports=imports))
         assert all("\n" not in note for note in counted.notes)
     assert read(build(CASES[0])).outputs[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("case", "most"),
+    [
+        (Case("Unique", [ints(2, 1, 1, 3, 4, 3).astype(numpy.float32)], outputs=3), [(6,), (6,), (6,)]),
+        (Case("DynamicTimeWarping", [real(4, 6)]), [(2, 9)]),
+        (
+            Case("BifurcationDetector", [ints(1, 2, 3, 4), ints(1, 2), numpy.array(0), ints(1, 2, 9, 4, 5)], outputs=2),
+            [(7,), ()],
+        ),
+    ],
+    ids=str,
+)
+def test_sizes_that_the_data_decide_are_upper_bounds(case: Case, most: list[tuple[int, ...]]) -> None:
+    outputs = profile(build(case)).graph.outputs
+    assert [t.shape for t in outputs] == most
+    assert outputs[0].bound
+    session = runtime.InferenceSession(build(case).SerializeToString(), providers=["CPUExecutionProvider"])
+    results = session.run(None, {f"x{i}": x for i, x in enumerate(case.inputs)})
+    for result, shape in zip(results, most, strict=True):
+        assert all(n <= m for n, m in zip(result.shape, shape, strict=True))
+
+
+def test_tokens_without_padding_are_at_most_all_tokens() -> None:
+    outputs = profile(
+        build(Case("RemovePadding", [real(2, 5, 8), ints(3, 4, dtype=numpy.int32)], outputs=4))
+    ).graph.outputs
+    assert [t.shape for t in outputs] == [(10, 8), (2, 5), (3,), (1,)]
+    assert outputs[0].bound
+
+
+def test_a_cache_whose_total_length_nobody_knows_stays_open() -> None:
+    case = next(c for c in CASES if c.op == "GroupQueryAttention" and c.inputs[3] is not None)
+    open_case = Case(case.op, case.inputs, case.attrs, case.outputs)
+    counted = profile(build(open_case))
+    assert [t.shape for t in counted.graph.outputs] == [(1, 1, 32), None, None]
+    assert counted.rows[0].counts == profile(build(case)).rows[0].counts
+
+
+def test_generated_sequences_are_as_long_as_they_may_become() -> None:
+    body = helper.make_graph([], "decoder", [], [])
+    searches = {"BeamSearch": [(2, 3, 20), (2, 3)], "GreedySearch": [(2, 20)]}
+    for op, shapes in searches.items():
+        inputs = [
+            ints(1, 2, 3, 4).reshape(2, 2).astype(numpy.int32),
+            *(ints(n, dtype=numpy.int32) for n in (20, 1, 4, 3)),
+        ]
+        case = Case(
+            op,
+            inputs[: 5 if op == "BeamSearch" else 3],
+            {"decoder": body, "eos_token_id": 1, "pad_token_id": 0},
+            len(shapes),
+            (1, 4) if op == "BeamSearch" else (1,),
+        )
+        counted = profile(build(case))
+        assert [t.shape for t in counted.graph.outputs] == shapes
+        assert counted.unknown == {f"{DOMAIN}::{op}": 1}

@@ -58,3 +58,27 @@ def required(node: Node, name: str) -> Any:
     if name not in node.attrs:
         raise ShapeError(f"{node.op} {node.name!r} has no attribute {name!r}, which its count needs")
     return node.attrs[name]
+
+
+def whole(node: Node, name: str, default: int | None = None) -> int:
+    """An attribute that counts something; what comes from a file may be of any type, and a list times a number is long.
+
+    Raises:
+        ShapeError: it is no whole number, or missing where there is no default.
+    """
+    value = required(node, name) if default is None else node.attrs.get(name, default)
+    if not isinstance(value, int):
+        raise ShapeError(f"{node.op} {node.name!r}: the attribute {name!r} is no whole number")
+    return value
+
+
+def wholes(node: Node, name: str) -> list[int]:
+    """An attribute that is a list of whole numbers.
+
+    Raises:
+        ShapeError: it is missing or something else.
+    """
+    values = required(node, name)
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, int) for value in values):
+        raise ShapeError(f"{node.op} {node.name!r}: the attribute {name!r} is no list of whole numbers")
+    return list(values)

@@ -10,7 +10,7 @@ from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.ops import normalization, pointwise, pooling, resize
-from flopwise.ops.extents import extent, product
+from flopwise.ops.extents import extent, product, whole
 from flopwise.ops.microsoft_linear import FAST_GELU
 from flopwise.ops.operator import Operator, by, each, nothing
 
@@ -115,7 +115,7 @@ def group_normalization(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupNorm
     """
-    attrs = {"num_groups": node.attrs.get("groups", 1)}
+    attrs = {"num_groups": whole(node, "groups", 1)}
     normed = Node("GroupNormalization", node.name, node.inputs[:3], node.outputs[:1], attrs)
     silu = _SILU * node.input(0).numel if node.attrs.get("activation", 0) else Counts()
     return normalization.group_normalization(normed) + silu
@@ -185,7 +185,7 @@ def fourier(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Rfft
     """
-    signal = product(node.input(0).dims[-node.attrs.get("signal_ndim", 1) :])
+    signal = product(node.input(0).dims[-whole(node, "signal_ndim", 1) :])
     return Counts(mac=node.output().numel * signal)
 
 
@@ -197,7 +197,7 @@ def inverse_fourier(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Irfft
     """
-    spectrum = product(node.input(0).dims[-node.attrs.get("signal_ndim", 1) - 1 :])
+    spectrum = product(node.input(0).dims[-whole(node, "signal_ndim", 1) - 1 :])
     return Counts(mac=spectrum, div=1) * node.output().numel
 
 

@@ -11,7 +11,7 @@ from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.ops.attention import SOFTMAX
-from flopwise.ops.extents import extent, product, required
+from flopwise.ops.extents import extent, product, whole
 from flopwise.ops.microsoft_positions import ROTATED
 from flopwise.ops.microsoft_quantized import RESCALE
 from flopwise.ops.operator import Operator, by
@@ -93,7 +93,7 @@ def quantized_attention(node: Node) -> Counts:
 
 def _self_attention(node: Node, masks: int, past: int) -> Counts:
     x, w = node.input(0), node.input(1)
-    heads, sizes = required(node, "num_heads"), _sizes(node, w)
+    heads, sizes = whole(node, "num_heads"), _sizes(node, w)
     batch, length = product(x.dims[:-2]), extent(node, x, -2)
     total = length
     if node.has_input(past):
@@ -102,7 +102,7 @@ def _self_attention(node: Node, masks: int, past: int) -> Counts:
     shape = Heads(batch, heads, length, total, sizes[0] // heads, sizes[2] // heads)
     work = _projected(x, w, node, 2)
     if node.attrs.get("do_rotary", 0):
-        part = node.attrs.get("rotary_embedding_dim", 0) or sizes[0] // heads
+        part = whole(node, "rotary_embedding_dim", 0) or sizes[0] // heads
         work += ROTATED * (batch * length * 2 * heads * part)
     return work + shape.counts(node, masks=masks + _flag(node, "unidirectional"))
 
@@ -122,7 +122,7 @@ def packed_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.PackedAttention
     """
-    x, w, heads = node.input(0), node.input(1), required(node, "num_heads")
+    x, w, heads = node.input(0), node.input(1), whole(node, "num_heads")
     sizes = _sizes(node, w)
     batch, length = (extent(node, node.input(3), axis) for axis in (0, 1))
     shape = Heads(batch, heads, length, length, sizes[0] // heads, sizes[2] // heads)
@@ -135,7 +135,7 @@ def packed_multi_head_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.PackedMultiHeadAttention
     """
-    query, heads = node.input(0), required(node, "num_heads")
+    query, heads = node.input(0), whole(node, "num_heads")
     batch, length = (extent(node, node.input(4), axis) for axis in (0, 1))
     packed = len(query.dims) == 4
     size = extent(node, query, -1) if packed else extent(node, query, -1) // heads
@@ -165,7 +165,7 @@ def decoder_masked_attention(node: Node) -> Counts:
 
 
 def _given_heads(node: Node, bias: int, masks: int, past: int, shared: bool) -> Counts:
-    query, heads = node.input(0), required(node, "num_heads")
+    query, heads = node.input(0), whole(node, "num_heads")
     batch, length = extent(node, query, 0), extent(node, query, 1)
     if len(query.dims) == 5:  # B × S × N × 3 × d
         size = value_size = extent(node, query, -1)
@@ -204,7 +204,7 @@ def decoder_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DecoderAttention
     """
-    query, key, heads = node.input(0), node.input(1), required(node, "num_heads")
+    query, key, heads = node.input(0), node.input(1), whole(node, "num_heads")
     length, batch, width = (extent(node, query, axis) for axis in range(3))
     total = extent(node, key, 0)
     made = length * batch * width + total * batch * 2 * width
@@ -225,7 +225,7 @@ def longformer_attention(node: Node) -> Counts:
 
 
 def _longformer(node: Node) -> Counts:
-    heads, window = required(node, "num_heads"), required(node, "window")
+    heads, window = whole(node, "num_heads"), whole(node, "window")
     batch, length, width = (extent(node, node.input(0), axis) for axis in range(3))
     return Heads(batch, heads, length, 2 * window + 1 + length, width // heads, width // heads).counts(node, masks=1)
 
@@ -248,7 +248,7 @@ def ordered_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QOrderedAttention
     """
-    x, heads = node.input(0), required(node, "num_heads")
+    x, heads = node.input(0), whole(node, "num_heads")
     batch, length = extent(node, x, 0), extent(node, x, 1)
     work, made = Counts(), 0
     for weight, bias in ((5, 11), (6, 12), (7, 13)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flopwise.counts import Counts
 from flopwise.graph import Node
-from flopwise.ops.extents import extent, required
+from flopwise.ops.extents import extent, whole
 from flopwise.ops.microsoft_attention import Heads, given
 from flopwise.ops.microsoft_positions import ROTATED
 from flopwise.ops.microsoft_quantized import RESCALE
@@ -19,8 +19,8 @@ _SINK = Counts(cmp=1, add=2, exp=1)
 
 def _size(node: Node) -> int:
     """Extent of a query in one head; without keys the query holds keys and values too."""
-    heads: int = required(node, "num_heads")
-    groups: int = required(node, "kv_num_heads")
+    heads: int = whole(node, "num_heads")
+    groups: int = whole(node, "kv_num_heads")
     width = extent(node, node.input(0), -1)
     return width // (heads if node.has_input(1) else heads + 2 * groups)
 
@@ -61,10 +61,10 @@ def _stored(node: Node, kept: int, new: int) -> Counts:
 
 def grouped_attention(node: Node) -> Counts:
     """at most B × N × S × T × 2d mac, the scale of Q and K and softmax as in ONNX's Attention, T the length of
-    present_key; softcap: scores × (1 div + 1 tanh + 1 mul); attention_bias, and causal: 1 add to every score each;
-    do_rotary: 2 mul + 1 add for each element of Q and the new K; q_norm_weight: both as in RMSNormalization; head_sink
-    or smooth_softmax: B × N × S × (1 cmp + 2 add + 1 exp); a quantised cache: 1 mul for each element, 1 mul + 3 cmp
-    for each new one.
+    present_key, or past + new keys where nobody knows it; softcap: scores × (1 div + 1 tanh + 1 mul);
+    attention_bias, and causal: 1 add to every score each; do_rotary: 2 mul + 1 add for each element of Q and the
+    new K; q_norm_weight: both as in RMSNormalization; head_sink or smooth_softmax: B × N × S × (1 cmp + 2 add + 1
+    exp); a quantised cache: 1 mul for each element, 1 mul + 3 cmp for each new one.
 
     A causal mask and a local window are not subtracted.
 
@@ -83,13 +83,14 @@ def sparse_attention(node: Node) -> Counts:
 
 
 def _grouped(node: Node, masks: int, sink: int, norm: int) -> Counts:
-    query, heads, groups, size = node.input(0), required(node, "num_heads"), required(node, "kv_num_heads"), _size(node)
+    query, heads, groups, size = node.input(0), whole(node, "num_heads"), whole(node, "kv_num_heads"), _size(node)
     batch, length = extent(node, query, 0), extent(node, query, 1)
     new = length
     if node.has_input(1):
         new = 0 if len(node.input(1).dims) == 4 else extent(node, node.input(1), 1)
-    if len(node.outputs) > 1 and node.outputs[1] is not None:
-        total = extent(node, node.output(1), 2)
+    present = node.outputs[1] if len(node.outputs) > 1 else None
+    if present is not None and present.shape is not None:
+        total = extent(node, present, 2)
     else:
         total = new + (extent(node, node.input(3), 2) if node.has_input(3) else 0)
     shape = Heads(batch, heads, length, total, size, size)
@@ -121,9 +122,9 @@ def sparse_paged_attention(node: Node) -> Counts:
 
 
 def _packed(node: Node, total: int, sequences: int, sink: int, norm: int) -> Counts:
-    heads, groups, size = required(node, "num_heads"), required(node, "kv_num_heads"), _size(node)
+    heads, groups, size = whole(node, "num_heads"), whole(node, "kv_num_heads"), _size(node)
     tokens = extent(node, node.input(0), 0)
-    value_size = node.attrs.get("v_head_size", 0) or size
+    value_size = whole(node, "v_head_size", 0) or size
     work = Heads(1, heads, tokens, total, size, value_size).counts(
         node, masks=int(bool(node.attrs.get("is_causal", 1)))
     )
@@ -138,7 +139,7 @@ def dynamic_sparse_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicSparseAttention
     """
-    query, heads, groups, size = node.input(0), required(node, "num_heads"), required(node, "kv_num_heads"), _size(node)
+    query, heads, groups, size = node.input(0), whole(node, "num_heads"), whole(node, "kv_num_heads"), _size(node)
     tokens = extent(node, query, 0) * extent(node, query, 1)
     shape = Heads(tokens, heads, 1, _selected(node, 7), size, size)
     return shape.counts(node, masks=1) + _around(node, tokens * heads, tokens * groups, size, sink=16, norm=14)
@@ -146,7 +147,7 @@ def dynamic_sparse_attention(node: Node) -> Counts:
 
 def _selected(node: Node, place: int) -> int:
     """How many keys a token meets at most."""
-    window: int = node.attrs.get("local_window_size", 0)
+    window: int = whole(node, "local_window_size", 0)
     both = node.attrs.get("attention_mode", "selected_only") == "local_plus_selected"
     return extent(node, node.input(place), -1) + (max(window, 0) if both else 0)
 

@@ -14,7 +14,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.ops import linear
 from flopwise.ops.attention import SOFTMAX
-from flopwise.ops.extents import extent, product, required
+from flopwise.ops.extents import extent, product, whole
 from flopwise.ops.operator import Operator, Rule, by
 from flopwise.ops.packed import unpacked
 from flopwise.ops.recurrent import ACTIVATIONS
@@ -179,7 +179,7 @@ def packed_qkv(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBitsQkv
     """
     rows, width = product(node.input(0).dims[:-1]), extent(node, node.input(0), -1)
-    columns = [required(node, name) for name in ("Nq", "Nkv", "Nkv")]
+    columns = [whole(node, name) for name in ("Nq", "Nkv", "Nkv")]
     biases = rows * sum(n for n, i in zip(columns, (5, 8, 11), strict=True) if node.has_input(i))
     return _normed(node) + Counts(mac=rows * sum(columns) * width, add=biases)
 
@@ -207,7 +207,7 @@ def quantized_experts(node: Node) -> Counts:
 
 
 def _experts(node: Node, weights: tuple[int, int, int], biases: tuple[int, int, int]) -> Counts:
-    x, router, taken = node.input(0), node.input(1), int(node.attrs.get("k", 1))
+    x, router, taken = node.input(0), node.input(1), whole(node, "k", 1)
     width, tokens = extent(node, x, -1), product(x.dims[:-1])
     elements = unpacked(node)
     sizes = [_of_one_expert(node, place, elements) for place in weights]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
-from flopwise.ops.extents import extent, product
+from flopwise.ops.extents import extent, product, whole
 from flopwise.ops.operator import Operator, by, nothing
 
 #: One rotated element: two products and a sum, as in RotaryEmbedding.
@@ -23,10 +23,10 @@ def rotary_embedding(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.RotaryEmbedding
     """
-    x, part = node.input(0), node.attrs.get("rotary_embedding_dim", 0)
+    x, part = node.input(0), whole(node, "rotary_embedding_dim", 0)
     rotated: int = x.numel
     if part:
-        heads = node.attrs.get("num_heads", 0) if len(x.dims) == 3 else 1
+        heads = whole(node, "num_heads", 0) if len(x.dims) == 3 else 1
         if not heads:
             raise ShapeError(f"{node.op} {node.name!r}: rotary_embedding_dim needs the attribute num_heads")
         rotated = product(x.dims[:-1]) * heads * part

@@ -10,7 +10,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.ops import attention, recurrent
 from flopwise.ops.attention import SOFTMAX
-from flopwise.ops.extents import extent, product
+from flopwise.ops.extents import extent, product, whole
 from flopwise.ops.operator import Operator, by
 
 _SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
@@ -110,7 +110,7 @@ def branchwise_rms_normalization(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BranchwiseRMSNorm
     """
     x = node.input(0)
-    rows = product(x.dims[:-1]) * (node.attrs.get("num_branches", 0) or 1)
+    rows = product(x.dims[:-1]) * (whole(node, "num_branches", 0) or 1)
     return (_NORMED if node.has_input(1) else _UNSCALED) * x.numel + _ROW * rows
 
 

@@ -10,7 +10,7 @@ from flopwise.dtypes import has_width
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.ops import movement
-from flopwise.ops.extents import extent, product, required
+from flopwise.ops.extents import extent, product, whole
 from flopwise.ops.operator import Operator, by, nothing
 
 
@@ -49,7 +49,7 @@ def packed_ngram_hashes(node: Node) -> Counts:
 
 
 def _hashed(node: Node, offsets: int, segments: int) -> Counts:
-    y, longest = node.output(), required(node, "max_ngram_size")
+    y, longest = node.output(), whole(node, "max_ngram_size")
     tokens = product(y.dims[:-1])
     compared = int(bool(node.attrs.get("reset_on_eos", 0))) + int(node.has_input(segments))
     return Counts(div=1, add=int(node.has_input(offsets))) * y.numel + Counts(
@@ -64,7 +64,7 @@ def repeated_ngrams(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NGramRepeatBlock
     """
-    return Counts(cmp=node.input(0).numel * (required(node, "ngram_size") - 1))
+    return Counts(cmp=node.input(0).numel * (whole(node, "ngram_size") - 1))
 
 
 def bifurcation(node: Node) -> Counts:
@@ -73,7 +73,7 @@ def bifurcation(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BifurcationDetector
     """
-    shortest, longest = node.attrs.get("min_ngram_size", 1), node.attrs.get("max_ngram_size", 3)
+    shortest, longest = whole(node, "min_ngram_size", 1), whole(node, "max_ngram_size", 3)
     lengths = (shortest + longest) * (longest - shortest + 1) // 2
     predicted = node.input(3).numel if node.has_input(3) else 0
     return Counts(cmp=predicted + node.input(0).numel * lengths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flopwise.counts import Counts
 from flopwise.graph import Node
-from flopwise.ops.extents import product, required
+from flopwise.ops.extents import product, wholes
 from flopwise.ops.operator import Operator, by
 
 
@@ -60,7 +60,7 @@ def global_lp_pool(node: Node) -> Counts:
 
 def _cells(node: Node) -> int:
     """Window cells visited: one kernel for each output element."""
-    return node.output().numel * product(required(node, "kernel_shape"))
+    return node.output().numel * product(wholes(node, "kernel_shape"))
 
 
 def _norm(node: Node, cells: int) -> Counts:

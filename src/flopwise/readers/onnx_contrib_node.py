@@ -78,8 +78,16 @@ class Place:
         value = self.value(index)
         return int(value.ravel()[0]) if value is not None and value.size == 1 else None
 
-    def attribute(self, name: str, default: Any = None) -> Any:
-        return next((onnx.helper.get_attribute_value(a) for a in self.node.attribute if a.name == name), default)
+    def attribute(self, name: str, default: Any) -> Any:
+        """An attribute, of the type of its default.
+
+        Raises:
+            UnresolvedError: it is of another type.
+        """
+        value = next((onnx.helper.get_attribute_value(a) for a in self.node.attribute if a.name == name), default)
+        if not isinstance(value, type(default)):
+            raise UnresolvedError(f"its attribute {name!r} is of the wrong type")
+        return value
 
     def positive(self, name: str) -> int:
         """An attribute that counts something.
@@ -87,8 +95,8 @@ class Place:
         Raises:
             UnresolvedError: it is missing, or counts nothing.
         """
-        count = self.attribute(name, 0)
-        if not isinstance(count, int) or count < 1:
+        count: int = self.attribute(name, 0)
+        if count < 1:
             raise UnresolvedError
         return count
 

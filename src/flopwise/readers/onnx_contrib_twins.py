@@ -92,7 +92,7 @@ def _windowed(op: str, weights: int | None = None, like: int = 0) -> Rule:
     """
 
     def rule(place: Place) -> list[TypeProto | None]:
-        last = bool(place.attribute("channels_last", not place.node.op_type.startswith("QLinear")))
+        last = bool(place.attribute("channels_last", int(not place.node.op_type.startswith("QLinear"))))
         x = place.ranked(0)
         if len(x) < 3:
             raise UnresolvedError
