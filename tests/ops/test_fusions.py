@@ -45,7 +45,7 @@ def test_counts_are_those_of_the_parts(fusion: Fusion) -> None:
 
 @pytest.mark.parametrize("fusion", [f for f in FUSIONS if f.runs], ids=str)
 def test_onnxruntime_gives_the_same_results(fusion: Fusion) -> None:
-    runtime = pytest.importorskip("onnxruntime")
+    runtime = pytest.importorskip("onnxruntime", minversion="1.31")  # older ones have fewer of the operators
     results = []
     for model in fusion.models():
         made = profile(model).graph.outputs[0]
