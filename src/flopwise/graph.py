@@ -58,6 +58,8 @@ class Tensor:
     bound: bool = False
     #: The members of a sequence, or what an optional holds; None for a tensor, and for a sequence of unknown length.
     items: tuple[Tensor, ...] | None = None
+    #: Whether training asks for its gradient: a weight that is trained, or a result that depends on one.
+    grad: bool = False
 
     @property
     def resolved(self) -> bool:
@@ -118,6 +120,9 @@ class Node:
     version: int = 0
     #: The control flow around the operator, outermost first; () in the main graph.
     within: tuple[Body, ...] = ()
+    #: The public functions through which the program reached the operator, outermost first
+    #: ("torch.nn.functional.multi_head_attention_forward", "torch.nn.functional.linear"); () where it is no program.
+    via: tuple[str, ...] = ()
 
     def input(self, index: int) -> Tensor:
         """The index-th input.
@@ -166,6 +171,44 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Submodule:
+    """One module of a model that is a program, called or not."""
+
+    #: Dotted path; "" for the model itself.
+    path: str
+    #: Its class with the package in front ("torch.nn.modules.conv.Conv2d").
+    kind: str
+    #: Its own parameters and buffers, by attribute; a shared tensor has the same name wherever it appears.
+    tensors: Mapping[str, Tensor]
+    #: Its plain attributes: numbers, texts, flags, and tuples of them.
+    options: Mapping[str, Any]
+    #: Names of its class and its classes above, nearest first ("torch.nn.modules.conv._ConvNd").
+    bases: tuple[str, ...]
+    training: bool
+    #: What it says of itself between the brackets of its printed form.
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a module while the model ran, in the order in which the calls began."""
+
+    #: Dotted path of the module; the first one under which the model knows it.
+    path: str
+    #: The tensors among its positional arguments and its keyword arguments, nested ones in a row.
+    inputs: tuple[Tensor, ...]
+    #: The tensors of its result, nested ones in a row; () when it raised.
+    outputs: tuple[Tensor, ...]
+    #: The positions in ``Graph.nodes`` from ``first`` up to, but not including, ``last`` ran in it.
+    first: int
+    last: int
+    #: Position in ``Graph.calls`` of the call around it; None for the model itself.
+    caller: int | None
+    #: How many of ``inputs`` are positional arguments.
+    positional: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """A model: its inputs, outputs, operators in execution order, and a lazy loader for each stored tensor.
 
@@ -181,3 +224,6 @@ class Graph:
     #: Name -> loader of a numpy array. Nothing is read before the loader is called.
     weights: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    #: Of a program: its modules in the order of its definition, and the calls of them; () for a file.
+    modules: tuple[Submodule, ...] = ()
+    calls: tuple[Call, ...] = ()

@@ -51,6 +51,11 @@ class Profile:
         """Largest sum of bytes of activations alive at once, in execution order; None when a shape is missing."""
         return peak_activation_bytes(self.graph)
 
+    @functools.cached_property
+    def own(self) -> dict[str, int]:
+        """Totals that the convention's tool defines in its own way, by name ("params")."""
+        return {name: of(self.graph) for name, of in self.convention.own.items()}
+
     @property
     def exact(self) -> bool:
         """Whether every row has a count and every tensor a shape, so that the totals are not lower bounds."""
@@ -113,6 +118,7 @@ class Profile:
                 "activations": sums.activations,
                 "output_bytes": sums.output_bytes,
                 "peak_activation_bytes": self.peak_activation_bytes,
+                **({"own": self.own} if self.convention.own else {}),
             },
             "layers": [_layer(row) for row in self.rows],
             "coverage": {
@@ -183,10 +189,11 @@ def profile_graph(
     batch = batch_of(graph) if convention.per_image else 1
     rows: list[Row] = []
     owned: set[str] = set()
+    views = _views(graph, convention, rules or {}) if convention.whole else None
     for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
-        row = _row(name, node, convention, rules or {}, left_out, owned)
+        row = _row(name, node, convention, rules or {}, left_out, owned, views[position] if views else _SEEN_ALONE)
         if position in merged and node.op not in (rules or ()):
             row = replace(row, view=Counts(), count=0, missing="", note="", merged=True)
         elif batch != 1:
@@ -211,6 +218,16 @@ def profile_graph(
     )
 
 
+#: For a convention that looks at one node at a time.
+_SEEN_ALONE = Counts(mac=-1)
+
+
+def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> Sequence[Counts | None]:
+    """What a convention that looks at the whole graph sees at each node."""
+    assert convention.whole is not None
+    return convention.whole(graph, [_tried(lambda n=n: count(n, rules), "")[0] for n in graph.nodes])  # type: ignore[misc]
+
+
 def _row(
     name: str,
     node: Node,
@@ -218,12 +235,24 @@ def _row(
     rules: Mapping[str, Rule],
     folding: Folding,
     owned: set[str],
+    seen: Counts | None,
 ) -> Row:
-    """The figures of one node. ``owned`` collects the stored tensors that a row has claimed: each counts once."""
+    """The figures of one node.
+
+    Args:
+        name: what the row is called.
+        node: the operator.
+        convention: how to add operations up.
+        rules: the user's own rules.
+        folding: what is left out.
+        owned: collects the stored tensors that a row has claimed: each counts once.
+        seen: what the convention sees here with the whole graph in view; _SEEN_ALONE when it goes node by node.
+    """
     counts, missing, note = _tried(lambda: count(node, rules), NOT_RULED.get(node.op, "no rule"))
     view = counts
     if node.op not in rules and not (convention.plain and counts is not None):
-        view, refused, why = _tried(lambda: convention.view(node, counts), f"{convention.name} cannot count it")
+        look = (lambda: convention.view(node, counts)) if seen is _SEEN_ALONE else (lambda: seen)
+        view, refused, why = _tried(look, f"{convention.name} cannot count it")
         if view is not None or not missing:
             missing, note = refused, why
     first_used: list[Tensor] = []
@@ -246,7 +275,7 @@ def _row(
         weight_bytes=sum([t.nbytes for t in first_used if _occupies(t)]),
         input_bytes=inputs[1],
         output_bytes=outputs[1],
-        activations=outputs[0],
+        activations=outputs[0] if convention.activations is None else convention.activations(node),
         missing=missing,
         note=note,
     )

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from flopwise.conventions.table import Table
 from flopwise.counts import Counts
-from flopwise.graph import Node
+from flopwise.graph import Graph, Node
 
 #: Where a tool differs: the node and its canonical counts (None when flopwise has no rule) -> what the tool would have
 #: counted, already in the tool's classes; None when the tool refuses the node.
@@ -62,13 +62,21 @@ class Convention:
     per_image: bool = False
     #: How the tool prints a number for people; None for flopwise's own way.
     human: Callable[[int], str] | None = None
+    #: For a tool that counts modules or looks around: the graph and the canonical counts of all its nodes -> what the
+    #: tool counts at each node. It takes the place of ``overrides`` and ``others``. A count that belongs to a whole call
+    #: of a module stands at one node of the call.
+    whole: Callable[[Graph, Sequence[Counts | None]], Sequence[Counts | None]] | None = None
+    #: Elements that the tool counts as a node's activations; None for flopwise's own, all outputs.
+    activations: Callable[[Node], int] | None = None
+    #: Other totals that the tool defines in its own way, by name ("params").
+    own: Mapping[str, Callable[[Graph], int]] = field(default_factory=dict)
     #: What a reader of the figure should know, one line each.
     notes: tuple[str, ...] = ()
 
     @property
     def plain(self) -> bool:
         """Whether every operator is seen as flopwise counts it."""
-        return self.others == "canonical" and not self.overrides and not self.unlisted
+        return self.others == "canonical" and not self.overrides and not self.unlisted and self.whole is None
 
     def _op(self, node: Node) -> str:
         return node.op.rpartition("::")[2] if self.any_domain else node.op
