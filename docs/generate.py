@@ -1,14 +1,15 @@
-"""Write docs/operators.md and docs/conventions.md from the tables that count; with --check, say if they are stale."""
+"""Write the generated pages of docs/ from the tables that count; with --check, say if they are stale."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from flopwise.report.gradients import gradients_page
 from flopwise.report.reference import conventions_page, operators_page
 
 HERE = Path(__file__).parent
-PAGES = {"operators.md": operators_page, "conventions.md": conventions_page}
+PAGES = {"operators.md": operators_page, "conventions.md": conventions_page, "gradients.md": gradients_page}
 
 
 def main() -> int:

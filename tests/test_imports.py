@@ -15,16 +15,17 @@ PACKAGE = Path(flopwise.__file__).parent
 
 #: Rooms from the bottom up; a room sees the rooms of lower levels and of its own.
 LEVELS: list[set[str]] = [
-    {"errors", "dtypes"},
+    {"errors", "dtypes", "quantities", "frames"},
     {"graph"},
     {"counts", "readers"},
     {"ops"},
     {"conventions"},
     {"rows", "precision", "grouping", "folding", "memory", "control_flow", "profiles"},
+    {"training", "comparing", "budgets"},
     {"formulas", "writers"},
     {"report"},
-    {"api"},
-    {"__init__", "cli", "__main__"},
+    {"api", "changes"},
+    {"__init__", "cli", "compat", "pytest_plugin", "__main__"},
 ]
 
 #: Readers hand over a graph and know nothing of counting.

@@ -12,6 +12,7 @@ import flopwise
 NAMES = {
     "CONVENTIONS",
     "OPERATORS",
+    "Comparison",
     "Convention",
     "Counts",
     "FlopwiseError",
@@ -27,6 +28,8 @@ NAMES = {
     "Sum",
     "Tensor",
     "__version__",
+    "check",
+    "compare",
     "formula",
     "profile",
     "read",

@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from flopwise.api import formula, profile, read, write_shapes
+    from flopwise.changes import check, compare
+    from flopwise.comparing import Comparison
     from flopwise.conventions import CONVENTIONS, Convention
     from flopwise.counts import Counts
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONVENTIONS",
     "OPERATORS",
+    "Comparison",
     "Convention",
     "Counts",
     "FlopwiseError",
@@ -39,6 +42,8 @@ __all__ = [
     "Sum",
     "Tensor",
     "__version__",
+    "check",
+    "compare",
     "formula",
     "profile",
     "read",
@@ -49,6 +54,7 @@ __all__ = [
 _HOMES = {
     "CONVENTIONS": "conventions",
     "OPERATORS": "ops",
+    "Comparison": "comparing",
     "Convention": "conventions",
     "Counts": "counts",
     "FlopwiseError": "errors",
@@ -63,6 +69,8 @@ _HOMES = {
     "ShapeError": "errors",
     "Sum": "rows",
     "Tensor": "graph",
+    "check": "changes",
+    "compare": "changes",
     "formula": "api",
     "profile": "api",
     "read": "api",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,12 @@ from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
 from flopwise.ops import Rule
 from flopwise.profiles import Profile, profile_graph
-from flopwise.readers.formats import is_caffe
+from flopwise.readers.formats import is_caffe, is_callable, is_module, is_torch_file
 
 if TYPE_CHECKING:
     from flopwise.formulas.formula import Formula
+    from flopwise.readers.torch import Mode
+    from flopwise.training.rule import BackwardRule
     from flopwise.writers.onnx import Written
 
 
@@ -31,17 +34,23 @@ def read(
     stages: Sequence[str] = (),
     level: int | None = None,
     weights: str | os.PathLike[str] | None = None,
+    mode: Mode | None = None,
+    grad: bool = False,
+    arguments: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Graph:
     """The graph of a model with resolved shapes; no weights are read.
 
     Args:
         model: path of an ONNX file, its bytes, an open binary file, or an ``onnx.ModelProto``; path of a Caffe net
-            (.prototxt, .caffemodel).
+            (.prototxt, .caffemodel); a ``torch.nn.Module``, which is afterwards as it was, the name of a callable that
+            makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file.
         inputs: shapes by input name (``{"x": (1, 3, 224, 224)}``), one shape when there is one input, or texts of the
             form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open. An array in place of a shape
             carries its elements, which may decide shapes; a list of shapes or arrays is a sequence, None an empty
-            optional.
+            optional. For a module: a shape, a tensor, or a sequence of them (positional arguments), a mapping (keyword
+            arguments), a pair of a sequence and a mapping, or such texts; None for a Hugging Face model, whose inputs
+            follow from its configuration.
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         trips: how often loops run, by name, where the model does not say.
@@ -49,12 +58,48 @@ def read(
         stages: of a Caffe net: the stages that are on.
         level: of a Caffe net: its level.
         weights: of a Caffe net: a .caffemodel to check it against; None: one of the same name beside it.
+        mode: of a module: "eval", "train", or "as-is" for the mode that each of its modules is in; None: eval.
+        grad: of a module: whether gradients are to be known (``Tensor.grad``), as training asks for them.
+        arguments: of a callable: its keyword arguments as texts.
         progress: called with the name of each step.
 
     Raises:
         ModelError: the model cannot be read.
         InputError: a shape is missing or does not fit.
     """
+    source = ""
+    if is_callable(model) or is_torch_file(model):
+        from flopwise.readers import torch_load
+
+        progress("importing the model")
+        source = str(model)
+        made = torch_load.made(source, arguments) if is_callable(model) else torch_load.loaded(source)
+        again: Callable[[], Any] = functools.partial(torch_load.made, source, arguments, in_memory=True)
+        model = made
+    elif arguments:
+        raise InputError("arguments are for a model that is given as package.module:callable")
+    if is_module(model):
+        from flopwise.readers.torch import NeedsMemoryError, read_torch
+
+        _refuse("Caffe nets (.prototxt)", phase=phase, stages=stages, level=level, weights=weights)
+        _refuse("ONNX models", trips=trips)
+        run = functools.partial(
+            read_torch,
+            inputs=inputs,
+            dims=dims,
+            batch_size=batch_size,
+            progress=progress,
+            mode=mode or "eval",
+            grad=grad,
+        )
+        try:
+            graph: Graph = run(model, name=source)  # type: ignore[arg-type] # a module, as was asked
+        except NeedsMemoryError:
+            if not is_callable(source):
+                raise
+            graph = run(again(), name=source)  # it was made without memory here, so it can be made with it
+        return graph
+    _refuse("PyTorch modules", mode=mode, grad=grad)
     if is_caffe(model):
         from flopwise.readers.caffe import read_caffe
 
@@ -63,11 +108,21 @@ def read(
         return read_caffe(
             model, inputs, dims, batch_size, progress, phase=phase, stages=stages, level=level, weights=weights
         )
-    if phase is not None or stages or level is not None or weights is not None:
-        raise InputError("a phase, stages, a level and a file of weights are for Caffe nets (.prototxt)")
+    _refuse("Caffe nets (.prototxt)", phase=phase, stages=stages, level=level, weights=weights)
     from flopwise.readers.onnx import read_onnx
 
     return read_onnx(model, inputs, dims, batch_size, trips, progress)
+
+
+def _refuse(kind: str, **given: Any) -> None:
+    """Refuse what is for another kind of model.
+
+    Raises:
+        InputError: one of these was given.
+    """
+    names = [name for name, value in given.items() if value not in (None, False, (), [], {})]
+    if names:
+        raise InputError(f"{' and '.join(names)}: only for {kind}")
 
 
 def profile(
@@ -83,7 +138,12 @@ def profile(
     stages: Sequence[str] = (),
     level: int | None = None,
     weights: str | os.PathLike[str] | None = None,
+    mode: Mode | None = None,
+    arguments: Mapping[str, str] | None = None,
     fold: bool | None = None,
+    train: bool = False,
+    optimizer: str | None = None,
+    backward_rules: Mapping[str, BackwardRule] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Profile:
     """What a model costs, per layer and in total.
@@ -100,7 +160,13 @@ def profile(
         stages: as in :func:`read`.
         level: as in :func:`read`.
         weights: as in :func:`read`.
+        mode: as in :func:`read`; with ``train``, None is "train".
+        arguments: as in :func:`read`.
         fold: whether operators on weights and constants only are left out; None: as the convention does.
+        train: whether each row also gets its backward pass, and the profile what a training step takes.
+        optimizer: with ``train``: "sgd", "momentum", "adam" or "adamw", whose step and state are counted.
+        backward_rules: with ``train``: your own gradients: operator name -> function from Node and the places of the
+            inputs whose gradients are wanted to Counts.
         progress: as in :func:`read`.
 
     Raises:
@@ -109,13 +175,23 @@ def profile(
     """
     from dataclasses import replace
 
+    if (optimizer is not None or backward_rules) and not train:
+        raise InputError("an optimizer and rules for gradients are for a training step: train=True, or --train")
     chosen = conventions.get(convention)
     graph = model if isinstance(model, Graph) else None
     if graph is None:
-        state: dict[str, Any] = {"phase": phase, "stages": stages, "level": level, "weights": weights}
+        state: dict[str, Any] = {"phase": phase, "stages": stages, "level": level, "weights": weights, "mode": mode}
+        state["arguments"] = arguments
+        if train and (is_module(model) or is_callable(model) or is_torch_file(model)):
+            state |= {"mode": mode or "train", "grad": True}
         graph = read(model, inputs, dims=dims, batch_size=batch_size, trips=trips, progress=progress, **state)
     progress("counting")
-    return replace(profile_graph(graph, chosen, rules, fold), renderer=_as_text)
+    found = profile_graph(graph, chosen, rules, fold, train)
+    if train:
+        from flopwise.training.step import train as trained
+
+        found = trained(found, optimizer, backward_rules)
+    return replace(found, renderer=_as_text, html_renderer=_as_html)
 
 
 def formula(
@@ -258,3 +334,9 @@ def _as_text(profile: Profile) -> str:
     from flopwise.report import render
 
     return render(profile)
+
+
+def _as_html(profile: Profile) -> str:
+    from flopwise.report.notebook import profile_html
+
+    return profile_html(profile)

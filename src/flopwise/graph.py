@@ -60,6 +60,8 @@ class Tensor:
     items: tuple[Tensor, ...] | None = None
     #: Whether training asks for its gradient: a weight that is trained, or a result that depends on one.
     grad: bool = False
+    #: Whether its elements lie in row-major order, one after the other, as far as a program says so.
+    contiguous: bool = True
 
     @property
     def resolved(self) -> bool:
@@ -187,6 +189,8 @@ class Submodule:
     training: bool
     #: What it says of itself between the brackets of its printed form.
     text: str
+    #: Further paths of the same module.
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

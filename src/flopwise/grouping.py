@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flopwise.graph import Graph
+from flopwise.graph import Graph, Submodule
 from flopwise.precision import precisions
 from flopwise.rows import Row, Sum, add_up
 
@@ -46,16 +46,19 @@ class _Branch:
                 yield from child.walk(depth + 1, deepest)
 
 
-def by_module(rows: Sequence[Row], depth: int | None = None) -> list[Sum]:
+def by_module(rows: Sequence[Row], depth: int | None = None, modules: Sequence[Submodule] = ()) -> list[Sum]:
     """One sum per module, outermost first and in execution order; a module's sum includes all below it.
 
-    The first sum is the whole model, with the empty path.
+    The first sum is the whole model, with the empty path. Modules in which nothing ran follow the others beside them.
 
     Args:
         rows: the layers.
         depth: how many levels of the module path to show; None for all.
+        modules: all modules of the model, where it is a program.
     """
     root = _Branch("")
+    places: dict[str, _Branch] = {"": root}
+    kinds = {module.path: module.kind.rpartition(".")[2] for module in modules}
     for row in rows:
         branch = root
         branch.rows.append(row)
@@ -63,6 +66,21 @@ def by_module(rows: Sequence[Row], depth: int | None = None) -> list[Sum]:
             if not module.path:  # the model itself
                 root.kind = root.kind or module.kind
                 continue
-            branch = branch.children.setdefault(module.path, _Branch(module.path, module.kind))
-            branch.rows.append(row)
+            for path, kind in (*_between(branch.path, module.path, kinds), module):
+                branch = branch.children.setdefault(path, _Branch(path, kind))
+                places.setdefault(path, branch)
+                branch.rows.append(row)
+    for path, kind in kinds.items():
+        if path not in places and (around := places.get(path.rpartition(".")[0])) is not None:
+            places[path] = around.children[path] = _Branch(path, kind)
     return list(root.walk(0, depth))
+
+
+def _between(outer: str, inner: str, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The modules that hold the inner one and lie in the outer one, but are not called themselves: lists of modules."""
+    start = len(outer) + 1 if outer else 0
+    if outer and not inner.startswith(f"{outer}."):
+        return
+    for place, letter in enumerate(inner):
+        if letter == "." and place >= start and inner[:place] in kinds:
+            yield inner[:place], kinds[inner[:place]]

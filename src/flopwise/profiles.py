@@ -20,10 +20,13 @@ from flopwise.grouping import by_dtype, by_module, by_op
 from flopwise.memory import peak_activation_bytes
 from flopwise.ops import NOT_RULED, OPERATORS, Rule, count
 from flopwise.ops.packed import PACKED, unpacked
-from flopwise.rows import FIGURES, Row, Sum, add_up, layer_names
+from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up, layer_names
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
+
+    from flopwise.training.step import Training
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +41,15 @@ class Profile:
     #: Names of tensors whose shape nobody could resolve.
     unresolved: tuple[str, ...]
     notes: tuple[str, ...]
+    #: What one training step takes; None when nobody asked for it.
+    training: Training | None = None
+    #: The user's own rules, and whether operators on constants were left out (None: as the convention does).
+    rules: Mapping[str, Rule] = field(default_factory=dict, repr=False, compare=False)
+    folding: bool | None = field(default=None, repr=False, compare=False)
     #: How ``print(profile)`` looks; provided by whoever knows the reports.
     renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
+    #: The same for a notebook, as HTML.
+    html_renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
 
     @functools.cached_property
     def sum(self) -> Sum:
@@ -67,8 +77,9 @@ class Profile:
         Raises:
             InputError: there is no figure of that name.
         """
-        if figure not in FIGURES:
-            raise InputError(f"unknown figure {figure!r}; known: {', '.join(FIGURES)}")
+        known = FIGURES if self.training is None else (*FIGURES, *TRAINED)
+        if figure not in known:
+            raise InputError(f"unknown figure {figure!r}; known: {', '.join(known)}")
         value: int = getattr(self.sum, figure)
         return value
 
@@ -91,7 +102,7 @@ class Profile:
         if key == "dtype":
             return by_dtype(self.rows, self.graph)
         if key == "module":
-            return by_module(self.rows, depth)
+            return by_module(self.rows, depth, self.graph.modules)
         raise InputError(f"cannot group by {key!r}; choose layer, op, dtype or module")
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,7 +131,8 @@ class Profile:
                 "peak_activation_bytes": self.peak_activation_bytes,
                 **({"own": self.own} if self.convention.own else {}),
             },
-            "layers": [_layer(row) for row in self.rows],
+            **({} if self.training is None else {"training": self.training.to_dict(self)}),
+            "layers": [_layer(row, self.training is not None) for row in self.rows],
             "coverage": {
                 "nodes": len(self.rows),
                 "unknown": dict(self.unknown),
@@ -133,10 +145,27 @@ class Profile:
         """One line per layer, in the columns of the JSON schema (needs the ``pandas`` extra)."""
         import pandas
 
-        return pandas.DataFrame([_layer(row) for row in self.rows])
+        return pandas.DataFrame([_layer(row, self.training is not None) for row in self.rows])
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One line per layer, in the columns of the JSON schema (needs the ``arrow`` extra).
+
+        The model, the inputs, the convention and the totals are JSON in the metadata of the table's schema, under the
+        key "flopwise".
+
+        Raises:
+            InputError: a figure is too large for 64 bits, or a formula and no number.
+        """
+        from flopwise.frames import arrow_table
+
+        return arrow_table(self.to_dict())
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)
+
+    def _repr_html_(self) -> str | None:
+        """How a notebook shows the profile; None leaves it to ``repr``."""
+        return self.html_renderer(self) if self.html_renderer else None
 
 
 def _shape(tensor: Tensor | None) -> list[Any] | None:
@@ -145,7 +174,7 @@ def _shape(tensor: Tensor | None) -> list[Any] | None:
     return [d if isinstance(d, int) else str(d) for d in tensor.shape]
 
 
-def _layer(row: Row) -> dict[str, Any]:
+def _layer(row: Row, trained: bool) -> dict[str, Any]:
     return {
         "name": row.name,
         "op": row.node.op,
@@ -163,6 +192,7 @@ def _layer(row: Row) -> dict[str, Any]:
         "activations": row.activations,
         "output_bytes": row.output_bytes,
         **({"times": row.times, "within": list(row.within)} if row.within else {}),
+        **({key: getattr(row, key) for key in TRAINED} if trained else {}),
     }
 
 
@@ -171,6 +201,7 @@ def profile_graph(
     convention: Convention,
     rules: Mapping[str, Rule] | None = None,
     folding: bool | None = None,
+    training: bool = False,
 ) -> Profile:
     """Count every operator of a graph in one convention.
 
@@ -180,27 +211,34 @@ def profile_graph(
         rules: the user's own rules by operator name; they win over the tables and over the convention.
         folding: whether operators that depend on weights and constants only are left out, as they run once and not in
             every inference. None: as the convention's tool does.
+        training: whether trained weights change from step to step, so that what depends on them is not left out.
     """
     known = fold(graph)
     folds = convention.fold if folding is None else folding
     left_out = known if folds else known.only(graph, lambda node: not convention.lists(node))
+    if training:
+        left_out = left_out.only(graph, lambda node: not any(map(_changes, known.stored(node))))
     names = (convention.layer_names or layer_names)(graph.nodes)
     merged = convention.merged(graph.nodes) if convention.merged else ()
     batch = batch_of(graph) if convention.per_image else 1
     rows: list[Row] = []
     owned: set[str] = set()
     views = _views(graph, convention, rules or {}) if convention.whole else None
+    elements = convention.activations(graph) if convention.activations else None
     for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
         row = _row(name, node, convention, rules or {}, left_out, owned, views[position] if views else _SEEN_ALONE)
+        if elements is not None:
+            row = replace(row, activations=elements[position])
         if position in merged and node.op not in (rules or ()):
             row = replace(row, view=Counts(), count=0, missing="", note="", merged=True)
         elif batch != 1:
             row = _of_one_image(row, convention, batch)
         rows.append(row)
         if convention.entries:
-            again = Row(name, row.type, node, Counts(), row.view, row.count, missing=row.missing, note=row.note)
+            again = Row(name, row.type, node, Counts(), row.view, row.count)
+            again = replace(again, missing=row.missing, note=row.note, again=True)
             rows.extend([again] * (convention.entries(node) - 1))
     rows, branches = settle_control_flow(graph, rows)
     unknown = Counter(row.node.op for row in rows if row.missing == "rule")
@@ -215,7 +253,14 @@ def profile_graph(
             *_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved)),
             *branches,
         ),
+        rules=rules or {},
+        folding=folding,
     )
+
+
+def _changes(tensor: Tensor) -> bool:
+    """Whether training changes a stored tensor."""
+    return tensor.kind == "weight" and is_float(tensor.dtype)
 
 
 #: For a convention that looks at one node at a time.
@@ -275,7 +320,7 @@ def _row(
         weight_bytes=sum([t.nbytes for t in first_used if _occupies(t)]),
         input_bytes=inputs[1],
         output_bytes=outputs[1],
-        activations=outputs[0] if convention.activations is None else convention.activations(node),
+        activations=outputs[0],
         missing=missing,
         note=note,
     )
@@ -319,6 +364,7 @@ def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: in
     """What a reader of the report should know, one line each."""
     yield from graph.warnings
     yield from convention.notes
+    yield from convention.remarks(graph) if convention.remarks else ()
     groups: dict[tuple[str, str], list[Row]] = {}
     endless = [row for row in rows if row.times is None]
     if endless:

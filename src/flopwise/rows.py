@@ -9,6 +9,7 @@ from typing import Literal
 
 from flopwise.counts import FLOPS, Counts, total
 from flopwise.graph import Node
+from flopwise.memory import traffic
 
 #: Figures that rows and sums both have, by name.
 FIGURES: tuple[str, ...] = (
@@ -21,9 +22,19 @@ FIGURES: tuple[str, ...] = (
     "input_bytes",
     "output_bytes",
     "activations",
+    "read_bytes",
+    "written_bytes",
 )
 
-_ADDED = ("count", "params", "buffers", "weight_bytes", "input_bytes", "output_bytes", "activations", "unknown")
+#: Figures of FIGURES that are found from others, when somebody asks.
+_FOUND = ("macs", "flops", "read_bytes", "written_bytes")
+
+#: Figures of one training step, which rows and sums have once a profile is trained.
+TRAINED: tuple[str, ...] = ("backward", "backward_macs", "backward_flops", "saved_bytes")
+
+_ADDED = (*(figure for figure in FIGURES if figure not in _FOUND), "unknown", "backward", "saved_bytes")
+
+_NONE = Counts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,41 @@ class Row:
     note: str = ""
     #: Whether the convention's tool sees the layer as part of the one before.
     merged: bool = False
+    #: Whether the convention's tool lists the layer once more: what it moves is in the row before.
+    again: bool = False
+    #: Canonical operations of the backward pass; None when there is no rule, or nobody asked for training.
+    backward_counts: Counts | None = None
+    #: The same weighed by the convention; None when the convention says nothing of a backward pass.
+    backward: int | None = None
+    #: Bytes of activations that the layer is the first to keep for the backward pass.
+    saved_bytes: int | None = None
+    #: Why there is no count of the backward pass.
+    untrained: str = ""
+
+    @property
+    def read_bytes(self) -> int | None:
+        """Bytes that the operator reads, stored ones included; None when a shape is missing."""
+        return self._moved(traffic(self.node).read)
+
+    @property
+    def written_bytes(self) -> int | None:
+        """Bytes that the operator writes, views left out; None when a shape is missing."""
+        return self._moved(traffic(self.node).written)
+
+    def _moved(self, once: int | None) -> int | None:
+        if self.again or self.times == 0:
+            return 0
+        return None if once is None or self.times is None else once * self.times
+
+    @property
+    def backward_macs(self) -> int | None:
+        """Canonical multiply-accumulates of the backward pass."""
+        return None if self.backward_counts is None else self.backward_counts.mac
+
+    @property
+    def backward_flops(self) -> int | None:
+        """Canonical floating-point operations of the backward pass."""
+        return None if self.backward_counts is None else self.backward_counts.dot(FLOPS)
 
     @property
     def macs(self) -> int | None:
@@ -101,6 +147,30 @@ class Sum:
     kind: str = ""
     #: Nesting depth when the rows were grouped by module, else 0.
     depth: int = 0
+    #: Of a training step: see ``Row``.
+    backward_counts: Counts = _NONE
+    backward: int = 0
+    saved_bytes: int = 0
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that the rows read, where they are known."""
+        return sum(row.read_bytes or 0 for row in self.rows)
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that the rows write, where they are known."""
+        return sum(row.written_bytes or 0 for row in self.rows)
+
+    @property
+    def backward_macs(self) -> int:
+        """Canonical multiply-accumulates of the backward pass of the rows that have a count."""
+        return self.backward_counts.mac
+
+    @property
+    def backward_flops(self) -> int:
+        """Canonical floating-point operations of the backward pass of the rows that have a count."""
+        return self.backward_counts.dot(FLOPS)
 
     @property
     def macs(self) -> int:
@@ -121,6 +191,7 @@ def add_up(name: str, rows: Iterable[Row], kind: str = "", depth: int = 0) -> Su
         rows=rows,
         counts=total(r.counts for r in rows if r.counts is not None),
         view=total(r.view for r in rows if r.view is not None),
+        backward_counts=total(r.backward_counts for r in rows if r.backward_counts is not None),
         kind=kind,
         depth=depth,
         **{key: sum((v for v in (getattr(r, key) for r in rows) if v is not None), 0) for key in _ADDED},

@@ -190,3 +190,9 @@ def test_netron_shows_a_caffe_model(tmp_path: Path) -> None:
     macs = {name: told["MACs"] for name, told in shown["nodes"].items()}
     assert macs == {row.name: row.macs for row in profile.rows}
     assert all("shape" in told for told in shown["values"].values())
+
+
+def test_strings_have_elements_and_no_bytes() -> None:
+    words = Tensor("words", (2, 3), "string", "input")
+    profile = flopwise.profile(Graph("g", "hand", "", (words,), (words,), ()))
+    assert items(profile, "metrics", "value")["words"] == {"elements": 6, "bytes": "?"}

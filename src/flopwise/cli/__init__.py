@@ -20,6 +20,10 @@ NO, BAD = 1, 2
 COMMANDS: dict[str, str] = {
     "profile": "Operations, parameters, activations and memory, per layer and in total.",
     "flops": "Operations by class (multiply-adds, additions, ...), in total or per layer.",
+    "compare": "Models, conventions, batch or input sizes side by side, layer by layer; exit code 1 on growth.",
+    "check": "Whether models keep to a budget; exit code 1 and a table of what broke.",
+    "memory": "Weights, live activations and their peak, a plan of where they lie, and what training adds.",
+    "table": "Several models as one table for a paper (LaTeX, Markdown), one line each.",
     "layers": "Layers with their input and output names and shapes; also as a Graphviz graph.",
     "shapes": "Shape and element type of every tensor; with -o FILE.onnx the model with all shapes in it.",
     "formula": "Costs as closed formulas in the open dimensions of a model (batch, sequence ...).",
@@ -65,7 +69,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-    epilog="Exit codes: 0 done, 1 the answer is no (--strict), 2 bad usage or unreadable input.",
+    epilog="Exit codes: 0 done, 1 the answer is no (--strict, --fail-on, check), 2 bad usage or unreadable input.",
 )
 @click.version_option(__version__, "-V", "--version", message="flopwise %(version)s")
 def cli() -> None:

@@ -24,13 +24,57 @@ def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> lis
     return [part.strip() for part in value.split(",") if part.strip()] if value else None
 
 
+def _argument(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not all(part.isidentifier() for part in name.split(".")):
+            raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", ctx, param)
+        found[name] = value
+    return found
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isdecimal() and part.isascii() and 0 < len(part) < 19 and int(part) for part in parts):
+        raise click.BadParameter(f"{value!r} is no list of whole numbers from 1 on, such as 1,8,64", ctx, param)
+    return tuple(dict.fromkeys(map(int, parts)))
+
+
+_BATCH = click.option("-b", "--batch-size", type=click.IntRange(1), help="First dimension of the inputs.")
+_BATCHES = click.option(
+    "-b",
+    "--batch-size",
+    "batch_sizes",
+    metavar="N[,N ...]",
+    callback=_sizes,
+    help="First dimension of the inputs; several sizes side by side with commas between them.",
+)
+
+
 def model(command: F) -> F:
     """MODEL and what fixes its input shapes."""
     return click.argument("model")(shapes(command))
 
 
+def model_in_batches(command: F) -> F:
+    """MODEL and what fixes its input shapes, several batch sizes at once."""
+    return click.argument("model")(shapes_in_batches(command))
+
+
 def shapes(command: F) -> F:
     """What fixes the input shapes."""
+    return _shapes(command, _BATCH)
+
+
+def shapes_in_batches(command: F) -> F:
+    """What fixes the input shapes, several batch sizes at once."""
+    return _shapes(command, _BATCHES)
+
+
+def _shapes(command: F, batch: Callable[[F], F]) -> F:
     for option in (
         click.option("--weights", type=click.Path(), help="Caffe: the .caffemodel; default: the one beside the net."),
         click.option("--level", type=int, help="Caffe: level of the net's state."),
@@ -47,7 +91,18 @@ def shapes(command: F) -> F:
         click.option(
             "--dim", "dims", metavar="NAME=VALUE", multiple=True, callback=_dim, help="Value of a symbolic dimension."
         ),
-        click.option("-b", "--batch-size", type=click.IntRange(1), help="First dimension of the inputs."),
+        batch,
+        click.option(
+            "--arg",
+            "arguments",
+            metavar="NAME=VALUE",
+            multiple=True,
+            callback=_argument,
+            help="Argument of package.module:callable.",
+        ),
+        click.option(
+            "--mode", type=click.Choice(["eval", "train", "as-is"]), help="PyTorch: mode of the modules; default: eval."
+        ),
         click.option(
             "-i",
             "--input",
@@ -70,6 +125,20 @@ def counting(command: F) -> F:
         click.option(
             "-c", "--convention", default="flops", show_default=True, help="Counting convention; see conventions."
         ),
+    ):
+        command = option(command)
+    return command
+
+
+def training(command: F) -> F:
+    """Whether a training step is counted, and with what optimizer."""
+    for option in (
+        click.option(
+            "--optimizer",
+            type=click.Choice(["sgd", "momentum", "adam", "adamw"]),
+            help="With --train: count this optimizer's step and state.",
+        ),
+        click.option("--train", is_flag=True, help="Count the backward pass and what it keeps, too."),
     ):
         command = option(command)
     return command

@@ -14,28 +14,31 @@ if TYPE_CHECKING:
     from flopwise.report import Look
 
 
-def write(text: str, path: str | None) -> None:
+def write(text: str | bytes, path: str | None) -> None:
     """Print a report, or write it to a file that appears only when it is complete.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the file cannot be written, or there is none for bytes.
     """
-    if not text.endswith("\n"):
+    if isinstance(text, str) and not text.endswith("\n"):
         text += "\n"
     if path is None:
+        if isinstance(text, bytes):
+            raise InputError("this format is not text: give it a file with -o")
         encoding = sys.stdout.encoding or "ascii"
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
         return
+    content = text.encode() if isinstance(text, str) else text
     try:
         if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
             with open(path, "wb") as device:  # a device or a pipe cannot be replaced
-                device.write(text.encode())
+                device.write(content)
             return
         from flopwise.writers.whole import whole
 
         with whole(path) as file:
-            file.write(text.encode())
+            file.write(content)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 

@@ -3,45 +3,73 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import options
-from flopwise.cli.output import format_of, place, write
-from flopwise.cli.run import run
+from flopwise.cli import NO, models, options
+from flopwise.cli.output import format_of, look_of, place, write
+from flopwise.cli.progress import Progress
+from flopwise.cli.run import arguments_of, run
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     from flopwise.profiles import Profile
 
-FORMATS = ("table", "tree", "markdown", "csv", "json", "latex")
+#: Columns that only a training step has.
+OF_TRAINING = ("backward", "backward%", "backward_%", "backward_macs", "backward_flops", "saved_bytes")
+
+FORMATS = ("table", "tree", "markdown", "csv", "json", "latex", "html", "parquet")
+
+#: Formats of which several reports do not make one file.
+ALONE = ("html", "parquet")
 
 
 @click.command("profile")
-@options.model
+@options.model_in_batches
 @options.counting
+@options.training
 @options.table
 @options.units
 @click.option("--netron", type=click.Path(), help="Also write the figures as an attachment that Netron opens (.json).")
+@click.option(
+    "--model-explorer", type=click.Path(), help="Also write the figures as node data for Model Explorer (.json)."
+)
 @options.output(*FORMATS)
-def command(model: str, format_: str | None, strict: bool, netron: str | None, **given: Any) -> int:
+def command(
+    model: str, format_: str | None, strict: bool, netron: str | None, model_explorer: str | None, **given: Any
+) -> int:
     """What MODEL costs, per layer and in total.
 
     MODEL is an ONNX file, or a directory: then every model in it is profiled.
     """
     from flopwise.report import render
 
+    if not given["train"] and (missing := [key for key in given["columns"] or () if key in OF_TRAINING]):
+        raise InputError(f"the column {missing[0]!r} is of a training step: ask for it with --train")
     format_ = format_ or format_of(given["output"], FORMATS)
-    if netron is not None:
-        _check_attachment(model, netron, given["output"])
-    attachments: list[str] = []
+    sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
+    given["batch_size"] = sizes[0] if sizes else None
+    if len(sizes) > 1:
+        return _in_batches(model, sizes, format_, strict, netron or model_explorer, given)
+    asked = {"--netron": netron, "--model-explorer": model_explorer}
+    overlays = {option: path for option, path in asked.items() if path is not None}
+    _check_overlays(model, overlays, given["output"])
+    if format_ in ALONE and os.path.isdir(model):
+        raise InputError(f"{model}: is a directory; -f {format_} takes one model")
+    if format_ == "parquet" and given["output"] is None:
+        raise InputError("-f parquet: writes bytes and needs a file: give one with -o FILE.parquet")
+    attachments: list[tuple[str, str]] = []
+    tables: list[bytes] = []
 
     def report(profile: Profile) -> str:
-        if netron is not None:
-            from flopwise.report import netron as attachment
+        attachments.extend((_overlay(option, profile), path) for option, path in overlays.items())
+        if format_ == "parquet":
+            from flopwise.frames import parquet
 
-            attachments.append(attachment.render(profile))
+            tables.append(parquet(profile.to_dict()))
+            return ""
         return render(
             profile,
             format=format_,
@@ -55,24 +83,67 @@ def command(model: str, format_: str | None, strict: bool, netron: str | None, *
             **place(given["output"]),
         )
 
-    code = run(model, given, report, format_, strict)
-    for text in attachments:
-        write(text, netron)
+    code = run(model, given, report, format_, strict, tables)
+    for text, path in attachments:
+        write(text, path)
     return code
 
 
-def _check_attachment(model: str, netron: str, output: str | None) -> None:
-    """Refuse a place where an attachment would be of no use, or in the way.
+def _overlay(option: str, profile: Profile) -> str:
+    """What a viewer of graphs shows beside the model."""
+    if option == "--netron":
+        from flopwise.report import netron
+
+        return netron.render(profile)
+    from flopwise.report import model_explorer
+
+    return model_explorer.render(profile)
+
+
+def _in_batches(
+    model: str, sizes: Sequence[int], format_: str, strict: bool, netron: str | None, given: dict[str, Any]
+) -> int:
+    """The totals of one model in several batch sizes.
+
+    Raises:
+        InputError: MODEL is a directory, or something is asked for that is no total.
+    """
+    import flopwise
+    from flopwise.report.batches import FORMATS as KNOWN
+    from flopwise.report.batches import render_batches
+
+    layers = {"--sort": "sort", "--top": "top", "--depth": "depth"}
+    wrong = [option for option, key in layers.items() if given[key] is not None]
+    wrong += ["--by"] if given["by"] != "layer" else []
+    wrong += ["--netron"] if netron is not None else []
+    wrong += [f"-f {format_}"] if format_ not in KNOWN else []
+    if wrong:
+        raise InputError(f"{wrong[0]}: of several batch sizes the totals are shown; compare -b shows layers")
+    if os.path.isdir(model):
+        raise InputError(f"{model}: is a directory; several batch sizes take one model")
+    path, arguments = models.find(model)[0], arguments_of(given)
+    with Progress() as progress:
+        profiles = [flopwise.profile(path, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
+    look = look_of(given["output"], given["human"], not given["no_header"])
+    write(render_batches(profiles, sizes, format_, given["columns"], look), given["output"])
+    return NO if strict and not all(p.exact for p in profiles) else 0
+
+
+def _check_overlays(model: str, overlays: Mapping[str, str], output: str | None) -> None:
+    """Refuse a place where an overlay would be of no use, or in the way.
 
     Raises:
         InputError: MODEL is a directory, the name does not end in .json, or another file is to be there.
     """
-    from flopwise.report.netron import ENDING
-
-    if os.path.isdir(model):
-        raise InputError(f"{model}: is a directory; --netron takes one model")
-    if not netron.lower().endswith(ENDING):
-        raise InputError(f"{netron}: Netron takes only files that end in {ENDING} for attachments")
-    for other, what in ((model, "the model itself"), (output, "the file of -o")):
-        if other is not None and os.path.realpath(other) == os.path.realpath(netron):
-            raise InputError(f"{netron}: is {what}; give --netron a file of its own")
+    taken = {os.path.realpath(model): "the model itself"}
+    if output is not None:
+        taken[os.path.realpath(output)] = "the file of -o"
+    for option, path in overlays.items():
+        if os.path.isdir(model):
+            raise InputError(f"{model}: is a directory; {option} takes one model")
+        if not path.lower().endswith(".json"):
+            viewer = "Netron" if option == "--netron" else "Model Explorer"
+            raise InputError(f"{path}: {viewer} takes only files that end in .json for attachments")
+        if (place := os.path.realpath(path)) in taken:
+            raise InputError(f"{path}: is {taken[place]}; give {option} a file of its own")
+        taken[place] = f"the file of {option}"

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 Renderer = Callable[["Profile"], str]
 
 
-def run(model: str, given: Mapping[str, Any], render: Renderer, format_: str, strict: bool = False) -> int:
+def run(
+    model: str,
+    given: Mapping[str, Any],
+    render: Renderer,
+    format_: str,
+    strict: bool = False,
+    files: Sequence[bytes] = (),
+) -> int:
     """Profile MODEL (or every model in it), write the reports, and return the exit code.
 
     Args:
@@ -25,29 +32,39 @@ def run(model: str, given: Mapping[str, Any], render: Renderer, format_: str, st
         render: profile -> report.
         format_: the format that ``render`` writes, which decides how several reports are put together.
         strict: whether an inexact profile means exit code 1.
+        files: where ``render`` puts the report if it is no text.
     """
     import flopwise
 
-    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights")
-    arguments = {key: given[key] for key in named if key in given}
-    arguments["convention"] = given.get("convention", "flops")
-    arguments["rules"] = models.load_rules(given.get("rules"))
-    arguments["fold"] = False if given.get("no_fold") else None
+    arguments = arguments_of(given)
 
     def work(path: str, step: models.Step) -> tuple[str, str, bool]:
-        profile = flopwise.profile(path, list(given["inputs"]) or None, progress=step, **arguments)
+        profile = flopwise.profile(path, progress=step, **arguments)
         step("writing the report")
         return path, render(profile), profile.exact
 
     results, errors = models.each(models.find(model), work)
     if results:
         reports = [(path, text) for path, text, _ in results]
-        write(_together(reports, format_, header=not given["no_header"]), given["output"])
+        text = _together(reports, format_, header=not given["no_header"])
+        write(files[0] if files else text, given["output"])
     for error in errors:
         print(f"flopwise: {error}", file=sys.stderr)
     if errors:
         return BAD
     return NO if strict and not all(exact for _, _, exact in results) else 0
+
+
+def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
+    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "train", "optimizer", "mode")
+    arguments = {key: given[key] for key in named if key in given}
+    arguments["arguments"] = given.get("arguments") or None
+    arguments["inputs"] = list(given["inputs"]) or None
+    arguments["convention"] = given.get("convention", "flops")
+    arguments["rules"] = models.load_rules(given.get("rules"))
+    arguments["fold"] = False if given.get("no_fold") else None
+    return arguments
 
 
 def _together(reports: Sequence[tuple[str, str]], format_: str, header: bool) -> str:

@@ -21,6 +21,15 @@ _HOMES: dict[str, tuple[str, str]] = {
     "caffe": ("caffe", "CONVENTION"),
     "netscope": ("netscope", "CONVENTION"),
     "convnet-burden": ("convnet_burden", "CONVENTION"),
+    "fvcore": ("fvcore", "CONVENTION"),
+    "torch": ("torch", "CONVENTION"),
+    "ptflops-aten": ("ptflops_aten", "CONVENTION"),
+    "ptflops": ("ptflops", "CONVENTION"),
+    "thop": ("thop", "CONVENTION"),
+    "torchstat": ("torchstat", "CONVENTION"),
+    "torchinfo": ("torchinfo", "CONVENTION"),
+    "calflops": ("calflops", "CONVENTION"),
+    "deepspeed": ("deepspeed", "CONVENTION"),
 }
 
 

@@ -5,7 +5,7 @@ Data first; kernel sizes, groups and transposes stay in ``ops``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -66,12 +66,17 @@ class Convention:
     #: tool counts at each node. It takes the place of ``overrides`` and ``others``. A count that belongs to a whole call
     #: of a module stands at one node of the call.
     whole: Callable[[Graph, Sequence[Counts | None]], Sequence[Counts | None]] | None = None
-    #: Elements that the tool counts as a node's activations; None for flopwise's own, all outputs.
-    activations: Callable[[Node], int] | None = None
+    #: Elements that the tool counts as activations at each node; None for flopwise's own, all outputs.
+    activations: Callable[[Graph], Sequence[int | None]] | None = None
     #: Other totals that the tool defines in its own way, by name ("params").
     own: Mapping[str, Callable[[Graph], int]] = field(default_factory=dict)
     #: What a reader of the figure should know, one line each.
     notes: tuple[str, ...] = ()
+    #: The same of one graph: what the tool would warn about.
+    remarks: Callable[[Graph], Iterable[str]] | None = None
+    #: What the tool counts in the backward pass: the node, the places of the inputs whose gradients are made, and the
+    #: canonical counts of making them -> the tool's. None: it counts none, unless it sees everything as flopwise does.
+    backward: Callable[[Node, frozenset[int], Counts], Counts] | None = None
 
     @property
     def plain(self) -> bool:

@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from flopwise.counts import Counts
 from flopwise.graph import Node
 from flopwise.ops import (
+    aten_linear,
+    aten_pointwise,
+    aten_recurrent,
+    aten_reduction,
     attention,
     caffe,
     classical,
@@ -34,6 +38,7 @@ from flopwise.ops import (
     optimizers,
     pointwise,
     pooling,
+    program,
     quantized,
     recurrent,
     reduction,
@@ -81,6 +86,11 @@ FAMILIES: dict[str, Mapping[str, Operator]] = {
     "com.microsoft, layouts": microsoft_layouts.OPERATORS,
     "com.microsoft, others": microsoft.OPERATORS,
     "caffe": caffe.OPERATORS,
+    "aten, products": aten_linear.OPERATORS,
+    "aten, recurrent": aten_recurrent.OPERATORS,
+    "aten, pointwise": aten_pointwise.OPERATORS,
+    "aten, reductions, losses and pooling": aten_reduction.OPERATORS,
+    "programs": program.OPERATORS,
 }
 
 

@@ -37,12 +37,14 @@ FORMATS: dict[str, Format] = {
     "csv": Format(True, (".csv",)),
     "json": Format(False, (".json",)),
     "latex": Format(True, (".tex",)),
+    "html": Format(False, (".html", ".htm")),
 }
 
-#: Ending of a file name -> format; dot is a format of the layers alone.
+#: Ending of a file name -> format; dot is a format of the layers alone, and parquet one of bytes (see ``frames``).
 EXTENSIONS: dict[str, str] = {
     ".dot": "dot",
     ".gv": "dot",
+    ".parquet": "parquet",
     **{ending: name for name, format in FORMATS.items() for ending in format.extensions},
 }
 

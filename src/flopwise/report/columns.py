@@ -22,7 +22,7 @@ Item: TypeAlias = "Row | Sum"
 Shapes: TypeAlias = "tuple[Shape | None, ...]"
 #: A value of a column. None is unknown.
 Value: TypeAlias = "str | int | float | Shapes | None"
-Kind: TypeAlias = Literal["text", "shapes", "number", "bytes", "percent"]
+Kind: TypeAlias = Literal["text", "shapes", "number", "bytes", "percent", "ratio"]
 
 
 class AtLeast(int):
@@ -84,6 +84,24 @@ def _share(key: str) -> Callable[[Item, Profile], Value]:
 
 def _memory(item: Item, profile: Profile) -> int | None:
     return None if item.output_bytes is None else item.weight_bytes + item.output_bytes
+
+
+def _moved(item: Item, profile: Profile) -> int | None:
+    if isinstance(item, Sum):
+        return sum(moved for moved in (_moved(row, profile) for row in item.rows) if moved is not None)
+    return None if item.read_bytes is None or item.written_bytes is None else item.read_bytes + item.written_bytes
+
+
+def _intensity(item: Item, profile: Profile) -> float | str | None:
+    flops, moved = cell(COLUMNS["flops"], item, profile), cell(COLUMNS["moved_bytes"], item, profile)
+    if not isinstance(flops, int) or not isinstance(moved, int) or AtLeast in (type(flops), type(moved)):
+        return None
+    return flops / moved if moved else ""
+
+
+def _trained(value: Callable[[Item, Profile], Value]) -> Callable[[Item, Profile], Value]:
+    """A value of a training step, and an empty one where none was counted."""
+    return lambda item, profile: "" if profile.training is None else value(item, profile)
 
 
 def _layers(item: Item, profile: Profile) -> int:
@@ -160,8 +178,17 @@ _TABLE = (
     Column("input_bytes", "input bytes", "bytes", _figure("input_bytes"), "bytes of the inputs, weights left out"),
     Column("output_bytes", "output bytes", "bytes", _figure("output_bytes"), "bytes of all outputs"),
     Column("output_bytes%", "outputs %", "percent", _share("output_bytes"), "share of the bytes of all outputs"),
+    Column("read_bytes", "bytes read", "bytes", _figure("read_bytes"), "bytes of the operands, stored ones included"),
+    Column("written_bytes", "bytes written", "bytes", _figure("written_bytes"), "bytes of the results, views left out"),
+    Column("moved_bytes", "bytes moved", "bytes", _moved, "bytes read and written"),
+    Column("intensity", "FLOP/byte", "ratio", _intensity, "arithmetic intensity: FLOPs for each byte moved, canonical"),
     Column("memory", "memory bytes", "bytes", _memory, "stored bytes and bytes of all outputs", 8),
     Column("memory%", "memory %", "percent", _share("memory"), "share of the memory", 8),
+    Column("backward", "backward", "number", _trained(_figure("backward")), "operations of the backward pass", 3),
+    Column("backward%", "backward %", "percent", _trained(_share("backward")), "share of the model's backward pass", 4),
+    Column("backward_macs", "backward MACs", "number", _trained(_figure("backward_macs")), "MACs of it", 7),
+    Column("backward_flops", "backward FLOPs", "number", _trained(_figure("backward_flops")), "FLOPs of it"),
+    Column("saved_bytes", "saved bytes", "bytes", _trained(_figure("saved_bytes")), "activations kept for it", 5),
     Column("convention", "convention", "text", lambda i, p: p.convention.name, "name of the counting convention"),
     Column("unit", "unit", "text", lambda i, p: p.convention.unit, "unit of the count"),
     Column("note", "note", "text", _of_row(lambda r: r.note), "why a figure is missing"),
@@ -172,6 +199,7 @@ COLUMNS: dict[str, Column] = {column.key: column for column in _TABLE}
 
 #: Other names of a column.
 ALIASES = {"layer": "name", "module": "scope", "operator": "op", "output": "outputs", "input": "inputs", "%": "count%"}
+ALIASES["backward_%"] = "backward%"
 
 _TEXT = {
     "layer": "name op inputs outputs params macs count count% memory memory%",
@@ -195,6 +223,8 @@ _DATA = {
 _DEFAULTS = {"table": _TEXT, "markdown": _DOCUMENT, "latex": _DOCUMENT, "csv": _DATA}
 _DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name op outputs params params% macs count count%")
 
+_TRAINED = {"": "backward backward% saved_bytes", "csv": "backward backward_macs backward_flops saved_bytes"}
+
 
 def defaults(format: str, by: str, profile: Profile) -> tuple[Column, ...]:
     """What a format shows when nobody asks for columns.
@@ -204,6 +234,11 @@ def defaults(format: str, by: str, profile: Profile) -> tuple[Column, ...]:
     keys = _DEFAULTS[format][by].split()
     if by == "layer" and format != "csv" and any(row.within for row in profile.rows):
         keys.insert(keys.index("outputs") + 1, "times")
+    if profile.training is not None:
+        place = keys.index("count%" if "count%" in keys else "count") + 1
+        keys[place:place] = _TRAINED["csv" if format == "csv" else ""].split()
+    if profile.convention.activations is not None and "activations" not in keys:
+        keys.insert(keys.index("count"), "activations")
     same = profile.convention.name == "macs" and format != "csv"
     return tuple(COLUMNS[key] for key in keys if not (same and key == "macs"))
 

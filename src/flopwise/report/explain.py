@@ -14,6 +14,7 @@ from flopwise.ops import FAMILIES, NOT_RULED, OPERATORS
 from flopwise.report.columns import Value
 from flopwise.report.reference import spec_url, weighed
 from flopwise.report.sheet import Head, Line, Look, Sheet, about
+from flopwise.training.tables import BACKWARD
 
 if TYPE_CHECKING:
     from flopwise.profiles import Profile
@@ -38,6 +39,7 @@ def operator(name: str) -> dict[str, Any]:
         "family": next(family for family, table in FAMILIES.items() if found in table),
         "claim": row.claim,
         "formula": row.formula,
+        "backward": BACKWARD[found].formula if found in BACKWARD else None,
         "source": spec_url(found),
         "conventions": [
             {"convention": c.name, "unit": c.unit, "count": c.describe(found), "weights": weighed(c.weights)}
@@ -55,10 +57,11 @@ def operator_sheet(name: str) -> Sheet:
         Head("unit", "unit", "text"),
         Head("weights", "weighed", "text", prose=True),
     )
+    back = [f"backward: {told['backward']}"] if told["backward"] else []
     return Sheet(
         heads=heads,
         lines=tuple(Line((c["convention"], c["count"], c["unit"], c["weights"])) for c in told["conventions"]),
-        about=(f"{told['operator']} ({told['family']}, {told['claim']}): {told['formula']}", told["source"]),
+        about=(f"{told['operator']} ({told['family']}, {told['claim']}): {told['formula']}", *back, told["source"]),
     )
 
 

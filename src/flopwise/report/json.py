@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise.report.columns import COLUMNS, cell
 from flopwise.report.listing import Choice
 from flopwise.report.sheet import Look
-from flopwise.rows import Sum
+from flopwise.rows import TRAINED, Sum
 
 if TYPE_CHECKING:
     from flopwise.profiles import Profile
@@ -49,6 +49,7 @@ def _group(item: Sum, profile: Profile) -> dict[str, Any]:
         **{key: figure(key) for key in ("layers", "unknown", "count", "macs", "flops")},
         "ops": None if figure("macs") is None else item.counts.to_dict(),
         **{key: figure(key) for key in ("params", "buffers", "weight_bytes", "activations", "output_bytes")},
+        **({key: figure(key) for key in TRAINED} if profile.training is not None else {}),
     }
 
 

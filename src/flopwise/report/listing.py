@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -108,7 +108,26 @@ def notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
     """The profile's notes, after what the grouping has to say."""
     flat = by == "module" and not any(row.node.scope for row in profile.rows)
     own = ["the model names no modules: its layers are all at its top"] if flat else []
+    own += _uncalled(profile) if by == "module" else []
     return tuple(look.text(note) for note in (*own, *profile.notes))
+
+
+def _uncalled(profile: Profile) -> list[str]:
+    """The modules that were not called, the outermost of each branch, in one line."""
+    called = {call.path for call in profile.graph.calls}
+    around = {path[: len(path) - len(rest)] for path in called for rest in _rests(path)}
+    idle = [m.path for m in profile.graph.modules if m.path not in called and f"{m.path}." not in around]
+    outermost = [path for path in idle if path.rpartition(".")[0] not in idle]
+    if not outermost or not called:
+        return []
+    more = f" and {len(outermost) - 5} more" if len(outermost) > 5 else ""
+    return [f"not called: {', '.join(outermost[:5])}{more}"]
+
+
+def _rests(path: str) -> Iterator[str]:
+    """What follows each point of a path."""
+    while path := path.partition(".")[2]:
+        yield path
 
 
 def labelled(label: str, total: Sum, columns: Sequence[Column], profile: Profile, mark: Mark = "") -> Line:

@@ -172,7 +172,7 @@ def _notes(profile: Profile) -> _Told:
 def _sizes(tensor: Tensor) -> _Told:
     if not tensor.resolved:
         return {"elements": "?", "bytes": "?"}
-    return {"elements": _number(tensor.numel), "bytes": _number(tensor.nbytes)}
+    return {"elements": _number(tensor.numel), "bytes": _number(tensor.nbytes if tensor.sized else None)}
 
 
 def _values(profile: Profile) -> dict[str, tuple[str, Tensor]]:

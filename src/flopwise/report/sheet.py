@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from flopwise.counts import FLOPS
 from flopwise.graph import Shape, Tensor
 from flopwise.report import units
 from flopwise.report.columns import COLUMNS, AtLeast, Column, Kind, Value, cell
@@ -61,7 +62,7 @@ class Head:
     @property
     def right(self) -> bool:
         """Whether the cells are numbers, which stand at the right."""
-        return self.kind in ("number", "bytes", "percent")
+        return self.kind in ("number", "bytes", "percent", "ratio")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +166,7 @@ def show(value: Value, head: Head, look: Look) -> str:
     if value is None:
         return "" if head.kind == "text" else "?"
     if isinstance(value, float):
-        return units.percent(value)
+        return units.ratio(value) if head.kind == "ratio" else units.percent(value)
     if isinstance(value, int):
         return (look.glyphs.at_least if isinstance(value, AtLeast) else "") + _number(value, head, look)
     return look.text(str(value))
@@ -217,11 +218,30 @@ def summary(profile: Profile, look: Look) -> tuple[Figure, ...]:
         if key == convention.name:  # flops counts FLOPs and macs MACs: once is enough
             continue
         value = cell(COLUMNS[key], profile.sum, profile)
-        figures.append(_figure(title, value, unit, look, convention.human if key == "count" else None))
-    return (*figures, _figure("peak activation bytes", profile.peak_activation_bytes, "B", look))
+        figures.append(figure(title, value, unit, look, convention.human if key == "count" else None))
+    figures.append(figure("peak activation bytes", profile.peak_activation_bytes, "B", look))
+    return (*figures, *_training(profile, look))
 
 
-def _figure(title: str, value: Value, unit: str, look: Look, human: Callable[[int], str] | None = None) -> Figure:
+def _training(profile: Profile, look: Look) -> Iterator[Figure]:
+    """What a training step takes, where one was counted."""
+    training = profile.training
+    if training is None:
+        return
+    for key, title, unit in (("backward_macs", "backward MACs", "MAC"), ("backward_flops", "backward FLOPs", "FLOP")):
+        yield figure(title, cell(COLUMNS[key], profile.sum, profile), unit, look)
+    if training.optimizer is not None:
+        update = None if training.update is None else training.update.dot(FLOPS)
+        yield figure(f"{training.optimizer.name} FLOPs", update, "FLOP", look)
+    yield figure("gradient bytes", training.gradient_bytes, "B", look)
+    if training.optimizer is not None:
+        yield figure("optimizer state bytes", training.state_bytes, "B", look)
+    for title, value in (("saved bytes", training.saved_bytes), ("training memory bytes", training.memory_bytes)):
+        yield figure(title, value if training.exact else AtLeast(value), "B", look)
+
+
+def figure(title: str, value: Value, unit: str, look: Look, human: Callable[[int], str] | None = None) -> Figure:
+    """A figure of the whole model, with every digit and in short; ? when nobody knows it."""
     if not isinstance(value, int):
         return Figure(look.text(title), "?" if value is None else look.text(str(value)), "")
     bound = look.glyphs.at_least if isinstance(value, AtLeast) else ""

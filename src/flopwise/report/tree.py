@@ -88,7 +88,7 @@ def _settle(root: _Branch, starts: dict[int, int]) -> _Branch:
     pending = [root]
     while pending:
         branch = pending.pop()
-        branch.children.sort(key=lambda b: starts[id(b.item if isinstance(b.item, Row) else b.item.rows[0])])
+        branch.children.sort(key=lambda b: _start(b.item, starts))
         pending += branch.children
         if isinstance(branch.item, Sum) and branch.item.depth and _single(branch):
             kind = branch.item.kind
@@ -96,6 +96,12 @@ def _settle(root: _Branch, starts: dict[int, int]) -> _Branch:
             branch.name += f" ({kind})" if kind else ""
             branch.children = []
     return root
+
+
+def _start(item: Item, starts: dict[int, int]) -> int:
+    """The place of its first layer; modules in which nothing ran come last."""
+    first = item if isinstance(item, Row) else next(iter(item.rows), None)
+    return len(starts) if first is None else starts[id(first)]
 
 
 def _single(branch: _Branch) -> bool:

@@ -37,3 +37,14 @@ def percent(share: float) -> str:
     ('12.3', '<0.1', '0.0')
     """
     return "<0.1" if 0 < share < 0.05 else f"{share:.1f}"
+
+
+def ratio(value: float) -> str:
+    """A quotient with three significant digits, and no fraction from 100 on.
+
+    >>> ratio(0), ratio(0.0834), ratio(3.14159), ratio(41.66), ratio(1234.5)
+    ('0', '0.0834', '3.14', '41.7', '1,234')
+    """
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{Decimal(value):.3g}" if value else "0"

@@ -1,0 +1,105 @@
+"""``flopwise check``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from flopwise.cli import BAD, NO, models, options
+from flopwise.cli.output import format_of, look_of, write
+from flopwise.errors import InputError
+
+FORMATS = ("table", "markdown", "csv", "json", "latex")
+
+
+@click.command("check")
+@click.argument("paths", metavar="MODEL ...", nargs=-1, required=True)
+@options.shapes
+@click.option("--budget", type=click.Path(), required=True, help="TOML file with the limits.")
+@click.option("--update", is_flag=True, help="Write today's figures into the budget; without one, make it.")
+@click.option("-c", "--convention", help="Convention of count; default: the one of the budget, else flops.")
+@click.option("--no-fold", is_flag=True, help="Count operators on weights and constants too.")
+@click.option("--rules", type=click.Path(), help="Python file whose RULES maps operators to your own rules.")
+@options.units
+@options.output(*FORMATS)
+def command(paths: tuple[str, ...], budget: str, update: bool, **given: Any) -> int:
+    """Whether each MODEL keeps to a budget: exit code 1 and a table of what broke, or 0 and what held.
+
+    MODEL is a file, or a directory: then every model in it is checked.
+    """
+    from flopwise.report.budget import render_verdicts
+
+    found = [path for given_path in paths for path in models.find(given_path)]
+    format_ = given["format_"] or format_of(given["output"], FORMATS)
+    if update and not os.path.exists(budget):
+        return _make(found, budget, given)
+    verdicts, errors = _verdicts(found, budget, given)
+    if update and not errors:
+        return _update(verdicts, budget)
+    if verdicts:
+        look = look_of(given["output"], given["human"], not given["no_header"])
+        write(render_verdicts(verdicts, format_, look), given["output"])
+    for error in errors:
+        print(f"flopwise: {error}", file=sys.stderr)
+    return BAD if errors else NO if any(v.broken for v in verdicts) else 0
+
+
+def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple[list[Any], list[str]]:
+    """The verdicts on all models, and the errors of those that could not be read."""
+    from flopwise.budgets import read_budget
+    from flopwise.changes import check
+
+    limits = read_budget(budget)
+    arguments = _arguments(given)
+    for path in paths:
+        limits.of(path)
+    results, errors = models.each(paths, lambda path, step: check(path, limits, progress=step, **arguments))
+    return [verdict for each in results for verdict in each], errors
+
+
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "convention")
+    return {
+        **{key: given[key] for key in named},
+        "inputs": list(given["inputs"]) or None,
+        "rules": models.load_rules(given["rules"]),
+        "fold": False if given["no_fold"] else None,
+    }
+
+
+def _update(verdicts: Sequence[Any], budget: str) -> int:
+    from flopwise.budgets import updated
+
+    with open(budget, encoding="utf-8", newline="") as file:
+        text = file.read()
+    new = updated(text, verdicts, budget)
+    write(new, budget)
+    print(f"flopwise: {budget}: {'as it was' if new == text else 'has the figures of today'}", file=sys.stderr)
+    return 0
+
+
+def _make(paths: Sequence[str], budget: str, given: dict[str, Any]) -> int:
+    """A new budget with the figures of one model."""
+    import flopwise
+    from flopwise.budgets import Settings, new_budget, parse
+    from flopwise.budgets.updating import NEW
+    from flopwise.cli.progress import Progress
+
+    if len(paths) > 1:
+        raise InputError(f"{budget}: no such file; a new one is made from one model, and {len(paths)} are given")
+    arguments = _arguments(given)
+    convention = arguments.pop("convention")
+    with Progress() as progress:
+        profile = flopwise.profile(paths[0], convention=convention or "flops", progress=progress, **arguments)
+    figures = {"peak_activation_bytes": profile.peak_activation_bytes, "unknown": profile.sum.unknown}
+    found = [(key, figures[key] if key in figures else profile.total(key)) for key in NEW]
+    settings = Settings(convention, given["batch_size"], list(given["inputs"]), given["dims"])
+    text = new_budget(found, settings)
+    parse(text, budget)
+    write(text, budget)
+    print(f"flopwise: {budget}: made with the figures of {paths[0]}", file=sys.stderr)
+    return 0

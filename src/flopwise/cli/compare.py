@@ -1,0 +1,144 @@
+"""``flopwise compare``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flopwise.cli import NO, models, options
+from flopwise.cli.output import format_of, look_of, write
+from flopwise.cli.progress import Progress
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.comparing import Comparison
+    from flopwise.profiles import Profile
+
+FORMATS = ("table", "markdown", "csv", "json", "latex")
+
+
+@click.command("compare")
+@click.argument("paths", metavar="A [B ...]", nargs=-1, required=True)
+@options.shapes_in_batches
+@click.option(
+    "-c", "--convention", "conventions", multiple=True, help="Counting convention; several to compare them on A."
+)
+@click.option("--no-fold", is_flag=True, help="Count operators on weights and constants too.")
+@click.option("--rules", type=click.Path(), help="Python file whose RULES maps operators to your own rules.")
+@click.option(
+    "--by",
+    type=click.Choice(["all", "total", "op", "layer"]),
+    default="all",
+    show_default=True,
+    help="Which tables; CSV holds one, the layers unless this says otherwise.",
+)
+@click.option(
+    "--columns",
+    metavar="A,B",
+    callback=lambda ctx, param, value: [p.strip() for p in value.split(",") if p.strip()] if value else None,
+    help="Figures of operators and layers: count, macs, flops, params, weight_bytes, output_bytes ...",
+)
+@click.option("--full", is_flag=True, help="Show layers that are the same in all models too.")
+@click.option(
+    "--fail-on",
+    metavar='"macs>+1%,params>0"',
+    help="Exit with 1 when a total differs from A's by that much, or nobody knows.",
+)
+@options.units
+@options.output(*FORMATS)
+def command(paths: tuple[str, ...], fail_on: str | None, **given: Any) -> int:
+    """Models side by side: totals, operators, and layers matched by name and structure, with differences to A.
+
+    With A alone: several conventions (-c flops -c macs), batch sizes (-b 1,8), or input sizes, which | sets apart
+    (-i "x:f32:1x3x224x224|1x3x320x320").
+    """
+    from flopwise.comparing import broken, conditions
+    from flopwise.report.compare import render_broken, render_comparison
+
+    format_ = given["format_"] or format_of(given["output"], FORMATS)
+    unwanted = conditions(fail_on) if fail_on is not None else []
+    compared = _compared(paths, given)
+    look = look_of(given["output"], given["human"], not given["no_header"])
+    text = render_comparison(compared, format_, given["by"], given["columns"], given["full"], look)
+    found = list(broken(compared, unwanted))
+    write(text, given["output"])
+    sys.stderr.write(render_broken(found))
+    return NO if found else 0
+
+
+def _compared(paths: Sequence[str], given: dict[str, Any]) -> Comparison:
+    """The comparison that the command line asks for.
+
+    Raises:
+        InputError: there is nothing to compare, or more than one thing differs.
+    """
+    from flopwise.changes import comparison
+
+    for path in paths:
+        if os.path.isdir(path):
+            raise InputError(f"{path}: is a directory; compare takes models")
+    conventions = tuple(dict.fromkeys(given["conventions"])) or ("flops",)
+    sizes = given["batch_sizes"] or (None,)
+    inputs = variants(given["inputs"])
+    ways = {"models": len(paths), "-c": len(conventions), "-b": len(sizes), "-i": len(inputs)}
+    several = [name for name, count in ways.items() if count > 1]
+    if len(several) > 1:
+        raise InputError(f"one thing at a time: several were given for {' and '.join(several)}")
+    if not several:
+        raise InputError(f"{paths[0]}: give a second model, or several of -c, -b or -i (sizes with | between them)")
+    labels = {"-b": [f"batch {size}" for size in sizes], "-i": [", ".join(texts) for texts in inputs]}.get(several[0])
+    with Progress() as progress:
+        found = _profiles(paths, conventions, sizes, inputs, given, progress)
+        return comparison(list(found), labels)
+
+
+def _profiles(
+    paths: Sequence[str],
+    conventions: Sequence[str],
+    sizes: Sequence[int | None],
+    inputs: Sequence[Sequence[str]],
+    given: dict[str, Any],
+    progress: models.Step,
+) -> Iterator[Profile]:
+    """A profile for each model, convention, batch size or input size; a model is read once for all conventions."""
+    import flopwise
+    from flopwise.conventions import get
+
+    named = ("dims", "trips", "phase", "stages", "level", "weights")
+    state = {key: given[key] for key in named}
+    rules, fold = models.load_rules(given["rules"]), False if given["no_fold"] else None
+    chosen = [get(name) for name in conventions]
+    for path in paths:
+        models.find(path)
+        for size in sizes:
+            for texts in inputs:
+                graph = flopwise.read(path, list(texts) or None, batch_size=size, progress=progress, **state)
+                for convention in chosen:
+                    yield flopwise.profile(graph, convention=convention, rules=rules, fold=fold, progress=progress)
+
+
+def variants(inputs: Sequence[str]) -> list[list[str]]:
+    """The inputs of each variant: | sets sizes apart, and a later size may leave out the name and the type.
+
+    Raises:
+        InputError: two inputs have different numbers of sizes.
+
+    >>> variants(["x:f32:1x3x8x8|1x3x16x16"])
+    [['x:f32:1x3x8x8'], ['x:f32:1x3x16x16']]
+    """
+    texts = [_sizes(text) for text in inputs]
+    counts = {len(sizes) for sizes in texts if len(sizes) > 1}
+    if len(counts) > 1:
+        raise InputError(f"each -i has as many sizes as the others, or one; here are {sorted(counts)}")
+    count = max(counts, default=1)
+    return [[sizes[variant if len(sizes) > 1 else 0] for sizes in texts] for variant in range(count)]
+
+
+def _sizes(text: str) -> list[str]:
+    first, *rest = text.split("|")
+    front = first.rpartition(":")[:2]
+    return [first, *(size if ":" in size else "".join((*front, size)) for size in rest)]

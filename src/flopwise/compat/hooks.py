@@ -1,0 +1,96 @@
+"""What the signatures of tools with hooks share: one run, calls of a user's own hooks, and printed figures."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flopwise.api import read
+from flopwise.conventions.modules import Layer, bare
+from flopwise.graph import Graph, Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+def watched(model: nn.Module, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Graph:
+    """The graph of a module in eval mode, called with tensors, shapes or plain values.
+
+    Raises:
+        ModelError: the module fails.
+    """
+    return read(model, (list(args), dict(kwargs or {})))
+
+
+def kind_of(cls: type) -> str:
+    """What the conventions call a class: the bare name of one of PyTorch's own, else the whole one."""
+    return bare(f"{cls.__module__}.{cls.__qualname__}")
+
+
+def by_path(model: nn.Module) -> dict[str, nn.Module]:
+    """The modules by dotted path; one that sits at several places by the first."""
+    return dict(model.named_modules())
+
+
+def inside_first(model: nn.Module) -> Iterator[nn.Module]:
+    """All modules as ``nn.Module.apply`` visits them: what a module holds before the module itself."""
+    for child in model.children():
+        yield from inside_first(child)
+    yield model
+
+
+def hooked(hook: Callable[[Any, Any, Any], Any], module: nn.Module, layer: Layer, attribute: str, start: Any) -> Any:
+    """What a user's own hook adds to an attribute of the module in one call.
+
+    The hook is given a stand-in of the module, and tensors without elements; the module itself does not change.
+
+    Args:
+        hook: takes the module, its positional arguments and its result.
+        module: the module.
+        layer: the call.
+        attribute: where the hook adds.
+        start: what it adds to.
+    """
+    stand_in = copy.copy(module)
+    vars(stand_in)[attribute] = start
+    results = tuple(map(hollow, layer.outputs))
+    hook(stand_in, tuple(map(hollow, layer.inputs[: layer.positional])), results[0] if len(results) == 1 else results)
+    return getattr(stand_in, attribute)
+
+
+def hollow(tensor: Tensor) -> torch.Tensor:
+    """A tensor of the same shape and type that takes no memory."""
+    import torch
+
+    dtype = getattr(torch, tensor.dtype or "float32", torch.float32)
+    return torch.empty(tuple(map(int, tensor.dims)), dtype=dtype, device="meta")
+
+
+@contextlib.contextmanager
+def saying(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator[None]:
+    """Meanwhile, each module says something else of itself between the brackets of its printed form.
+
+    Args:
+        model: the module; afterwards it is as it was.
+        words: the module and what it says of itself -> what it is to say.
+    """
+    before: list[tuple[dict[str, Any], Any]] = []
+    try:
+        for module in model.modules():
+            attributes = vars(module)
+            before.append((attributes, attributes.get("extra_repr")))
+            attributes["extra_repr"] = _saying(module, module.extra_repr, words)
+        yield
+    finally:
+        for attributes, said in before:
+            if said is None:
+                attributes.pop("extra_repr", None)
+            else:
+                attributes["extra_repr"] = said
+
+
+def _saying(module: nn.Module, own: Callable[[], str], words: Callable[[nn.Module, str], str]) -> Callable[[], str]:
+    return lambda: words(module, own())

@@ -1,0 +1,199 @@
+"""The table and the tree over modules that fvcore and mmengine show.
+
+Figures come as columns: title -> {dotted name of a module or parameter: number}. A name that a column lacks has an empty
+cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from flopwise.conventions.fvcore import size
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Columns: TypeAlias = "Mapping[str, Mapping[str, int | float]]"
+
+
+@dataclass
+class Entries:
+    """What a table shows for each name: the text of each column that has one, and the names right below it."""
+
+    texts: dict[str, dict[str, str]]
+    children: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.texts:
+            if name:
+                self.children.setdefault(name.rpartition(".")[0], []).append(name)
+
+    def below(self, name: str) -> list[str]:
+        """The names right below one."""
+        return self.children.get(name, [])
+
+    def merged(self, name: str) -> str:
+        """The last of a chain of only children whose texts do not contradict; its texts become those of the chain."""
+        while len(self.below(name)) == 1:
+            child = self.below(name)[0]
+            ours, theirs = self.texts[name], self.texts[child]
+            if ours.keys() != theirs.keys() or any(ours[k] and theirs[k] and ours[k] != theirs[k] for k in ours):
+                break
+            self.texts[child] = {column: ours[column] or theirs[column] for column in ours}
+            name = child
+        return name
+
+
+def by_name(columns: Columns) -> dict[str, dict[str, int | float]]:
+    """The same figures: name -> {title: number}."""
+    found: dict[str, dict[str, int | float]] = {}
+    for title, numbers in columns.items():
+        for name, number in numbers.items():
+            found.setdefault(name, {})[title] = number
+    return found
+
+
+def rows(
+    columns: Columns, shapes: Mapping[str, str], uncalled: Mapping[str, set[str]], depth: int, show_shapes: bool
+) -> list[list[str]]:
+    """The lines of the table: name, then one cell for each column, indented by the depth of the module.
+
+    Names with nothing but zeros, also below, are left out, and chains of only children are one line.
+
+    Args:
+        columns: the figures; parameters of the first one.
+        shapes: name of a parameter -> its shape in words, which takes the place of its size.
+        uncalled: title -> modules that were not called, whose cell stays empty.
+        depth: how many levels of modules to show.
+        show_shapes: whether parameters have lines of their own.
+    """
+    figures = by_name(columns)
+    first = next(iter(columns))
+    texts = {name: {title: size(n) for title, n in of.items()} for name, of in figures.items() if name in _kept(figures)}
+    for title, names in uncalled.items():
+        for name in names & texts.keys():
+            texts[name][title] = ""
+    for name in [name for name in texts if name in shapes]:
+        if show_shapes:
+            texts[name][first] = shapes[name]
+        else:
+            del texts[name]
+    entries = Entries(texts)
+    root = entries.merged("")
+    return [_line(root or "model", entries.texts[root], columns, 0), *_lines(entries, columns, root, root, 1, depth)]
+
+
+def _kept(figures: Mapping[str, Mapping[str, int | float]]) -> set[str]:
+    """The root, and every name that has a figure or lies above one that has."""
+    kept = {""}
+    for name, numbers in figures.items():
+        if any(numbers.values()):
+            parts = name.split(".")
+            kept.update(".".join(parts[:length]) for length in range(1, len(parts) + 1) if name)
+    return kept
+
+
+def _line(name: str, texts: Mapping[str, str], columns: Columns, indent: int) -> list[str]:
+    space = " " * indent
+    return [space + name, *(space + texts[title] if title in texts else "" for title in columns)]
+
+
+def _lines(entries: Entries, columns: Columns, root: str, above: str, level: int, depth: int) -> Iterator[list[str]]:
+    if level > depth:
+        return
+    for child in entries.below(above):
+        name = entries.merged(child)
+        shown = name.removeprefix(f"{root}.") if root else name
+        yield _line(shown, entries.texts[name], columns, level)
+        yield from _lines(entries, columns, root, name, level + 1, depth)
+
+
+def pipes(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; columns of nothing but numbers stand on the right, and indentation is lost.
+
+    So does tabulate 0.10, with which fvcore writes its tables.
+    """
+    numeric = [_numeric(column) for column in zip(*lines, strict=True)]
+    cells = [[cell.strip() for cell in column] for column in zip(titles, *lines, strict=True)]
+    for place, kind in enumerate(numeric):
+        if kind is float:
+            cells[place] = [titles[place], *_at_points(cells[place][1:])]
+    least = [len(column[0]) + 2 for column in cells]  # the library leaves that much room below a title
+    widths = [max(room, *map(len, column[1:])) if lines else room for room, column in zip(least, cells, strict=True)]
+
+    def row(values: Sequence[str]) -> str:
+        padded = [v.rjust(w) if k else v.ljust(w) for v, w, k in zip(values, widths, numeric, strict=True)]
+        return "| " + " | ".join(padded) + " |"
+
+    rule = "|".join("-" * (w + 1) + ":" if k else ":" + "-" * (w + 1) for w, k in zip(widths, numeric, strict=True))
+    return "\n".join([row(list(titles)), f"|{rule}|", *(row(list(values)) for values in zip(*[c[1:] for c in cells], strict=True))])
+
+
+def _numeric(column: Sequence[str]) -> type | None:
+    """int or float where each cell that holds something is one; else None."""
+    kind: type | None = int
+    filled = [text for text in column if text]
+    for text in filled:
+        for wanted in (int, float):
+            try:
+                wanted(text)
+            except ValueError:
+                continue
+            kind = float if wanted is float else kind
+            break
+        else:
+            return None
+    return kind if filled else None
+
+
+def _at_points(column: Sequence[str]) -> list[str]:
+    """Numbers with room on the right, so that their points stand in one line."""
+    plain = [f"{float(text):g}" if text else "" for text in column]
+    behind = [len(text.partition(".")[2]) + 1 if "." in text else 0 for text in plain]
+    return [text + " " * (max(behind) - after) for text, after in zip(plain, behind, strict=True)]
+
+
+def tree(model: nn.Module, columns: Columns, uncalled: Mapping[str, set[str]]) -> str:
+    """The printed form of the model with the figures of each module.
+
+    Args:
+        model: the module.
+        columns: the figures; a module that one lacks has 0.
+        uncalled: title -> modules that were not called: their figure is "N/A".
+    """
+    full = {title: {**dict(numbers)} for title, numbers in columns.items()}
+    for name, _ in model.named_modules():
+        for numbers in full.values():
+            numbers.setdefault(name, 0)
+    missing = set().union(*uncalled.values())
+    texts = {
+        name: {title: size(number, 2) for title, number in figures.items()}
+        for name, figures in by_name(full).items()
+        if any(figures.values()) or name in missing or (not name and not missing)
+    }
+    for title, names in uncalled.items():
+        for name in names:
+            texts.setdefault(name, {})[title] = "N/A"
+    lead = (
+        "N/A indicates a possibly missing statistic due to how the module was called. Missing values are still included "
+        "in the parent's total.\n"
+    )
+    return (lead if missing else "") + _printed(model, "", texts)
+
+
+def _printed(module: nn.Module, name: str, texts: Mapping[str, Mapping[str, str]]) -> str:
+    extra = module.extra_repr()
+    own = extra.split("\n") if extra else []
+    if name in texts:
+        own.append(", ".join(f"{title}: {text}" for title, text in texts[name].items()))
+    below = [
+        f"({key}): {_printed(child, f'{name}.{key}' if name else key, texts)}".replace("\n", "\n  ")
+        for key, child in module._modules.items()
+        if child is not None
+    ]
+    if len(own) == 1 and not below:
+        return f"{module._get_name()}({own[0]})"
+    inside = "".join(f"\n  {line}" for line in (*own, *below))
+    return f"{module._get_name()}({inside}\n)" if inside else f"{module._get_name()}()"

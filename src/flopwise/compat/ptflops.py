@@ -1,0 +1,278 @@
+"""``get_model_complexity_info`` of ptflops 0.7.5: MACs and parameters of a module, and its printed form with both.
+
+It takes the same arguments and gives the same results and texts, but the module runs on meta tensors and is afterwards
+as it was, while ptflops leaves it in eval mode with methods or hooks of its own on it.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+
+from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, saying, watched
+from flopwise.conventions import modules
+from flopwise.conventions import ptflops as convention
+from flopwise.conventions.dispatched import kernels
+from flopwise.errors import InputError, ModelError
+from flopwise.graph import Graph
+from flopwise.ops import count
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["FLOPS_BACKEND", "flops_to_string", "get_model_complexity_info", "params_to_string"]
+
+#: A user's rule: module, positional arguments, result; it adds to ``module.__flops__``.
+Hook: TypeAlias = "Callable[[Any, Any, Any], Any]"
+
+
+class FLOPS_BACKEND(Enum):  # noqa: N801 - the name that programs import
+    """How the MACs are found: by hooks on modules and functions, or where PyTorch dispatches its operators."""
+
+    PYTORCH = "pytorch"
+    ATEN = "aten"
+
+
+#: Operators that the backend "aten" has rules for.
+_OPERATORS = frozenset({"mm", "addmm", "bmm", "convolution"})
+
+_MACS = ((9, "GMac"), (6, "MMac"), (3, "KMac"))
+_PARAMS = ((6, "M"), (3, "k"))
+
+
+def flops_to_string(flops: float, units: str | None = None, precision: int = 2) -> str:
+    """MACs in GMac, MMac or KMac, whichever leaves something before the point; plain below 1,000.
+
+    >>> flops_to_string(4132436968), flops_to_string(640), flops_to_string(640, "KMac")
+    ('4.13 GMac', '640 Mac', '0.64 KMac')
+    """
+    for power, unit in _MACS:
+        if unit == units or (units is None and flops // 10**power > 0):
+            return f"{round(flops / 10.0**power, precision)} {unit}"
+    return f"{flops} Mac"
+
+
+def params_to_string(params_num: float, units: str | None = None, precision: int = 2) -> str:
+    """Parameters in M or k, whichever leaves something before the point; plain below 1,000. Units to ask for: M, K, B.
+
+    >>> params_to_string(25557032), params_to_string(361), params_to_string(361, "K")
+    ('25.56 M', '361', '0.36 K')
+    """
+    if units is None:
+        for power, unit in _PARAMS:
+            if params_num // 10**power:
+                return f"{round(params_num / 10**power, precision)} {unit}"
+        return str(params_num)
+    asked = {"M": 6, "K": 3, "B": 9}.get(units)
+    return str(params_num) if asked is None else f"{round(params_num / 10.0**asked, precision)} {units}"
+
+
+def get_model_complexity_info(
+    model: nn.Module,
+    input_res: tuple[int, ...],
+    print_per_layer_stat: bool = True,
+    as_strings: bool = True,
+    input_constructor: Callable[[tuple[int, ...]], Any] | None = None,
+    ost: TextIO | None = None,
+    verbose: bool = False,
+    ignore_modules: Sequence[Any] = (),
+    custom_modules_hooks: Mapping[Any, Hook] | None = None,
+    backend: str | FLOPS_BACKEND = FLOPS_BACKEND.PYTORCH,
+    flops_units: str | None = None,
+    param_units: str | None = None,
+    output_precision: int = 2,
+    backend_specific_config: Mapping[str, Any] | None = None,
+) -> tuple[str | int | None, str | int | None]:
+    """MACs and trained parameters of a module; both None, after a printed traceback, where the module fails.
+
+    Args:
+        model: the module, counted in eval mode.
+        input_res: shape of the input without the batch; the batch is 1.
+        print_per_layer_stat: whether to print the module with the figures of each layer.
+        as_strings: whether to return texts ("4.13 GMac", "25.56 M") and not numbers.
+        input_constructor: takes ``input_res`` and returns the input, or a dictionary of keyword arguments.
+        ost: where to print; None: the standard output.
+        verbose: whether to print which classes of modules count nothing.
+        ignore_modules: classes of modules that count nothing; with the backend "aten" operators, as
+            ``torch.ops.aten.mm``.
+        custom_modules_hooks: classes of modules -> hooks that add to ``module.__flops__``. The tensors that they are
+            given have no elements.
+        backend: "pytorch" or "aten".
+        flops_units: unit of MACs in texts: "GMac", "MMac", "KMac".
+        param_units: unit of parameters in texts: "M", "K", "B".
+        output_precision: digits behind the point in texts.
+        backend_specific_config: {"count_functional": False} leaves out functions (backend "pytorch").
+
+    Raises:
+        InputError: ``input_res`` is no tuple, or rules for operators of the backend "aten" are given.
+        ValueError: there is no such backend.
+    """
+    from torch import nn
+
+    if not isinstance(input_res, tuple) or not input_res:
+        raise InputError(f"input_res must be a tuple with at least one number, not {input_res!r}")
+    if not isinstance(model, nn.Module):
+        raise InputError(f"{type(model).__name__} is no torch.nn.Module")
+    aten = FLOPS_BACKEND(backend) is FLOPS_BACKEND.ATEN
+    if aten and custom_modules_hooks:
+        raise InputError("rules of your own for operators of the backend aten are not taken; use the backend pytorch")
+    out = sys.stdout if ost is None else ost
+    texts = _Texts(flops_units, param_units, output_precision)
+    macs: float
+    try:
+        graph = _graph(model, input_res, input_constructor)
+        if aten:
+            macs, params = _by_operator(graph, ignore_modules, print_per_layer_stat, out, texts)
+        else:
+            run = _Run(model, graph, frozenset(ignore_modules), dict(custom_modules_hooks or {}))
+            if verbose:
+                run.tell_unknown(out)
+            functional = (backend_specific_config or {}).get("count_functional", True)
+            macs, params = run.totals(functional)
+            if print_per_layer_stat:
+                run.show(macs, params, out, texts)
+    except Exception as error:  # the tool's own rule: whatever fails is printed, and there is no result
+        print(
+            "Flops estimation was not finished successfully because of the following exception: "
+            f"\n{type(error)}: {error}"
+        )
+        traceback.print_exc()
+        return None, None
+    return (texts.macs(int(macs)), texts.params(params)) if as_strings else (int(macs), params)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    flops_units: str | None
+    param_units: str | None
+    precision: int
+
+    def macs(self, number: float) -> str:
+        return flops_to_string(number, self.flops_units, self.precision)
+
+    def params(self, number: float) -> str:
+        return params_to_string(number, self.param_units, self.precision)
+
+
+def _graph(model: nn.Module, shape: tuple[int, ...], constructor: Callable[[tuple[int, ...]], Any] | None) -> Graph:
+    if constructor is None:
+        return watched(model, [(1, *shape)])
+    made = constructor(shape)
+    return watched(model, (), made) if isinstance(made, dict) else watched(model, [made])
+
+
+@dataclass
+class _Run:
+    """What the backend "pytorch" finds in one run."""
+
+    model: nn.Module
+    graph: Graph
+    ignored: frozenset[Any]
+    own: dict[Any, Hook]
+    #: MACs of all calls of a module for the whole batch, and its parameters, by the module's id.
+    macs: dict[int, float] = field(default_factory=dict)
+    params: dict[int, int] = field(default_factory=dict)
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.graph.calls[0].positional:
+            print("Warning! No positional inputs found for a module, assuming batch size is 1.")
+        self.batch = convention.batch(self.graph)
+        places = by_path(self.model)
+        for module in places.values():
+            if self.known(module):
+                self.macs[id(module)] = 0
+                ignored = type(module) in self.ignored
+                self.params[id(module)] = 0 if ignored else _trained(module)
+        for layer in modules.layers(self.graph):
+            module = places[layer.path]
+            if self.known(module) and type(module) not in self.ignored:
+                self.macs[id(module)] += self._counted(module, layer)
+
+    def known(self, module: nn.Module) -> bool:
+        """Whether there is a rule for the very class of a module."""
+        return type(module) in self.own or kind_of(type(module)) in convention.HOOKS
+
+    def _counted(self, module: nn.Module, layer: modules.Layer) -> float:
+        if type(module) in self.own:
+            return float(hooked(self.own[type(module)], module, layer, "__flops__", 0))
+        return convention.HOOKS[layer.kind](layer)
+
+    def tell_unknown(self, out: TextIO) -> None:
+        """Names the classes that count nothing."""
+        from torch import nn
+
+        told: set[type] = {nn.Sequential, nn.ModuleList, *self.ignored}
+        for module in inside_first(self.model):
+            if not self.known(module) and type(module) not in told:
+                told.add(type(module))
+                print(f"Warning: module {type(module).__name__} is treated as a zero-op.", file=out)
+
+    def within(self, module: nn.Module, figures: Mapping[int, float]) -> float:
+        """The figure of a module with a rule, else the sum over what the module holds."""
+        if id(module) in figures:
+            return figures[id(module)]
+        return sum(self.within(child, figures) for child in module.children())
+
+    def totals(self, functional: bool) -> tuple[float, int]:
+        """MACs of one image, and parameters."""
+        total: float = self.within(self.model, self.macs) / self.batch
+        if functional:
+            for node in self.graph.nodes:
+                counted = convention.of_functions(node)
+                if counted is None:
+                    raise ModelError(f"ptflops fails at {node.origin} of {node.module!r}")
+                total += float(counted)
+        return total, _trained(self.model)
+
+    def show(self, macs: float, params: int, out: TextIO, texts: _Texts) -> None:
+        """Prints the module with the figures of each layer."""
+        all_macs, all_params = max(macs, 1), max(params, 1)
+
+        def words(module: nn.Module, own: str) -> str:
+            part = int(self.within(module, self.params))
+            cost = self.within(module, self.macs) / self.batch
+            if part > all_params:
+                print(
+                    "Warning: parameters of some of the modules were counted twice because of multiple links to the"
+                    " same modules. Extended per layer parameters num statistic could be unreliable."
+                )
+            shares = f"{part / all_params:.3%} Params", f"{cost / all_macs:.3%} MACs"
+            return ", ".join([texts.params(part), shares[0], texts.macs(cost), shares[1], own])
+
+        with saying(self.model, words):
+            print(repr(self.model), file=out)
+
+
+def _trained(module: nn.Module) -> int:
+    return sum([p.numel() for p in module.parameters() if p.requires_grad])
+
+
+def _by_operator(graph: Graph, ignored: Sequence[Any], show: bool, out: TextIO, texts: _Texts) -> tuple[int, int]:
+    """What the backend "aten" finds: MACs of operators, in the model and in the modules right in it."""
+    without = {str(operator) for operator in ignored}
+    found: dict[str, dict[str, int]] = {}
+    for node in graph.nodes:
+        for kernel in kernels(node, count(node), fused=True) or ():
+            name = f"aten.{kernel.name}"
+            if name in without:
+                print(f"Warning: {name} operation is ignored", file=out)
+            elif kernel.name in _OPERATORS:
+                macs = kernel.mac + (kernel.results if kernel.biased else 0)
+                inner = [step.path for step in node.scope if step.path and "." not in step.path]
+                for place in ("Global", *inner):
+                    held = found.setdefault(place, {})
+                    held[name] = held.get(name, 0) + macs
+    total = sum(found.get("Global", {}).values())
+    if show:
+        print(f"Total:{texts.macs(total)}", file=out)
+        for place, operators in found.items():
+            print("Module: ", place, file=out)
+            for name, macs in operators.items():
+                print(f"{name}: {texts.macs(macs)}", file=out)
+            print(file=out)
+    return total, modules.trained(graph)

@@ -1,0 +1,241 @@
+"""torchinfo 1.8.0: "mult-adds", the parameters of a layer times the positions of its result.
+
+Source: https://github.com/TylerYep/torchinfo, ``torchinfo/layer_info.py`` and ``model_statistics.py`` of the release
+1.8.0 on the Python package index. What the tool does by mistake is reproduced: a linear layer counts once for each row
+of the first dimension only, embeddings and norms cost their parameters, and tied parameters count at each place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from flopwise.conventions import modules
+from flopwise.conventions.convention import Convention
+from flopwise.conventions.modules import Layer
+from flopwise.counts import Counts
+from flopwise.dtypes import BITS
+from flopwise.graph import Graph, Submodule, Tensor
+from flopwise.ops.extents import product
+
+#: Containers whose truth value is that of their length: an empty one is no child in the tool's eyes.
+_SIZED = frozenset({"Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
+
+#: Containers that are never called and are listed before everything that is.
+_WRAPPERS = frozenset({"ParameterList", "ModuleList"})
+
+
+def mult_adds(layer: Layer) -> int:
+    """Parameters × rows of Y; of a convolution × all positions; of inner weights × the first two dimensions."""
+    shape = layer.y.dims
+    convolution = "Conv" in layer.kind.rpartition(".")[2]
+    total = 0
+    for name, tensor in layer.tensors.items():
+        if tensor.kind != "weight":
+            continue
+        if name in ("weight", "bias"):
+            times = product(shape[:1] + shape[2:]) if convolution else product(shape[:1])
+        elif "weight" in name or "bias" in name:
+            times = product(shape[:2])
+        else:
+            continue
+        total += tensor.numel * times
+    return total
+
+
+@dataclass(eq=False)
+class Info:
+    """One line of the tool's summary: a module that was called, or a container around one."""
+
+    module: Submodule
+    depth: int
+    parent: Info | None
+    leaf: bool
+    #: Its parameters with those of the modules in it, a shared one once.
+    tensors: tuple[Tensor, ...] = ()
+    layer: Layer | None = None
+    again: bool = False
+    macs: int = 0
+    children: list[Info] = field(default_factory=list)
+    number: int = 0
+
+    @property
+    def params(self) -> int:
+        """Elements of all its parameters."""
+        return sum([t.numel for t in self.tensors])
+
+    @property
+    def trainable(self) -> int:
+        """The same of those that ask for a gradient."""
+        return sum([t.numel for t in self.tensors if t.grad])
+
+    @property
+    def param_bytes(self) -> int:
+        """Bytes of all its parameters."""
+        return sum([t.numel * BITS.get(t.dtype or "float32", 32) // 8 for t in self.tensors])
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of the first tensor of its result."""
+        if self.layer is None or not self.layer.outputs:
+            return 0
+        return self.layer.y.numel * BITS.get(self.layer.y.dtype or "float32", 32) // 8
+
+    def left_over(self, trainable: bool = False) -> int:
+        """Elements of parameters that no line inside it has; negative where tied ones count more than once."""
+        own = self.trainable if trainable else self.params
+        for child in self.children:
+            if not child.again:
+                own -= (child.trainable if trainable else child.params) if child.leaf else child.left_over(trainable)
+        return own
+
+
+def _all_tensors(graph: Graph, path: str) -> tuple[Tensor, ...]:
+    prefix = f"{path}." if path else ""
+    inside = (m for m in graph.modules if m.path == path or m.path.startswith(prefix))
+    return tuple({t.name: t for m in inside for t in m.tensors.values() if t.kind == "weight"}.values())
+
+
+class _Lines:
+    """Makes the lines of the summary."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._held = modules.children(graph)
+        self._modules = {module.path: module for module in graph.modules}
+        self._seen: set[str] = set()
+        #: What the tool takes as the parent of what a module holds: made once for each module.
+        self._around: dict[str, Info] = {}
+        self.lines: list[Info] = []
+
+    def make(self) -> list[Info]:
+        """All lines in the order of the summary."""
+        self._hooks("", 0, None)
+        for layer in modules.layers(self._graph):
+            info = self._info(layer.path)
+            info.layer = layer
+            self._list(info)
+        self._containers()
+        self._nest()
+        for info in self.lines:
+            if info.layer is not None and info.leaf:
+                info.macs = mult_adds(info.layer)
+        return self.lines
+
+    def _leaf(self, path: str) -> bool:
+        return not any(
+            self._held[child.path] or not _SIZED & {modules.bare(base) for base in child.bases}
+            for child in self._held[path]
+        )
+
+    def _info(self, path: str) -> Info:
+        fallback = self._around[path]
+        return Info(fallback.module, fallback.depth, fallback.parent, fallback.leaf, fallback.tensors)
+
+    def _list(self, info: Info) -> None:
+        info.again = info.module.path in self._seen
+        self._seen.add(info.module.path)
+        self.lines.append(info)
+
+    def _hooks(self, path: str, depth: int, parent: Info | None) -> None:
+        module = self._modules[path]
+        info = Info(module, depth, parent, self._leaf(path), _all_tensors(self._graph, path))
+        self._around[path] = info
+        if _WRAPPERS & {modules.bare(base) for base in module.bases}:
+            self._around[path] = info = self._info(path)
+            self._list(info)
+        for child in self._held[path]:
+            self._hooks(child.path, depth + 1, info)
+
+    def _containers(self) -> None:
+        """Lists the containers around a line that were not called themselves."""
+        shown: dict[int, Info] = {}
+        position = 0
+        while position < len(self.lines):
+            info = self.lines[position]
+            above: dict[int, Info] = {}
+            parent = info.parent
+            while parent is not None and parent.depth > 0:
+                above[parent.depth] = parent
+                parent = parent.parent
+            for depth in range(1, info.depth):
+                missing = depth not in shown or shown[depth].module is not above[depth].module
+                if missing and above[depth] is not self.lines[position - 1]:
+                    container = above[depth]
+                    container.again = container.again or container.module.path in self._seen
+                    self._seen.add(container.module.path)
+                    self.lines.insert(position, container)
+                    shown[depth] = container
+                    position += 1
+            shown[info.depth] = info
+            for deeper in [depth for depth in shown if depth > info.depth]:
+                del shown[deeper]
+            position += 1
+
+    def _nest(self) -> None:
+        numbers: dict[int, int] = {}
+        for position, info in enumerate(self.lines):
+            numbers[info.depth] = info.number = numbers.get(info.depth, 0) + 1
+            info.children = []
+            for inner in self.lines[position + 1 :]:
+                if inner.depth <= info.depth:
+                    break
+                info.children.append(inner)
+
+
+def lines(graph: Graph) -> list[Info]:
+    """The lines of the tool's summary."""
+    return _Lines(graph).make() if graph.modules else []
+
+
+def totals(found: Sequence[Info]) -> dict[str, int]:
+    """The tool's totals by their names there."""
+    sums = dict.fromkeys(
+        ("total_params", "trainable_params", "total_mult_adds", "total_param_bytes", "total_output_bytes"), 0
+    )
+    for info in found:
+        if info.leaf:
+            sums["total_mult_adds"] += info.macs
+            sums["total_output_bytes"] += 2 * info.output_bytes if info.params else 0
+        if info.again:
+            continue
+        sums["total_params"] += max(info.params if info.leaf else info.left_over(), 0)
+        sums["trainable_params"] += max(info.trainable if info.leaf else info.left_over(trainable=True), 0)
+        sums["total_param_bytes"] += info.param_bytes if info.leaf else 0
+    return sums
+
+
+def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+    if graph.modules:
+        called = [info.layer for info in lines(graph) if info.leaf and info.layer is not None]
+    else:
+        called = modules.layers(graph)
+    return modules.placed(
+        graph,
+        [(layer.at, modules.tried(lambda layer=layer: Counts(mac=mult_adds(layer)))) for layer in called],  # type: ignore[misc]
+    )
+
+
+def _params(graph: Graph) -> int:
+    return totals(lines(graph))["total_params"] if graph.modules else modules.parameters(graph)
+
+
+def _output_bytes(graph: Graph) -> int:
+    return totals(lines(graph))["total_output_bytes"]
+
+
+CONVENTION = Convention(
+    name="torchinfo",
+    unit="MAC",
+    summary="torchinfo's mult-adds: parameters of a layer times the rows or positions of its result.",
+    source="torchinfo 1.8.0, torchinfo/layer_info.py and model_statistics.py",
+    weights=Counts(mac=1),
+    others="zero",
+    fold=False,
+    whole=_whole,
+    own={"params": _params, "output_bytes": _output_bytes},
+    notes=(
+        "torchinfo's mult-adds are right for convolutions and for linear layers of two dimensions",
+        modules.OF_FILES,
+    ),
+)

@@ -1,0 +1,76 @@
+"""A profile as an Arrow table and as Parquet, for programs that read data frames; pyarrow is imported when asked for."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+#: Key in the metadata of the schema under which everything but the layers stands, as JSON.
+METADATA = b"flopwise"
+
+#: Columns of text; the others hold integers.
+_TEXTS = ("name", "op", "origin", "scope")
+
+
+def arrow_table(content: Mapping[str, Any]) -> pyarrow.Table:
+    """One line per layer in the columns of the JSON schema; what is unknown is null.
+
+    Args:
+        content: a profile in the schema ``flopwise.profile/1``.
+
+    Raises:
+        InputError: pyarrow is missing, a figure is too large for 64 bits, or it is a formula and no number.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise InputError("Arrow tables and Parquet need pyarrow: pip install 'flopwise[arrow]'") from None
+    layers = content["layers"]
+    shapes = pa.list_(pa.list_(pa.int64()))
+    known: dict[str, Any] = {"inputs": shapes, "outputs": shapes, "within": pa.list_(pa.string())}
+    known["ops"] = pa.struct([(name, pa.int64()) for name in _classes(layers, content)])
+    known.update(dict.fromkeys(_TEXTS, pa.string()))
+    keys = dict.fromkeys(key for layer in layers for key in layer) or dict.fromkeys(known)
+    columns, fields = [], []
+    for key in keys:
+        kind = known.get(key, pa.int64())
+        values = [_whole(layer.get(key, 1 if key == "times" else None)) for layer in layers]
+        try:
+            columns.append(pa.array(values, kind))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            raise InputError(f"the column {key!r} does not fit into 64-bit integers; use JSON or CSV") from None
+        fields.append(pa.field(key, kind))
+    rest = {key: value for key, value in content.items() if key != "layers"}
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, {METADATA: json.dumps(rest).encode()}))
+
+
+def parquet(content: Mapping[str, Any]) -> bytes:
+    """The table of :func:`arrow_table` as a Parquet file.
+
+    Raises:
+        InputError: as there.
+    """
+    table = arrow_table(content)
+    import pyarrow.parquet
+
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+def _classes(layers: list[Mapping[str, Any]], content: Mapping[str, Any]) -> list[str]:
+    """The operation classes, from the first figure that has them."""
+    found = next((layer["ops"] for layer in layers if layer["ops"] is not None), content["totals"]["ops"])
+    return list(found or {"mac": 0})
+
+
+def _whole(value: Any) -> Any:
+    """The value without surrogates, which no UTF-8 text can hold."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

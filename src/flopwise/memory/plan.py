@@ -1,0 +1,156 @@
+"""Where each activation can lie in one block of memory, so that nothing that is alive at once overlaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flopwise.errors import InputError
+from flopwise.memory.liveness import Buffer, Liveness
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: Offsets are multiples of so many bytes unless the caller says otherwise: a cache line.
+ALIGNMENT = 64
+
+#: The largest alignment that makes sense: a huge page.
+MOST = 1 << 21
+
+#: Orders in which buffers are placed, the first ones first: name -> sort key.
+ORDERS: dict[str, Callable[[Buffer], Any]] = {
+    "size": lambda b: (-b.nbytes, b.first),
+    "start": lambda b: (b.first, -b.nbytes),
+    "lifetime": lambda b: (b.first - b.last, -b.nbytes),
+    "area": lambda b: (-b.nbytes * (b.last - b.first + 1), b.first),
+    "end": lambda b: (-b.last, -b.nbytes),
+}
+
+
+#: How often an order is changed in the hope of a smaller block.
+ROUNDS = 12
+
+#: Pairs of buffers that are alive at once: so many are looked at for all changes of an order, and a model with more
+#: than MOST_PAIRS gets no plan, because it would take minutes.
+PAIRS, MOST_PAIRS = 5_000_000, 30_000_000
+
+#: Looking at a pair takes as long as finding out of so many that they are not alive at once.
+FILTERED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buffer and its offset in bytes."""
+
+    buffer: Buffer
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """The first byte after it."""
+        return self.offset + self.buffer.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Offsets for all buffers, in the order in which they come to be."""
+
+    places: tuple[Place, ...]
+    #: Bytes of the whole block.
+    size: int
+    #: Bytes alive at once, at most: no plan is smaller.
+    bound: int
+    alignment: int
+    #: Which of ORDERS gave the smallest block.
+    order: str
+
+
+def plan_arena(found: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
+    """A place for each activation in one block of memory; None when a size is missing, or too many are alive at once.
+
+    Each buffer takes the smallest gap that it fits in among those that are alive with it, or the end of them (best
+    fit). Several orders are tried; in each, what lies on top is placed earlier in the next round. The smallest block is
+    kept.
+
+    Args:
+        found: what is alive when.
+        alignment: offsets are multiples of this many bytes.
+
+    Raises:
+        InputError: the alignment is no power of two, or too large.
+    """
+    if alignment < 1 or alignment > MOST or alignment & (alignment - 1):
+        raise InputError(f"an alignment of {alignment} bytes is no power of two up to {MOST}")
+    bound = found.peak
+    pairs = _pairs(found)
+    if bound is None or pairs > MOST_PAIRS:
+        return None
+    buffers = found.buffers
+    rounds = max(1, min(ROUNDS, PAIRS // ((1 + pairs + len(buffers) ** 2 // FILTERED) * len(ORDERS))))
+    best: tuple[int, list[int], str] | None = None
+    for name, key in ORDERS.items():
+        order = sorted((i for i, b in enumerate(buffers) if b.nbytes), key=lambda i, key=key: key(buffers[i]))  # type: ignore[misc]
+        for _ in range(rounds):
+            offsets = _place(buffers, order, alignment)
+            size = max((offsets[i] + buffers[i].nbytes for i in order), default=0)
+            if best is None or size < best[0]:
+                best = size, offsets, name
+            if size == bound:
+                break
+            top = next(at for at, i in enumerate(order) if offsets[i] + buffers[i].nbytes == size)
+            order.insert(top // 2, order.pop(top))
+        if best is not None and best[0] == bound:
+            break
+    assert best is not None
+    size, offsets, name = best
+    places = tuple(Place(b, o) for b, o in zip(buffers, offsets, strict=True))
+    return Plan(places, size, bound, alignment, name)
+
+
+def _pairs(found: Liveness) -> int:
+    """How many pairs of buffers are alive at once."""
+    steps = len(found.steps)
+    begin, end = [0] * (steps + 1), [0] * (steps + 1)
+    for buffer in found.buffers:
+        begin[buffer.first] += 1
+        end[buffer.last + 1] += 1
+    alive = pairs = 0
+    for step in range(steps):
+        alive -= end[step]
+        pairs += begin[step] * alive + begin[step] * (begin[step] - 1) // 2
+        alive += begin[step]
+    return pairs
+
+
+def _place(buffers: Sequence[Buffer], order: Sequence[int], alignment: int) -> list[int]:
+    """The offset of each buffer, placed one after the other in an order."""
+    import numpy as np
+
+    count = len(buffers)
+    first = np.array([b.first for b in buffers], dtype=np.int64)
+    last = np.array([b.last for b in buffers], dtype=np.int64)
+    done = np.zeros(count, dtype=np.int64)  # the placed buffers, in the order of placing
+    offsets = [0] * count
+    for placed, index in enumerate(order):
+        buffer = buffers[index]
+        before = done[:placed]
+        beside = before[(first[before] <= buffer.last) & (last[before] >= buffer.first)]
+        offsets[index] = _best_fit(beside, buffers, offsets, buffer.nbytes, alignment)
+        done[placed] = index
+    return offsets
+
+
+def _best_fit(
+    beside: NDArray[np.int64], buffers: Sequence[Buffer], offsets: Sequence[int], nbytes: int, alignment: int
+) -> int:
+    """The start of the smallest gap between the buffers alive at the same time that holds so many bytes."""
+    taken = sorted((offsets[i], offsets[i] + buffers[i].nbytes) for i in beside.tolist())
+    best, least, free = -1, -1, 0
+    for start, end in taken:
+        room = start - free
+        if room >= nbytes and (least < 0 or room < least):
+            best, least = free, room
+        free = max(free, -(-end // alignment) * alignment)
+    return best if best >= 0 else free

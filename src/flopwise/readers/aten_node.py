@@ -1,0 +1,48 @@
+"""An operator in ONNX's vocabulary, as the lowerings hand it over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from flopwise.graph import Tensor
+
+
+class Lowered(NamedTuple):
+    """An operator's name, its inputs in ONNX's order (None = left out), and its attributes."""
+
+    op: str
+    inputs: tuple[Tensor | None, ...]
+    attrs: Mapping[str, Any] = {}
+
+
+def tensor(value: Any) -> Tensor | None:
+    """The argument when it is a tensor: numbers are attributes that cost nothing to read."""
+    return value if isinstance(value, Tensor) else None
+
+
+def tensors(*values: Any) -> tuple[Tensor, ...]:
+    """The tensors among some arguments, nested ones in a row."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found.extend(tensors(*value))
+    return tuple(found)
+
+
+def repeated(value: Any, count: int) -> list[int]:
+    """A number for each axis, given once for all or one by one."""
+    if isinstance(value, int):
+        return [value] * count
+    values = [int(v) for v in value]
+    return values * count if len(values) == 1 else values
+
+
+def axes(value: Any, rank: int) -> list[int]:
+    """Axes from 0 on; None or none named means all."""
+    if value is None or value in ((), []):
+        return list(range(rank))
+    named = [value] if isinstance(value, int) else list(value)
+    return [a % rank if rank else 0 for a in named]

@@ -1,0 +1,67 @@
+"""Inputs that follow from the configuration of a Hugging Face model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+#: Sizes that are free, and what they are when nobody says.
+BATCH, SEQUENCE, TARGET = 1, 128, 128
+
+
+def configured(
+    model: Any, names: Sequence[str], sizes: dict[str, int] | None = None
+) -> dict[str, tuple[int, ...]] | None:
+    """A shape for each input that a model needs; None for a model without such a configuration.
+
+    Args:
+        model: the module.
+        names: parameters of its forward().
+        sizes: values of "batch", "sequence" and "target" where they are not 1, 128 and 128.
+    """
+    config = getattr(model, "config", None)
+    if config is None or not hasattr(config, "model_type"):
+        return None
+    sizes = sizes or {}
+    batch = sizes.get("batch", BATCH)
+    length = sizes.get("sequence", min(SEQUENCE, _number(config, "max_position_embeddings", "n_positions") or SEQUENCE))
+    main = getattr(model, "main_input_name", "input_ids")
+    vision = getattr(config, "vision_config", None) or config
+    found: dict[str, tuple[int, ...]] = {}
+    if "pixel_values" in names:
+        side: Any = getattr(vision, "image_size", None) or 224
+        height, width = (side, side) if isinstance(side, int) else tuple(side)[:2]
+        frames = (_number(vision, "num_frames") or 0,) if _number(vision, "num_frames") else ()
+        found["pixel_values"] = (batch, *frames, _number(vision, "num_channels", "in_channels") or 3, height, width)
+    if "input_features" in names:
+        bins = _number(config, "num_mel_bins", "feature_size") or 80
+        steps = _number(config, "max_source_positions")
+        if steps and main == "input_features" and getattr(config, "is_encoder_decoder", False):
+            found["input_features"] = (batch, bins, 2 * steps)
+        else:
+            found["input_features"] = (batch, length, bins)
+    if "input_values" in names and main == "input_values":
+        banks = _number(config, "num_mel_bins")
+        found["input_values"] = (
+            (batch, _number(config, "max_length") or 1024, banks) if banks else (batch, sizes.get("sequence", 16000))
+        )
+    needs_text = main == "input_ids" or "text_config" in vars(config) or not found
+    if "input_ids" in names and needs_text:
+        found["input_ids"] = (batch, length)
+        if "attention_mask" in names:
+            found["attention_mask"] = (batch, length)
+    if "decoder_input_ids" in names and getattr(config, "is_encoder_decoder", False):
+        found["decoder_input_ids"] = (
+            batch,
+            sizes.get("target", min(TARGET, _number(config, "max_target_positions") or TARGET)),
+        )
+    return found or None
+
+
+def _number(config: Any, *names: str) -> int | None:
+    """The first of these that the configuration has as a whole number."""
+    for name in names:
+        value = getattr(config, name, None)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None

@@ -1,0 +1,253 @@
+"""PyTorch models by name: a callable in a module or a Python file, an exported program, a TorchScript file.
+
+No checkpoint is ever unpickled: a file with nothing but tensors is no model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from flopwise.errors import InputError, ModelError
+from flopwise.readers.formats import is_callable
+
+_NEEDS = "PyTorch is needed for that: pip install torch"
+
+
+def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool = False) -> Any:
+    """The module that a callable returns.
+
+    It is made on the meta device, without memory for its weights, where it allows that.
+
+    Args:
+        model: ``package.module:callable`` or ``file.py:callable``.
+        arguments: its keyword arguments as texts. A text is a number, True, False, None, a list of these with commas,
+            or another callable's name, which is called first; ``config.hidden_size=64`` is an argument of that one.
+        in_memory: whether its weights are to have elements.
+
+    Raises:
+        ModelError: there is no such callable, it fails, or it returns something else.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ModelError(f"{model}: {_NEEDS}") from None
+    found = _found(model)
+    if isinstance(found, torch.nn.Module):
+        return found
+    if not callable(found):
+        raise ModelError(f"{model}: is a {type(found).__name__}, no callable that returns a torch.nn.Module")
+    try:
+        result = _called(model, found, arguments or {}, None if in_memory else torch.device("meta"))
+    except ModelError:
+        result = _called(model, found, arguments or {}, None)  # a few decide by values while they are made
+    if not isinstance(result, torch.nn.Module):
+        raise ModelError(f"{model}: returned a {type(result).__name__}, no torch.nn.Module")
+    return result
+
+
+def _called(model: str, found: Any, arguments: Mapping[str, str], device: Any) -> Any:
+    values = _arguments(model, arguments)
+    make = found
+    if isinstance(found, type) and "config" in values and hasattr(found, "from_config"):
+        make = found.from_config
+    with _named(model), device if device is not None else contextlib.nullcontext(), _silent():
+        return _repaired(lambda: make(**values))
+
+
+def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values that texts stand for."""
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        if "." in name:
+            continue
+        if is_callable(text):
+            inner = {n.partition(".")[2]: t for n, t in texts.items() if n.startswith(f"{name}.")}
+            maker = _found(text)
+            with _named(model):
+                given = _arguments(model, inner)
+                values[name] = _repaired(lambda: maker(**given)) if callable(maker) else maker  # noqa: B023 - called at once
+        else:
+            values[name] = _value(text)
+    left = [n for n in texts if "." in n and n.partition(".")[0] not in values]
+    if left:
+        raise InputError(f"--arg {left[0]}: there is no --arg {left[0].partition('.')[0]}=package.module:callable")
+    return values
+
+
+def _value(text: str) -> Any:
+    known = {"True": True, "true": True, "False": False, "false": False, "None": None, "none": None}
+    if text in known:
+        return known[text]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    if "," in text:
+        return [_value(part.strip()) for part in text.split(",") if part.strip()]
+    return text
+
+
+def _found(model: str) -> Any:
+    """What a name stands for.
+
+    Raises:
+        ModelError: it cannot be imported.
+    """
+    where, _, name = model.rpartition(":")
+    module = _file(where) if where.endswith(".py") else _module(model, where)
+    found: Any = module
+    for part in name.split("."):
+        if not _has(model, found, part):
+            from difflib import get_close_matches
+
+            near = get_close_matches(part, [n for n in dir(found) if not n.startswith("_")], n=3)
+            hint = f"; near: {', '.join(near)}" if near else ""
+            raise ModelError(f"{model}: {where} has no {name!r}{hint}")
+        found = getattr(found, part)
+    return found
+
+
+def _module(model: str, where: str) -> Any:
+    here = os.getcwd()
+    added = here not in sys.path
+    if added:
+        sys.path.insert(0, here)  # a user expects the module in the current folder to be found
+    try:
+        with _named(model), _silent():
+            return _repaired(lambda: importlib.import_module(where))
+    finally:
+        if added:
+            sys.path.remove(here)
+
+
+def _has(model: str, found: Any, part: str) -> bool:
+    """Whether something has an attribute; asking for it may import more."""
+    with _named(model), _silent():
+        return bool(_repaired(lambda: hasattr(found, part)))
+
+
+def _repaired(work: Callable[[], Any]) -> Any:
+    """What some work gives, with torchvision's missing operators declared when it fails for lack of them."""
+    try:
+        return work()
+    except (ImportError, RuntimeError) as error:
+        cause: BaseException | None = error
+        while cause is not None and "torchvision::nms does not exist" not in str(cause):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None or _DECLARED:
+            raise
+        _declare_missing()
+        return work()
+
+
+_DECLARED: list[Any] = []
+
+
+def _declare_missing() -> None:
+    """Declare the operators that torchvision expects of a compiled part which is not there; none of them is run."""
+    import torch
+
+    made: Any = torch.library.Library
+    library = made("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _DECLARED.append(library)  # gone with the object
+    for name in [n for n in sys.modules if n == "torchvision" or n.startswith("torchvision.")]:
+        del sys.modules[name]
+
+
+def _file(path: str) -> Any:
+    if not os.path.isfile(path):
+        raise ModelError(f"{path}: no such file")
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with _named(path):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _named(model: str) -> Iterator[None]:
+    """Whatever the user's code raises is told in one line."""
+    try:
+        yield
+    except (ModelError, InputError):
+        raise
+    except ImportError as error:
+        raise ModelError(f"{model}: cannot be imported ({' '.join(str(error).split())})") from error
+    except Exception as error:
+        text = " ".join(str(error).split())[:300]
+        raise ModelError(f"{model}: failed with {type(error).__name__}: {text}") from error
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def loaded(path: str | os.PathLike[str]) -> Any:
+    """The module in a file: an exported program or a TorchScript file.
+
+    Raises:
+        ModelError: it is neither, or damaged.
+    """
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise ModelError(f"{name}: {'is a directory' if os.path.isdir(name) else 'no such file'}")
+    members = _members(name)
+    exported = any(m.endswith(("models/model.json", "serialized_exported_program.json")) for m in members)
+    script = any("/code/" in m for m in members) and any(m.endswith("/constants.pkl") for m in members)
+    if not exported and not script:
+        raise ModelError(
+            f"{name}: holds tensors, not a model, and is never unpickled; give the model as package.module:callable, "
+            "or export it with torch.export.save"
+        )
+    try:
+        import torch
+    except ImportError:
+        raise ModelError(f"{name}: {_NEEDS}") from None
+    with _named(name), _silent():
+        if exported:
+            with _tensors_only():
+                return torch.export.load(name)
+        loader: Any = torch.jit
+        return loader.load(name, map_location="cpu")
+
+
+@contextlib.contextmanager
+def _tensors_only() -> Iterator[None]:
+    """Whatever is read holds tensors and plain values; anything else is refused, not unpickled."""
+    import torch
+
+    loader: Any = torch
+    original = loader.load
+
+    def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(file, *args, **{**kwargs, "weights_only": True})
+
+    loader.load = load
+    try:
+        yield
+    finally:
+        loader.load = original
+
+
+def _members(name: str) -> list[str]:
+    try:
+        with zipfile.ZipFile(name) as archive:
+            return archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return []

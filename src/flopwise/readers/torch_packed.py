@@ -1,0 +1,34 @@
+"""Tensors whose shape does not tell what they hold: sparse ones, and the packed weights of quantized layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor as TorchTensor
+
+#: Operators whose first matrix may be sparse.
+SPARSE = frozenset(f"aten.{name}" for name in ("_sparse_mm", "smm", "sspaddmm", "_sparse_sparse_matmul"))
+
+
+def stored_elements(args: Sequence[Any]) -> dict[str, int]:
+    """The number of stored elements of the sparse matrix among some arguments, under "nnz"."""
+    for arg in args:
+        if isinstance(arg, TorchTensor) and arg.layout is not torch.strided and not arg.is_meta:
+            return {"nnz": arg._nnz()}
+    return {}
+
+
+def unpacked(packed: Any) -> tuple[TorchTensor, TorchTensor | None] | None:
+    """The weight and the bias of a packed layer; None for anything else."""
+    if not isinstance(packed, torch.ScriptObject):
+        return None
+    for name in ("linear_unpack", "linear_unpack_fp16", "conv1d_unpack", "conv2d_unpack", "conv3d_unpack"):
+        unpack: Any = getattr(torch.ops.quantized, name)
+        try:
+            weight, bias = unpack(packed)
+        except (RuntimeError, TypeError):
+            continue
+        return weight, bias
+    return None

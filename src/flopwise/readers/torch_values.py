@@ -1,0 +1,153 @@
+"""Elements of meta tensors, as far as they follow from constants: computed beside, on small tensors only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor as TorchTensor
+
+#: Elements up to which a whole or logical tensor is computed beside.
+LARGEST = 1 << 22
+
+#: Elements up to which a tensor of real numbers is.
+LARGEST_REAL = 1 << 20
+
+
+class NeedsValues(BaseException):
+    """The program asks for elements that nobody knows.
+
+    No ordinary exception, so that no program mistakes it for its own.
+    """
+
+    def __init__(self, function: str) -> None:
+        super().__init__(function)
+        self.function = function
+
+
+def sized_by(tensor: TorchTensor) -> TorchTensor:
+    """A tensor with memory of the size and type of another.
+
+    Raises:
+        NeedsValues: it would be large.
+    """
+    if tensor.numel() > LARGEST:
+        raise NeedsValues("")
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+
+
+class Values:
+    """The elements that are known, each kept at its meta tensor."""
+
+    def __init__(self) -> None:
+        #: Memory whose contents stopped being known.
+        self._lost: set[int] = set()
+
+    def of(self, tensor: TorchTensor) -> TorchTensor | None:
+        """The elements of a meta tensor, None when nobody knows them."""
+        known: TorchTensor | None = tensor.__dict__.get("_flopwise_values")
+        if known is not None and self._lost and known.untyped_storage().data_ptr() in self._lost:
+            return None
+        return known
+
+    def hold(self, stand_in: TorchTensor, tensor: TorchTensor) -> None:
+        """Keep the elements of a tensor of the program's, as far as they may be asked for."""
+        if tensor.is_meta or tensor.layout is not torch.strided or type(tensor) not in _PLAIN:
+            return
+        if tensor.numel() <= (LARGEST_REAL >> 4 if tensor.is_floating_point() else LARGEST):
+            stand_in._flopwise_values = tensor.detach().cpu().clone()  # type: ignore[attr-defined]
+
+    def made(self, result: Any, value: Callable[[], Any]) -> Any:
+        """The elements of a tensor that is made from numbers alone, None when they are many."""
+        if _elements(result) > LARGEST_REAL:
+            return None
+        try:
+            return value()
+        except (NeedsValues, RuntimeError, TypeError, ValueError, NotImplementedError):
+            return None
+
+    def keep(self, result: Any, values: Any) -> None:
+        """Keep elements at the results that they belong to."""
+        if isinstance(result, TorchTensor):
+            if isinstance(values, TorchTensor):
+                result._flopwise_values = values  # type: ignore[attr-defined]
+        elif isinstance(result, (tuple, list)):
+            for part, own in zip(result, values, strict=False):
+                self.keep(part, own)
+
+    def shaped_as(self, values: Any) -> Any:
+        """Meta tensors of the shapes of the values."""
+        if isinstance(values, TorchTensor):
+            return torch.empty_strided(values.shape, values.stride(), dtype=values.dtype, device="meta")
+        if isinstance(values, tuple) and hasattr(values, "_fields"):
+            return type(values)(*map(self.shaped_as, values))
+        if isinstance(values, (tuple, list)):
+            return type(values)(map(self.shaped_as, values))
+        return values
+
+    def settled_index(self, index: Any) -> Any:
+        """An index in which flags whose elements are known have become positions, as many as there are."""
+        if isinstance(index, tuple):
+            parts: list[Any] = []
+            for part in index:
+                settled = self.settled_index(part)
+                flags = isinstance(part, TorchTensor) and part.dtype in _FLAGS
+                parts.extend(settled) if flags and isinstance(settled, tuple) else parts.append(settled)
+            return tuple(parts)
+        if isinstance(index, TorchTensor) and index.dtype in _FLAGS:
+            known = self.of(index)
+            if known is None:
+                return index
+            positions = known.nonzero(as_tuple=True)
+            found = tuple(torch.empty(p.shape, dtype=p.dtype, device="meta") for p in positions)
+            for stand_in, position in zip(found, positions, strict=True):
+                stand_in._flopwise_values = position  # type: ignore[attr-defined]
+            return found
+        return index
+
+    def beside(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inplace: bool) -> Any:
+        """The elements of a result; None when they do not follow from constants, or are too many."""
+        known = True
+        seen = False
+        for thing in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(thing, TorchTensor):
+                seen = True
+                if self.of(thing) is None:
+                    known = False
+                    break
+            elif thing.__class__ in (tuple, list) and any(isinstance(t, TorchTensor) for t in thing):
+                seen = True
+                if any(isinstance(t, TorchTensor) and self.of(t) is None for t in thing):
+                    known = False
+                    break
+        if not seen:
+            return None
+        if not known:
+            if inplace and args and isinstance(args[0], TorchTensor) and "_flopwise_values" in args[0].__dict__:
+                self._lost.add(args[0].__dict__["_flopwise_values"].untyped_storage().data_ptr())
+            return None
+        try:
+            found = func(*[self._known(a) for a in args], **{k: self._known(v) for k, v in kwargs.items()})
+        except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
+            return None
+        return found if _elements(found) <= LARGEST else None
+
+    def _known(self, thing: Any) -> Any:
+        if isinstance(thing, TorchTensor):
+            return self.of(thing)
+        if thing.__class__ in (tuple, list):
+            return thing.__class__([self._known(part) for part in thing])
+        return torch.device("cpu") if thing.__class__ is torch.device else thing
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+_FLAGS = (torch.bool, torch.uint8)
+
+
+def _elements(result: Any) -> int:
+    if isinstance(result, TorchTensor):
+        return result.numel()
+    if isinstance(result, (tuple, list)):
+        return sum(map(_elements, result))
+    return 0

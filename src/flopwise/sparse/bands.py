@@ -1,0 +1,107 @@
+"""Counting in a band of lines of a matrix: zero blocks, N:M groups, lines of zeros.
+
+A band is an array of 0 and 1 (uint8), 1 where an element is zero; its first axis runs along the stream.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy
+
+#: Length of a group -> the unsigned integer that holds it, one byte for each element.
+_WORDS = {2: numpy.uint16, 4: numpy.uint32, 8: numpy.uint64}
+
+#: Longer groups are summed along an axis of their own, shorter ones slice by slice.
+_SLICES = 32
+
+
+class Zero(NamedTuple):
+    """Zero blocks of a band, and the elements in them."""
+
+    blocks: int
+    elements: int
+
+
+def zero_blocks(band: Any, high: int, wide: int) -> Zero:
+    """The blocks of ``high`` lines × ``wide`` elements that are zero; blocks at the edges have what is there."""
+    flags = together(together(band, high, 0), wide, 1)
+    whole_lines, whole = band.shape[0] // high, band.shape[1] // wide
+    below, beside = band.shape[0] % high, band.shape[1] % wide
+    inside = int(numpy.count_nonzero(flags[:whole_lines, :whole]))
+    right = int(numpy.count_nonzero(flags[:whole_lines, whole:])) if beside else 0
+    bottom = int(numpy.count_nonzero(flags[whole_lines:, :whole])) if below else 0
+    corner = int(numpy.count_nonzero(flags[whole_lines:, whole:])) if below and beside else 0
+    elements = inside * high * wide + right * high * beside + bottom * below * wide + corner * below * beside
+    return Zero(inside + right + bottom + corner, elements)
+
+
+def together(band: Any, size: int, axis: int) -> Any:
+    """1 where all of ``size`` neighbours along an axis are 1; the last group may be smaller."""
+    if size == 1:
+        return band
+    whole, rest = divmod(band.shape[axis], size)
+    if not whole:
+        return band.min(axis=axis, keepdims=True) if rest else band
+    if axis == 0:
+        groups = band[: whole * size].reshape(whole, size, band.shape[1])
+        found = groups[:, 0] & groups[:, 1]
+        for i in range(2, size):
+            found &= groups[:, i]
+    else:
+        found = _in_lines(band[:, : whole * size], size)
+    if not rest:
+        return found
+    last = band[whole * size :] if axis == 0 else band[:, whole * size :]
+    return numpy.concatenate([found, last.min(axis=axis, keepdims=True)], axis=axis)
+
+
+def _in_lines(band: Any, size: int) -> Any:
+    """1 where all of a group in a line are 1; the lines hold whole groups."""
+    word = _WORDS.get(size)
+    if word is not None and band.flags.c_contiguous:
+        ones = numpy.frombuffer(bytes([1] * size), word)[0]
+        return (band.view(word) == ones).view(numpy.uint8)
+    groups = band.reshape(band.shape[0], -1, size)
+    if size > _SLICES:
+        return groups.min(axis=2)
+    found = groups[:, :, 0] & groups[:, :, 1]
+    for i in range(2, size):
+        found &= groups[:, :, i]
+    return found
+
+
+def groups_held(band: Any, kept: int, size: int, axis: int) -> int:
+    """How many groups of ``size`` neighbours along an axis have at most ``kept`` elements that differ from zero.
+
+    A smaller group at the end holds under the same condition.
+    """
+    whole, rest = divmod(band.shape[axis], size)
+    holding = 0
+    if whole:
+        inside = band[: whole * size] if axis == 0 else band[:, : whole * size]
+        holding = int(numpy.count_nonzero(_sums(inside, size, axis) >= size - kept))
+    if rest:
+        last = band[whole * size :] if axis == 0 else band[:, whole * size :]
+        holding += int(numpy.count_nonzero(last.sum(axis=axis, dtype=numpy.int64) >= rest - kept))
+    return holding
+
+
+def _sums(band: Any, size: int, axis: int) -> Any:
+    """How many of each group are 1."""
+    word = _WORDS.get(size)
+    if axis == 1 and word is not None and band.flags.c_contiguous:
+        ones = numpy.frombuffer(bytes([1] * size), word)[0]
+        return (band.view(word) * ones) >> word(8 * (size - 1))  # the highest byte of the product is the sum of all
+    if axis == 1:
+        groups = band.reshape(band.shape[0], -1, size)
+        slices = [groups[:, :, i] for i in range(size)] if size <= _SLICES else None
+    else:
+        groups = band.reshape(-1, size, band.shape[1])
+        slices = [groups[:, i] for i in range(size)] if size <= _SLICES else None
+    if slices is None:
+        return groups.sum(axis=2 if axis == 1 else 1, dtype=numpy.int64)
+    total = slices[0].copy()
+    for part in slices[1:]:
+        total += part
+    return total

@@ -1,0 +1,140 @@
+"""Gradients of ATen's contractions, reductions, pooling and selections that have no name in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flopwise.counts import Counts
+from flopwise.errors import ShapeError
+from flopwise.graph import Node, Tensor
+from flopwise.ops import OPERATORS
+from flopwise.ops.extents import product
+from flopwise.training.attention import attention, keeps
+from flopwise.training.pooling import places
+from flopwise.training.reduction import back
+from flopwise.training.rule import Backward, Wanted, both, by, factors, none, nothing, x
+
+
+def contraction(node: Node, wanted: Wanted) -> Counts:
+    """one product of the forward's mac for each of the two factors; the addend: numel(Y) add when it is broadcast."""
+    products = Counts(mac=OPERATORS[node.op].rule(node).mac * len(wanted & {0, 1}))
+    outputs = node.output().numel
+    for place in wanted - {0, 1}:
+        products += Counts(add=outputs if node.input(place).numel != outputs else 0)
+    return products
+
+
+def bilinear(node: Node, wanted: Wanted) -> Counts:
+    """P mac + P mul for each of X1, X2 and W, P = numel(Y) × numel(W) / W.shape[0]; bias: numel(Y) add."""
+    outputs = node.output().numel
+    terms = outputs * product(node.input(2).dims[1:])
+    return Counts(mac=1, mul=1) * (terms * len(wanted & {0, 1, 2})) + Counts(add=outputs if 3 in wanted else 0)
+
+
+def three(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The three factors are kept."""
+    return node.known_inputs[:3]
+
+
+def weight_norm(node: Node, wanted: Wanted) -> Counts:
+    """n = numel(V), rows = numel(g): Σ G v: n × (1 mul + 1 add); dg: rows div; dv = (g / ‖v‖) × (G − v × Σ/‖v‖²): n ×
+    (2 mul + 1 add) + rows × (2 div + 1 mul).
+    """
+    n, rows = node.input(0).numel, node.input(1).numel
+    counts = Counts(mul=1, add=1) * n
+    if 1 in wanted:
+        counts += Counts(div=rows)
+    if 0 in wanted:
+        counts += Counts(mul=2, add=1) * n + Counts(div=2, mul=1) * rows
+    return counts
+
+
+def weight_norm_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """V, g and the norms are kept."""
+    return node.input(0), node.input(1), node.input(1).nbytes
+
+
+def cdist(node: Node, wanted: Wanted) -> Counts:
+    """for each of the two: numel(Y) div + numel(Y) × K × (2 add + 1 mul): Σ (a − b) × G / y, K the width of a row.
+
+    Raises:
+        ShapeError: a norm other than 2.
+    """
+    if node.attrs.get("p", 2.0) != 2.0:
+        raise ShapeError(f"{node.op} {node.name!r}: there is a rule for the gradient of p = 2 only")
+    outputs, width = node.output().numel, product(node.input(0).dims[-1:])
+    return (Counts(div=1) + Counts(add=2, mul=1) * width) * (outputs * len(wanted))
+
+
+def variance(root: bool, mean: bool) -> Backward:
+    """A row for var, std and their twins that give the mean as well."""
+
+    def rule(node: Node, wanted: Wanted) -> Counts:
+        n, m = node.input(0).numel, node.output().numel
+        counts = Counts(add=2, mul=1) * n + Counts(div=1, mul=1) * m
+        if root:
+            counts += Counts(div=1, mul=1) * m
+        return counts + (Counts(add=n, div=m) if mean else Counts())
+
+    formula = "numel(X) × (2 add + 1 mul) + numel(Y) × (1 div + 1 mul): (x − mean) × 2G / (N − 1), the mean made again"
+    formula += "; numel(Y) × (1 div + 1 mul) more: G / 2y" if root else ""
+    formula += "; numel(X) add + numel(Y) div more: the gradient of the mean" if mean else ""
+    return Backward(rule, formula, both if root else x)
+
+
+def adaptive_average(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) div + cells add: G / window to each cell; cells = the sizes of all windows, from ⌊i n / m⌋ to ⌈(i + 1) n
+    / m⌉ along each axis.
+    """
+    axes = node.attrs["axes"]
+    before, after = node.input(0).dims, node.output().dims
+    cells: Any = product(after[: len(after) - axes])
+    for n, m in zip(before[-axes:], after[-axes:], strict=True):
+        cells *= sum(-(-(i + 1) * n // m) - i * n // m for i in range(m))
+    return Counts(div=node.output().numel, add=cells)
+
+
+def scattered(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) add: results may come from the same element."""
+    return Counts(add=node.output().numel)
+
+
+def bag(node: Node, wanted: Wanted) -> Counts:
+    """K × D add, K the number of indices, D the width of a row."""
+    return Counts(add=node.input(1).numel * product(node.input(0).dims[-1:]))
+
+
+def second_output(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The places that were picked."""
+    return [t for t in node.outputs[1:2] if t is not None]
+
+
+BACKWARD: Mapping[str, Backward] = {
+    **{
+        name: by(contraction, factors)
+        for name in ("aten::tensordot", "aten::_grouped_mm", "aten::addbmm", "aten::linalg_vecdot", "aten::addr")
+    },
+    "aten::conv_tbc": by(contraction, factors),
+    "aten::bilinear": by(bilinear, three),
+    "aten::flex_attention": by(attention, keeps),
+    "aten::_weight_norm": by(weight_norm, weight_norm_keeps),
+    "aten::cdist": by(cdist, lambda node, wanted: (*node.known_inputs, node.output())),
+    "aten::var": variance(False, False),
+    "aten::std": variance(True, False),
+    "aten::var_mean": variance(False, True),
+    "aten::std_mean": variance(True, True),
+    "aten::logsumexp": back("G × exp(x − y)", both, Counts(add=1, exp=1, mul=1)),
+    "aten::norm_inf": back("G × sign(x) where |x| = y", both, Counts(bit=1, cmp=2, mul=1)),
+    "aten::norm_p": back(
+        *("sign(x) |x|^(p−1) × G y^(1−p)", both, Counts(bit=1, pow=1, cmp=1, mul=2), Counts(pow=1, mul=1))
+    ),
+    "aten::adaptive_avg_pool": by(adaptive_average, x),
+    "aten::adaptive_max_pool": by(scattered, places),
+    "aten::im2col": by(scattered, none),
+    "aten::cummax": by(scattered, second_output),
+    "aten::median": nothing("G goes to the element that was picked", second_output),
+    "aten::trace": nothing("G is spread along the diagonal"),
+    "aten::resolve_conj": nothing("G passes"),
+    "aten::embedding_bag": by(bag, lambda node, wanted: (node.input(1),)),
+}

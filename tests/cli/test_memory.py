@@ -1,0 +1,146 @@
+"""``flopwise memory``, and ``flopwise profile`` with several batch sizes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import flopwise
+
+from .conftest import EXAMPLES, LIGHT, Run
+
+
+@pytest.mark.parametrize("format_", ["table", "markdown", "csv", "json", "latex"])
+def test_every_format(run: Run, tiny: Path, format_: str) -> None:
+    code, out, err = run("memory", tiny, "-f", format_)
+    assert (code, err) == (0, "")
+    assert out
+
+
+def test_figures(run: Run, tiny: Path) -> None:
+    found = json.loads(run("memory", tiny, "--train", "--optimizer", "adam", "-f", "json").out)
+    profile = flopwise.profile(tiny)
+    totals = found["totals"]
+    assert found["schema"] == "flopwise.memory/1"
+    assert totals["peak_activation_bytes"] == profile.peak_activation_bytes == max(s["bytes"] for s in found["steps"])
+    assert totals["weight_bytes"] == sum(totals["weight_bytes_by_dtype"].values()) == 179720
+    assert totals["peak_activation_bytes"] == sum(t["bytes"] for t in found["alive"])
+    assert totals["arena_bytes"] >= totals["peak_activation_bytes"]
+    training = totals["training"]
+    assert training["gradient_bytes"] == 4 * 44370
+    assert 0 <= training["state_bytes"] - 8 * 44370 < 1000  # two moments, and a count of steps for each tensor
+    assert training["memory_bytes"] == sum(
+        training[f"{part}_bytes"] for part in ("weight", "gradient", "state", "saved")
+    )
+
+
+def test_the_table_names_what_lives_at_the_peak(run: Run, tiny: Path) -> None:
+    out = run("memory", tiny).out
+    image = next(line for line in out.splitlines() if line.startswith("image"))
+    assert image.split()[1:] == ["1×3×64×64", "float32", "49,152", "60.0", "(caller)", "/stem/conv/Conv"]
+    assert "peak activation bytes" in out
+    assert "arena bytes" in out
+
+
+def test_csv(run: Run, tiny: Path) -> None:
+    lines = list(csv.DictReader(io.StringIO(run("memory", tiny, "-f", "csv").out)))
+    assert sum(int(line["bytes"]) for line in lines) == 81920
+
+
+def test_inplace_is_less(run: Run) -> None:
+    model = LIGHT / "light_resnet50.onnx"
+    plain, less = (
+        json.loads(run("memory", model, "-f", "json", *args).out)["totals"]["peak_activation_bytes"]
+        for args in ((), ("--inplace",))
+    )
+    assert (plain, less) == (9633792, 7225344)
+
+
+def test_plan(run: Run, tmp_path: Path) -> None:
+    place = tmp_path / "plan.json"
+    code, out, _ = run("memory", LIGHT / "light_squeezenet.onnx", "--plan", place)
+    assert code == 0
+    assert "arena bytes" in out
+    plan = json.loads(place.read_text())
+    assert plan["schema"] == "flopwise.plan/1"
+    assert plan["arena_bytes"] == plan["peak_activation_bytes"] == 6308352
+    assert max(t["offset"] + t["bytes"] for t in plan["tensors"]) == plan["arena_bytes"]
+    assert all(0 <= t["first"] <= t["last"] < len(plan["steps"]) for t in plan["tensors"])
+    for i, one in enumerate(plan["tensors"]):
+        for other in plan["tensors"][:i]:
+            if one["first"] <= other["last"] and other["first"] <= one["last"]:
+                assert (
+                    one["offset"] + one["bytes"] <= other["offset"] or other["offset"] + other["bytes"] <= one["offset"]
+                )
+
+
+def test_what_nobody_knows(run: Run, tmp_path: Path) -> None:
+    model = EXAMPLES / "custom_op.onnx"
+    graph = flopwise.read(model)
+    code, out, _ = run("memory", model)
+    assert code == 0
+    if any(not t.sized for n in graph.nodes for t in n.known_outputs):
+        assert "?" in out
+        assert run("memory", model, "--plan", tmp_path / "plan.json").code == 2
+        assert not (tmp_path / "plan.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--align", 3), "no power of two"),
+        (("--plan", "tiny.onnx"), "is the model itself"),
+        (("--plan", "no/such/folder.json"), "cannot be written"),
+        (("--plan", "same", "-o", "same"), "is the file of -o"),
+    ],
+)
+def test_bad_usage(
+    run: Run, tiny: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[object, ...], message: str
+) -> None:
+    monkeypatch.chdir(tiny.parent)
+    before = tiny.read_bytes()
+    code, _, err = run("memory", tiny, *args)
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+    assert [p.name for p in tiny.parent.iterdir()] == ["tiny.onnx"]
+    assert tiny.read_bytes() == before
+
+
+def test_a_directory(run: Run, tiny: Path) -> None:
+    assert run("memory", tiny.parent).code == 0
+    assert "--plan takes one model" in run("memory", tiny.parent, "--plan", tiny.parent / "p.json").err
+
+
+def test_profile_in_batches(run: Run, tiny: Path) -> None:
+    out = run("profile", tiny, "-b", "1,8,64", "-f", "csv").out
+    lines = {line["figure"]: line for line in csv.DictReader(io.StringIO(out))}
+    for size in (1, 8, 64):
+        profile = flopwise.profile(tiny, batch_size=size)
+        for figure in ("macs", "params", "weight_bytes", "output_bytes"):
+            assert int(lines[figure][f"batch {size}"]) == profile.total(figure)
+        assert int(lines["peak_activation_bytes"][f"batch {size}"]) == profile.peak_activation_bytes
+    assert len(json.loads(run("profile", tiny, "-b", "1,8", "-f", "json").out)) == 2
+    assert "batch 8" in run("profile", tiny, "-b", "1,8", "--columns", "macs,params").out
+    assert run("profile", tiny, "-b", "8,8").out == run("profile", tiny, "-b", "8").out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("-b", "1,x"), "no list of whole numbers"),
+        (("-b", "1,,2"), "no list of whole numbers"),
+        (("-b", "0"), "no list of whole numbers"),
+        (("-b", "1,8", "--top", "3"), "--top"),
+        (("-b", "1,8", "--by", "op"), "--by"),
+        (("-b", "1,8", "-f", "tree"), "-f tree"),
+        (("-b", "1,8", "--columns", "name"), "has no total"),
+    ],
+)
+def test_batches_that_make_no_sense(run: Run, tiny: Path, args: tuple[str, ...], message: str) -> None:
+    code, out, err = run("profile", tiny, *args)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err

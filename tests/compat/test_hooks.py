@@ -1,0 +1,283 @@
+"""The signatures of ptflops, thop and torchstat against the tools themselves: same results, same text."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flopwise.errors import FlopwiseError, InputError
+
+torch = pytest.importorskip("torch")
+
+from tests import torch_tools  # noqa: E402
+from torch import nn  # noqa: E402
+
+from flopwise.compat import ptflops, thop, torchstat  # noqa: E402
+
+
+class Net(nn.Module):
+    """Layers that the tools know, one that is called twice, one that is never called, one of no tool, and functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2)
+        )
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Conv2d(8, 8, 1), nn.LeakyReLU()) for _ in range(3)])
+        self.shared = nn.PReLU()
+        self.unused = nn.Linear(4, 4)
+        self.gate = nn.Hardswish()
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(8, 5)
+
+    def forward(self, x: Any) -> Any:
+        x = self.features(x)
+        for block in self.blocks:
+            x = self.shared(block(x))
+        x = torch.add(self.gate(x), nn.functional.relu(x))
+        return self.fc(self.pool(x).flatten(1))
+
+
+class Failing(nn.Module):
+    """A module that raises halfway."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+
+    def forward(self, x: Any) -> Any:
+        self.norm(self.conv(x))
+        raise RuntimeError("half way")
+
+
+class Pair(nn.Module):
+    """Two inputs, one of them by keyword."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = nn.Linear(6, 4)
+        self.right = nn.Linear(6, 4)
+
+    def forward(self, a: Any, b: Any) -> Any:
+        return self.left(a) * self.right(b)
+
+
+def printed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, str]:
+    """What a function returns, and what it prints."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        found = function(*args, **kwargs)
+    return found, text.getvalue()
+
+
+def state(model: nn.Module) -> Any:
+    """All that a tool may leave changed."""
+    hooks = [(dict(m._forward_hooks), dict(m._forward_pre_hooks)) for m in model.modules()]
+    attributes = [{key: id(value) for key, value in vars(m).items()} for m in model.modules()]
+    modes = [m.training for m in model.modules()]
+    values = {key: value.clone() for key, value in model.state_dict().items()}
+    return hooks, attributes, modes, list(values), repr(model), torch.nn.functional.relu, nn.Conv2d.__call__
+
+
+FUNCTIONS: dict[str, Callable[[nn.Module], Any]] = {
+    "ptflops": lambda m: ptflops.get_model_complexity_info(m, (3, 16, 16)),
+    "ptflops-aten": lambda m: ptflops.get_model_complexity_info(m, (3, 16, 16), backend="aten"),
+    "thop": lambda m: thop.profile(m, (torch.zeros(1, 3, 16, 16),)),
+    "torchstat": lambda m: torchstat.stat(m, (3, 16, 16)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("kind", [Net, Failing])
+@pytest.mark.parametrize("training", [True, False])
+def test_the_module_is_left_as_it_was(name: str, kind: type[nn.Module], training: bool) -> None:
+    model = kind().train(training)
+    before, norms = state(model), [b.clone() for b in model.buffers()]
+    with contextlib.suppress(FlopwiseError), contextlib.redirect_stderr(io.StringIO()):
+        printed(FUNCTIONS[name], model)
+    assert state(model) == before
+    assert all(torch.equal(a, b) for a, b in zip(norms, model.buffers(), strict=True))
+
+
+@pytest.mark.parametrize("backend", ["pytorch", "aten"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"as_strings": False, "print_per_layer_stat": False},
+        {"output_precision": 4, "flops_units": "MMac", "param_units": "K"},
+        {"flops_units": "KMac", "param_units": "M"},
+        {"flops_units": "GMac", "param_units": "B"},
+        {"verbose": True},
+    ],
+)
+def test_ptflops(options: dict[str, Any], backend: str) -> None:
+    tool = pytest.importorskip("ptflops")
+    if backend == "aten" and "verbose" in options:
+        pytest.skip("the operators that count nothing are told by the dispatcher alone")
+    with_own = printed(ptflops.get_model_complexity_info, Net(), (3, 16, 16), backend=backend, **options)
+    assert with_own == _of_ptflops(tool, Net(), (3, 16, 16), backend=backend, **options)
+
+
+def _of_ptflops(tool: Any, model: nn.Module, *args: Any, **kwargs: Any) -> tuple[Any, str]:
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        found = tool.get_model_complexity_info(model, *args, ost=text, **kwargs)
+    return found, text.getvalue()
+
+
+def test_ptflops_with_functions_left_out_classes_ignored_and_rules_of_a_user() -> None:
+    tool = pytest.importorskip("ptflops")
+
+    def hook(module: Any, inputs: Any, output: Any) -> None:
+        module.__flops__ += 7 * inputs[0].numel() + output.shape[1]
+
+    for options in (
+        {"backend_specific_config": {"count_functional": False}},
+        {"ignore_modules": [nn.Conv2d, nn.Hardswish]},
+        {"custom_modules_hooks": {nn.Hardswish: hook, nn.BatchNorm2d: hook}},
+    ):
+        found = printed(ptflops.get_model_complexity_info, Net(), (3, 16, 16), **options)
+        assert found == _of_ptflops(tool, Net(), (3, 16, 16), **options)
+    ignored = {"ignore_modules": [torch.ops.aten.convolution], "backend": "aten"}
+    found = printed(ptflops.get_model_complexity_info, Net(), (3, 16, 16), **ignored)
+    assert found == _of_ptflops(tool, Net(), (3, 16, 16), **ignored)
+
+
+def test_ptflops_with_inputs_that_a_function_makes() -> None:
+    tool = pytest.importorskip("ptflops")
+
+    def pair(shape: tuple[int, ...]) -> dict[str, Any]:
+        return {"a": torch.zeros(3, *shape), "b": torch.zeros(3, *shape)}
+
+    def batch(shape: tuple[int, ...]) -> Any:
+        return torch.zeros(4, *shape)
+
+    for model, shape, constructor in ((Pair, (6,), pair), (Net, (3, 16, 16), batch)):
+        options = {"input_constructor": constructor, "as_strings": False}
+        found = printed(ptflops.get_model_complexity_info, model(), shape, **options)
+        assert found == _of_ptflops(tool, model(), shape, **options)
+
+
+def test_ptflops_has_no_result_where_the_module_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ptflops.get_model_complexity_info(Failing(), (3, 16, 16)) == (None, None)
+    out = capsys.readouterr()
+    assert out.out.startswith("Flops estimation was not finished successfully")
+    assert "half way" in out.out
+    assert "Traceback" in out.err
+
+
+def test_ptflops_refuses() -> None:
+    with pytest.raises(InputError, match="input_res must be a tuple"):
+        ptflops.get_model_complexity_info(Net(), [3, 16, 16])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="is no torch"):
+        ptflops.get_model_complexity_info(len, (3, 16, 16))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="use the backend pytorch"):
+        ptflops.get_model_complexity_info(Net(), (3, 16, 16), backend="aten", custom_modules_hooks={1: print})
+    with pytest.raises(ValueError, match="is not a valid FLOPS_BACKEND"):
+        ptflops.get_model_complexity_info(Net(), (3, 16, 16), backend="jax")
+
+
+def test_ptflops_texts_of_numbers() -> None:
+    utils = pytest.importorskip("ptflops.utils")
+    for number in (0, 7, 999, 1000, 12345, 10**6 - 1, 10**6, 987654321, 10**9, 4.1e12, 17.5):
+        for units in (None, "GMac", "MMac", "KMac", "Mac"):
+            assert ptflops.flops_to_string(number, units, 3) == utils.flops_to_string(number, units, 3)
+        for units in (None, "M", "K", "B", "G"):
+            assert ptflops.params_to_string(number, units, 3) == utils.params_to_string(number, units, 3)
+
+
+def _of_thop() -> Any:
+    pytest.importorskip("setuptools")
+    return pytest.importorskip("thop")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"verbose": False},
+        {"report_missing": True, "verbose": False},
+        {"ret_layer_info": True},
+    ],
+)
+def test_thop(options: dict[str, Any]) -> None:
+    tool = _of_thop()
+    inputs = (torch.zeros(2, 3, 16, 16),)
+    assert printed(thop.profile, Net(), inputs, **options) == printed(tool.profile, Net(), inputs, **options)
+
+
+def test_thop_with_rules_of_a_user() -> None:
+    tool = _of_thop()
+
+    def hook(module: Any, inputs: Any, output: Any) -> None:
+        module.total_ops += torch.DoubleTensor([int(inputs[0].numel() + output.numel())])
+
+    own = {nn.Hardswish: hook, nn.Linear: hook, nn.ModuleList: hook}
+    for options in ({}, {"ret_layer_info": True}):
+        found = printed(thop.profile, Net(), (torch.zeros(2, 3, 16, 16),), own, **options)
+        assert found == printed(tool.profile, Net(), (torch.zeros(2, 3, 16, 16),), own, **options)
+
+
+def test_thop_of_several_inputs_and_of_a_single_layer() -> None:
+    tool = _of_thop()
+    inputs = (torch.zeros(2, 6), torch.zeros(2, 6))
+    assert printed(thop.profile, Pair(), inputs) == printed(tool.profile, Pair(), inputs)
+    alone = printed(thop.profile, nn.Linear(6, 4), inputs[:1], ret_layer_info=True)
+    assert alone == printed(tool.profile, nn.Linear(6, 4), inputs[:1], ret_layer_info=True)
+
+
+def test_thop_texts_of_numbers() -> None:
+    tool = _of_thop()
+    numbers = [0, 355, 999.9, 1000, 1001, 4133742592.0, 10**12, 3.2e15]
+    assert thop.clever_format(numbers) == tool.clever_format(numbers)
+    for number in numbers:
+        assert thop.clever_format(number, "%.3f") == tool.clever_format(number, "%.3f")
+
+
+def test_thop_where_the_module_fails() -> None:
+    with pytest.raises(FlopwiseError, match="half way"):
+        thop.profile(Failing(), (torch.zeros(1, 3, 16, 16),))
+
+
+def without_durations(text: str) -> str:
+    """The text with each duration as a question mark of the same width."""
+    return re.sub(r"\d+\.\d\d%", lambda found: "?".rjust(len(found[0])), text)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchstat() -> None:
+    model = Net()
+    model.spare = nn.Sequential()
+    model.wide = nn.Upsample(scale_factor=2)
+    for made in (Net(), model, nn.Sequential(nn.Conv2d(3, 64, 1), nn.Flatten(), nn.Linear(64 * 64 * 64, 1000))):
+        size = (3, 64, 64)
+        said = torch_tools.torchstat(copy.deepcopy(made), size)
+        _, found = printed(torchstat.stat, made, size)
+        assert found == without_durations(said)
+
+
+def test_torchstat_of_modules_with_levels() -> None:
+    _, text = printed(torchstat.stat, Net(), (3, 16, 16), 2)
+    rows = {line.split()[1]: line for line in text.splitlines() if re.match(r"\d+ ", line)}
+    assert list(rows) == ["features", "blocks.0", "blocks.1", "blocks.2", "shared", "unused", "gate", "pool", "fc"]
+    _, leaves = printed(torchstat.stat, Net(), (3, 16, 16))
+    assert [line for line in text.splitlines() if line.startswith("Total MAdd")] == [
+        line for line in leaves.splitlines() if line.startswith("Total MAdd")
+    ]
+
+
+def test_torchstat_refuses() -> None:
+    with pytest.raises(InputError, match="three numbers"):
+        torchstat.stat(Net(), (16, 16))
+    with pytest.raises(InputError, match="query_granularity is at most 4"):
+        torchstat.stat(Net(), (3, 16, 16), 9)
+    with pytest.raises(FlopwiseError, match="torchstat fails at the module '0'"):
+        torchstat.stat(nn.Sequential(nn.Linear(4, 4)), (3, 4, 4))

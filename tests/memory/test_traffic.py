@@ -1,0 +1,64 @@
+"""Bytes moved by one run of an operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from flopwise.graph import Graph, Node, Shape, Tensor
+from flopwise.memory import traffic
+
+X = Tensor("x", (4, 6), "float32", "input")
+
+
+def node(op: str, inputs: tuple[Tensor | None, ...], *shapes: Shape | None, dtype: str = "float32") -> Node:
+    return Node(op, "", inputs, tuple(Tensor(f"y{i}", s, dtype) for i, s in enumerate(shapes)), origin=op)
+
+
+@pytest.mark.parametrize(
+    ("made", "read", "written"),
+    [
+        (node("Relu", (X,), (4, 6)), 96, 96),
+        (node("Add", (X, X), (4, 6)), 96, 96),  # each operand once
+        (node("MatMul", (X, Tensor("w", (6, 2), "float16", "weight")), (4, 2)), 96 + 24, 32),
+        (node("Clip", (X, None, Tensor("high", (), "float32", "constant")), (4, 6)), 100, 96),
+        (node("Reshape", (X, Tensor("s", (1,), "int64", "constant")), (24,)), 0, 0),
+        (node("Shape", (X,), (2,), dtype="int64"), 0, 16),
+        # an embedding reads the rows that it picks
+        (
+            node("Gather", (Tensor("t", (1000, 8), "float32", "weight"), Tensor("i", (3,), "int64")), (3, 8)),
+            96 + 24,
+            96,
+        ),
+        (node("Slice", (X,), (2, 6)), 48, 48),
+        (node("Split", (X,), (2, 6), (2, 6)), 96, 96),
+        (node("Dropout", (X,), (4, 6), (4, 6)), 96, 96),  # the mask is written
+        (node("Relu", (Tensor("u", None, "float32"),), (4, 6)), None, 96),
+        (node("NonZero", (X,), None), 96, None),
+    ],
+)
+def test_traffic(made: Node, read: int | None, written: int | None) -> None:
+    assert traffic(made) == (read, written)
+
+
+def test_a_branch_writes_what_the_if_hands_on() -> None:
+    assert traffic(node("If", (Tensor("c", (), "bool"),), (4, 6))) == (1, 0)
+
+
+def test_in_place_writes_what_it_read() -> None:
+    made = Node("Relu", "", (X,), (Tensor("y", (4, 6), "float32"),), origin="aten.relu_")
+    assert traffic(made) == (96, 96)
+    view = Node("Transpose", "", (X,), (Tensor("y", (6, 4), "float32"),), origin="aten.transpose")
+    assert traffic(view) == (0, 0)
+
+
+def test_intensity_of_a_layer_and_of_the_model() -> None:
+    import flopwise
+    from flopwise.report.columns import COLUMNS, cell
+
+    w, h, y = Tensor("w", (6, 2), "float32", "weight"), Tensor("h", (4, 2), "float32"), Tensor("y", (8,), "float32")
+    nodes = (Node("MatMul", "m", (X, w), (h,)), Node("Reshape", "r", (h,), (y,)))
+    profile = flopwise.profile(Graph("two", "hand", "", (X,), (y,), nodes))
+    intensity = COLUMNS["intensity"]
+    assert [cell(intensity, row, profile) for row in profile.rows] == [96 / (96 + 48 + 32), ""]
+    assert cell(intensity, profile.sum, profile) == 96 / 176
+    assert (profile.total("read_bytes"), profile.total("written_bytes")) == (144, 32)
