@@ -57,7 +57,7 @@ def seconds_to_open(page: Path) -> list[float]:
             browser.switch_to.new_window("tab")
             browser.get(page.as_uri())
             assert browser.execute_script("return document.documentElement.dataset.ready") == "true"
-            painted = "const done = arguments[0]; requestAnimationFrame(() => setTimeout(() => done(performance.now())));"
+            painted = "requestAnimationFrame(() => setTimeout(() => arguments[0](performance.now())))"
             found.append(browser.execute_async_script(painted) / 1000)
         errors = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
         assert not errors, errors

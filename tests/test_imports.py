@@ -21,10 +21,10 @@ LEVELS: list[set[str]] = [
     {"ops"},
     {"conventions"},
     {"rows", "precision", "grouping", "folding", "memory", "control_flow", "profiles"},
-    {"training", "comparing", "budgets"},
+    {"training", "comparing", "budgets", "sparse"},
     {"formulas", "writers"},
     {"report"},
-    {"api", "changes"},
+    {"api", "changes", "pruned"},
     {"__init__", "cli", "compat", "pytest_plugin", "__main__"},
 ]
 

@@ -217,7 +217,7 @@ def test_the_json_schema(graph: Graph, convention: str) -> None:
     assert list(found["totals"]) == [
         *("count", "macs", "flops", "ops", "params", "buffers", "weight_bytes"),
         *("activations", "output_bytes", "peak_activation_bytes"),
-        *(["own"] if flopwise.CONVENTIONS[convention].own else []),
+        *(["own"] if CONVENTIONS[convention].own else []),
     ]
     for layer in found["layers"]:
         assert list(layer) == [

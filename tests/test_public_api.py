@@ -25,6 +25,7 @@ NAMES = {
     "Profile",
     "Row",
     "ShapeError",
+    "Sparsity",
     "Sum",
     "Tensor",
     "__version__",
@@ -34,6 +35,7 @@ NAMES = {
     "profile",
     "read",
     "render",
+    "sparsity",
     "write_shapes",
 }
 

@@ -1,4 +1,4 @@
-"""What the tools said of the small modules of ``torch_modules``, recorded with their versions beside this repository."""
+"""What the tools said of the small modules of ``torch_modules``, recorded beside this repository."""
 
 from __future__ import annotations
 

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
-from torch import nn
-
 from tests.torch_vision import torchvision
+from torch import nn
 
 #: A module in eval mode, its positional inputs and its keyword inputs.
 Case: TypeAlias = "tuple[nn.Module, tuple[torch.Tensor, ...], dict[str, Any]]"

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from flopwise.graph import Graph, Module, Node, Tensor
     from flopwise.ops import OPERATORS
     from flopwise.profiles import Profile
+    from flopwise.pruned import sparsity
     from flopwise.report import render
     from flopwise.rows import Row, Sum
+    from flopwise.sparse import Sparsity
 
 __all__ = [
     "CONVENTIONS",
@@ -39,6 +41,7 @@ __all__ = [
     "Profile",
     "Row",
     "ShapeError",
+    "Sparsity",
     "Sum",
     "Tensor",
     "__version__",
@@ -48,6 +51,7 @@ __all__ = [
     "profile",
     "read",
     "render",
+    "sparsity",
     "write_shapes",
 ]
 
@@ -67,6 +71,7 @@ _HOMES = {
     "Profile": "profiles",
     "Row": "rows",
     "ShapeError": "errors",
+    "Sparsity": "sparse",
     "Sum": "rows",
     "Tensor": "graph",
     "check": "changes",
@@ -75,6 +80,7 @@ _HOMES = {
     "profile": "api",
     "read": "api",
     "render": "report",
+    "sparsity": "pruned",
     "write_shapes": "api",
 }
 

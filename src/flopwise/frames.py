@@ -1,4 +1,4 @@
-"""A profile as an Arrow table and as Parquet, for programs that read data frames; pyarrow is imported when asked for."""
+"""A profile as an Arrow table and as Parquet, for programs that read data frames; pyarrow is imported when needed."""
 
 from __future__ import annotations
 

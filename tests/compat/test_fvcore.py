@@ -1,4 +1,4 @@
-"""Every method and text of ``flopwise.compat.fvcore`` beside the installed fvcore (0.1.5.post20221221, tabulate 0.10)."""
+"""Every method and text of ``flopwise.compat.fvcore`` beside fvcore 0.1.5.post20221221 (tabulate 0.10)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.compat.nets import NETS, Odd, TestNet  # noqa: E402
+
 from flopwise.compat import fvcore as ours  # noqa: E402 - after the question for torch
 from flopwise.errors import FlopwiseError  # noqa: E402
-from tests.compat.nets import NETS, Odd, TestNet  # noqa: E402
 
 #: Architectures of which everything is compared as well.
 MODELS = ("resnet18", "vit_b_16", "googlenet")
@@ -82,7 +83,9 @@ def _without_sizes(found: Counter[str]) -> dict[str, int]:
 @pytest.mark.parametrize("shapes", [True, False])
 @pytest.mark.parametrize("activations", [True, False])
 def test_tables(depth: int, shapes: bool, activations: bool, analyses: Any) -> None:
-    tool, own = (room.flop_count_table(flops, depth, acts if activations else None, shapes) for room, flops, acts in analyses)
+    tool, own = (
+        room.flop_count_table(flops, depth, acts if activations else None, shapes) for room, flops, acts in analyses
+    )
     assert own == tool
 
 

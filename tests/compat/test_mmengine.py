@@ -11,8 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from flopwise.compat import mmengine as ours  # noqa: E402 - after the question for torch
 from tests.compat.nets import NETS, TestNet  # noqa: E402
+
+from flopwise.compat import mmengine as ours  # noqa: E402 - after the question for torch
 
 TABLE = """
 +---------------------+----------------------+--------+--------------+
@@ -137,7 +138,9 @@ def test_mmengine_itself(name: str, width: str, monkeypatch: pytest.MonkeyPatch)
     assert ours.get_model_complexity_info(module, inputs=x) == theirs.get_model_complexity_info(module, inputs=x)
     if list(module.parameters()):
         shape = tuple(x.shape[1:])
-        own, tool = (room.get_model_complexity_info(module, shape) for room in (ours, theirs)) if x.shape[0] == 1 else ({}, {})
+        own, tool = (
+            (room.get_model_complexity_info(module, shape) for room in (ours, theirs)) if x.shape[0] == 1 else ({}, {})
+        )
         assert own == tool
         assert ours.parameter_count_table(module) == theirs.parameter_count_table(module)
 
@@ -154,7 +157,9 @@ def test_tables_of_your_own_depth() -> None:
             )
             assert own == tool
     args = (TestNet(), torch.zeros(1, 10))
-    assert ours.complexity_stats_str(ours.FlopAnalyzer(*args)) == helper.complexity_stats_str(theirs.FlopAnalyzer(*args))
+    assert ours.complexity_stats_str(ours.FlopAnalyzer(*args)) == helper.complexity_stats_str(
+        theirs.FlopAnalyzer(*args)
+    )
 
 
 def test_several_inputs() -> None:

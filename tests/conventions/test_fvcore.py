@@ -64,12 +64,17 @@ def test_recorded_figures(name: str) -> None:
         assert unsupported == said[1]
 
 
-@pytest.mark.parametrize("name", [name for name in torch_modules.MODULES if APART.get(name, (0, ""))[1][:12] != "fvcore fails"])
+@pytest.mark.parametrize(
+    "name", [name for name in torch_modules.MODULES if APART.get(name, (0, ""))[1][:12] != "fvcore fails"]
+)
 def test_fvcore_itself(name: str) -> None:
     tool = pytest.importorskip("fvcore.nn")
     module, inputs = torch_modules.MODULES[name]()
     found = _profile(module, inputs)
-    flops, activations = _of_tool(tool.FlopCountAnalysis, module, inputs), _of_tool(tool.ActivationCountAnalysis, module, inputs)
+    flops, activations = (
+        _of_tool(tool.FlopCountAnalysis, module, inputs),
+        _of_tool(tool.ActivationCountAnalysis, module, inputs),
+    )
     assert _count(found) == flops.total()
     assert found.total("activations") == activations.total()
     assert found.own["params"] == tool.parameter_count(module)[""]
@@ -205,7 +210,12 @@ def test_an_einsum_takes_no_memory() -> None:
 
 def test_a_file_counts_as_the_module_that_it_came_from() -> None:
     module = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 5),
     )
     shapes = {"w": (8, 3, 3, 3), "b": (8,), "s": (8,), "o": (8,), "m": (8,), "v": (8,), "lw": (5, 8), "lb": (5,)}
     graph = helper.make_graph(
@@ -253,7 +263,9 @@ def test_operators_of_files(one: Any, flops: int | None) -> None:
     assert total("fvcore", one) == flops
 
 
-@pytest.mark.parametrize("inside", [lambda x: (x @ x.t(), x + 1)[1], lambda x: (torch_modules.Product.apply(x, x.t()), x + 1)[1]])
+@pytest.mark.parametrize(
+    "inside", [lambda x: (x @ x.t(), x + 1)[1], lambda x: (torch_modules.Product.apply(x, x.t()), x + 1)[1]]
+)
 def test_what_does_not_reach_the_result_is_not_in_the_trace(inside: Any) -> None:
     module, inputs = torch_modules.Function(inside), (torch.zeros(4, 8),)
     tool = pytest.importorskip("fvcore.nn")

@@ -120,7 +120,7 @@ TORCHSTAT: dict[str, tuple[int, int]] = {
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_figures_of_architectures(name: str) -> None:
-    pytest.importorskip("torchvision", exc_type=(ImportError, RuntimeError))  # type: ignore[call-arg]
+    pytest.importorskip("tests.torch_vision")
     pytest.importorskip("transformers")
     from tests.torch_models import MODELS
 
@@ -144,7 +144,7 @@ def test_recorded_figures_of_architectures(name: str) -> None:
 @pytest.mark.parametrize("name", ["resnet18", "squeezenet1_1", "shufflenet_v2_x1_0", "googlenet", "vit_b_16"])
 @pytest.mark.filterwarnings("ignore")
 def test_the_tool_itself_on_architectures(name: str, tool: str) -> None:
-    pytest.importorskip("torchvision", exc_type=(ImportError, RuntimeError))  # type: ignore[call-arg]
+    pytest.importorskip("tests.torch_vision")
     from tests.torch_models import MODELS
 
     model, args, kwargs = MODELS[name]()

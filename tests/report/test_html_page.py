@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import flopwise
 from flopwise.cli import cli
 from flopwise.conventions import CONVENTIONS
-from flopwise.graph import Graph, Module, Node, Tensor
+from flopwise.graph import Body, Graph, Module, Node, Tensor
 from flopwise.report import render
 from flopwise.report.html_data import EXACT, page_data
 from flopwise.report.html_modules import MOST, groups
@@ -216,3 +216,27 @@ def test_the_libraries_come_with_their_licences() -> None:
         licence = vendor / script.name.replace(".min.js", ".LICENSE.txt")
         assert "Copyright" in licence.read_text("utf-8"), script.name
         assert "sourceMappingURL" not in script.read_text("utf-8")
+
+
+def test_figures_in_symbols_are_text() -> None:
+    sympy = pytest.importorskip("sympy")
+    n = sympy.Symbol("n", positive=True, integer=True)
+    x, y = (Tensor(name, (n, 8), "float32") for name in "xy")
+    graph = Graph("open", "hand", "", (x,), (y,), (Node("MatMul", "m", (x, tensor("w", 8, 8, kind="weight")), (y,)),))
+    found = page_data(flopwise.profile(graph))
+    assert found["layers"]["macs"] == ["64*n"]
+    assert found["inputs"][0]["shape"] == "n×8"
+    assert found["memory"]["missing"] == ["x", "y"]
+    assert {"flops", "macs"} <= {view["name"] for view in found["conventions"]}
+
+
+def test_layers_in_control_flow_say_how_often_they_run() -> None:
+    x, y, z = tensor("x", 1, 8), tensor("y", 1, 8), tensor("z", 1, 8)
+    body = (Body(0, "body", 5),)
+    nodes = (
+        Node("Loop", "loop", (None, None, x), (z,)),
+        Node("MatMul", "m", (x, tensor("w", 8, 8, kind="weight")), (y,), within=body),
+    )
+    found = page_data(flopwise.profile(Graph("loops", "hand", "", (x,), (z,), nodes)))
+    assert found["layers"]["times"] == {1: 5}
+    assert found["layers"]["macs"][1] == 5 * 64

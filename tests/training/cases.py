@@ -108,6 +108,14 @@ def _linear() -> Iterator[Case]:
         yield Case("Attention", (normal(1, 4, 3, 2), normal(1, 2, 5, 2), normal(1, 2, 5, 3)), wanted)
 
 
+def _deformed() -> Iterator[Case]:
+    for places in ({0}, {1}, {2}, {4}, {0, 1, 2, 3, 4}, {1, 3}):
+        for mask in (None, positive(1, 4, 3, 3)):
+            if mask is not None or 4 not in places:
+                inputs = (normal(1, 2, 4, 4), normal(3, 2, 2, 2), small(1, 8, 3, 3), normal(3), mask)
+                yield Case("DeformConv", inputs, frozenset(places))
+
+
 def _normalizations() -> Iterator[Case]:
     for places in ({0}, {1}, {2}, {1, 2}, {0, 1, 2}):
         wanted = frozenset(places)
@@ -140,6 +148,8 @@ def _others() -> Iterator[Case]:
     yield Case("GlobalLpPool", (normal(1, 2, 3, 4),))
     sizes = np.array([1, 2, 6, 9])
     yield Case("Resize", (normal(1, 2, 3, 3), None, None, sizes), attrs={"mode": "nearest"})
+    for places in ({0}, {1}, {0, 1}):
+        yield Case("GridSample", (normal(1, 2, 3, 4), small(1, 3, 2, 2)), frozenset(places))
     yield Case("Gather", (normal(4, 3), np.array([1, 3, 1])))
     yield Case("Gather", (normal(2, 4), np.array([[0, 0], [2, 1]])), attrs={"axis": 1})
     yield Case("Expand", (normal(3, 1), np.array([2, 3, 4])))
@@ -163,4 +173,4 @@ def _recurrent() -> Iterator[Case]:
                     yield Case(op, stored, frozenset(places), {**attrs, "linear_before_reset": 1})
 
 
-CASES = [*_pointwise(), *_reductions(), *_linear(), *_normalizations(), *_others(), *_recurrent()]
+CASES = [*_pointwise(), *_reductions(), *_linear(), *_deformed(), *_normalizations(), *_others(), *_recurrent()]

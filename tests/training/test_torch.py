@@ -69,6 +69,65 @@ def test_a_step_is_three_times_the_forward_pass_but_for_the_first_layer() -> Non
         assert round((forward + backward) / forward, 2) == ratio
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["alexnet", "vgg11", "resnet18", "densenet121", "mobilenet_v2", "efficientnet_b0", "shufflenet_v2_x1_0", "swin_t"],
+)
+def test_a_real_architecture_keeps_what_autograd_keeps(name: str) -> None:
+    needs("torchvision")
+    from tests.torch_vision import torchvision
+
+    model = getattr(torchvision.models, name)(weights=None).train()
+    image = torch.rand(2, 3, 64, 64)
+    profile = flopwise.profile(model, (image,), train=True)
+    assert profile.training is not None
+    assert profile.training.saved_bytes == kept(model, (image,), {})
+
+
+_TEXT = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": 100,
+}
+_GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32, "vocab_size": 100}
+_T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 100}
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "sizes", "exact"),
+    [
+        ("BertModel", "BertConfig", _TEXT, True),
+        ("GPT2Model", "GPT2Config", {**_GPT2, "bos_token_id": 0, "eos_token_id": 0}, True),
+        ("LlamaModel", "LlamaConfig", {**_TEXT, "num_key_value_heads": 2}, True),
+        ("LlamaForCausalLM", "LlamaConfig", {**_TEXT, "num_key_value_heads": 2}, False),
+        ("T5ForConditionalGeneration", "T5Config", {**_T5, "decoder_start_token_id": 0}, False),
+    ],
+)
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_language_model_steps_as_autograd_does(
+    kind: str, config: str, sizes: dict[str, int], exact: bool, attention: str
+) -> None:
+    needs("transformers")
+    needs("torchvision")
+    import tests.torch_vision  # transformers imports it
+    import transformers
+
+    del tests
+    model = getattr(transformers, kind)(getattr(transformers, config)(**sizes, attn_implementation=attention)).train()
+    tokens = torch.arange(32).reshape(2, 16)
+    given = {"input_ids": tokens, **({"labels": tokens} if "For" in kind else {})}
+    profile = flopwise.profile(model, ((), given), train=True)
+    assert profile.training is not None
+    assert not profile.training.unknown
+    if exact:
+        assert profile.training.saved_bytes == kept(model, (), given)
+    with torch.device("meta"):
+        theirs = measured(model.to("meta"), (), {name: value.to("meta") for name, value in given.items()})
+    assert of_profile(profile) == theirs
+
+
 class Detached(nn.Module):
     """A branch whose gradient is cut, and one that runs without any."""
 
@@ -210,7 +269,7 @@ SMALL: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], bool]] = {
     "frozen in the middle": (_frozen_in_the_middle, _ROWS, True),
     "encoder": (lambda: _encoder(0.0), (2, 5, 16), True),
     "encoder with dropout": (lambda: _encoder(0.1), (2, 5, 16), True),
-    "attended": (Attended, (2, 5, 16), False),  # heads that are split off are copied before they are multiplied
+    "attended": (Attended, (2, 5, 16), False),  # heads that are split off are copied before they are scaled
     "cells": (Cells, _ROWS, False),
     "summed": (Summed, _ROWS, False),
     "perceptron": (_perceptron, _ROWS, True),

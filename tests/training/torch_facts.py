@@ -19,7 +19,9 @@ from flopwise.profiles import Profile
 
 #: Operators that FlopCounterMode knows, also where PyTorch's code makes one of several of its products.
 PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "Attention"}
-PRODUCTS |= {f"aten::{name}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell")}
+PRODUCTS |= {
+    f"aten::{name}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell")
+}
 
 
 class Step(NamedTuple):

@@ -46,7 +46,7 @@ def run(
     results, errors = models.each(models.find(model), work)
     if results:
         reports = [(path, text) for path, text, _ in results]
-        text = _together(reports, format_, header=not given["no_header"])
+        text = together(reports, format_, header=not given["no_header"])
         write(files[0] if files else text, given["output"])
     for error in errors:
         print(f"flopwise: {error}", file=sys.stderr)
@@ -67,7 +67,7 @@ def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _together(reports: Sequence[tuple[str, str]], format_: str, header: bool) -> str:
+def together(reports: Sequence[tuple[str, str]], format_: str, header: bool) -> str:
     """Several reports as one text of the same format; a single one as it is."""
     texts = [text.rstrip("\n") for _, text in reports]
     if len(texts) == 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["fvcore", "mmengine", "ptflops", "thop", "torchstat"]  # noqa: F822 - imported when they are asked for
+__all__ = ["calflops", "fvcore", "mmengine", "ptflops", "thop", "torchinfo", "torchstat"]
 
 
 def __getattr__(name: str) -> ModuleType:

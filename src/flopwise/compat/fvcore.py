@@ -1,7 +1,7 @@
 """The functions of ``fvcore.nn``: flops and activations by module and operator, parameters, tables.
 
-They take the same arguments and give the same results and texts as fvcore 0.1.5.post20221221, but the module runs on meta
-tensors: no weights are touched. Attention is counted the same whether gradients are on or off; fvcore loses it when
+They take the same arguments and give the same results and texts as fvcore 0.1.5.post20221221, but the module runs on
+meta tensors: no weights are touched. Attention is counted the same whether gradients are on or off; fvcore loses it when
 they are off. What fvcore fails on is an error here as well.
 """
 
@@ -18,9 +18,8 @@ from flopwise.errors import InputError
 from flopwise.graph import Graph, Node, Tensor
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from torch import nn
+    from typing_extensions import Self
 
 #: A user's rule: the inputs and outputs of an operator -> its count, or counts by name.
 Handle: TypeAlias = Callable[[list[Any], list[Any]], Any]
@@ -64,7 +63,7 @@ class _Analysis:
         self._model = model
         self._inputs = inputs
         self._aliases = dict(_aliases(model))
-        self._handles: dict[str, Callable[[convention.Seen], Any] | Handle] = dict(self._RULES)
+        self._handles: dict[str, Callable[..., Any]] = dict(self._RULES)
         self._own: set[str] = set()
         self._ignored = set(convention.IGNORED)
         self._stats: _Statistics | None = None
@@ -107,8 +106,8 @@ class _Analysis:
     def set_op_handle(self, *args: Any, **kwargs: Handle | None) -> Self:
         """Give operators rules: pairs of a name ("aten::linear") and a function, or names as keywords.
 
-        A function takes the lists of inputs and outputs and returns a number, or numbers by name. None ignores an operator
-        that has no rule.
+        A function takes the lists of inputs and outputs and returns a number, or numbers by name. None ignores an
+        operator that has no rule.
 
         Raises:
             TypeError: a name has no function.
@@ -163,8 +162,10 @@ class _Analysis:
         return self
 
     def ancestor_mode(self, mode: str) -> Self:
-        """To which modules an operator belongs: those above the innermost one by name ("owner"), or all that are running
-        ("caller").
+        """To which modules an operator belongs: to those above the innermost one by name, or to all that are running.
+
+        Args:
+            mode: "owner" or "caller".
 
         Raises:
             ValueError: the mode is neither.
@@ -240,11 +241,11 @@ class _Analysis:
             return None
         if one.kind in self._own:
             inputs, outputs = _values(node, one.kind)
-            number = handle(inputs, outputs)  # type: ignore[call-arg]
+            number = handle(inputs, outputs)
             if isinstance(number, Counter):
                 return number
             return Counter({one.kind.partition("::")[2] or one.kind: number * one.times})
-        number = handle(one)  # type: ignore[call-arg]
+        number = handle(one)
         if number is None:
             raise InputError(f"fvcore fails on {one.kind} at {node.name!r}, whose shapes its rule does not expect")
         return Counter({one.label: number})
@@ -258,10 +259,10 @@ class _Analysis:
             uncalled = sorted(name for name in found.uncalled if _has_forward(self._model, name))
             if uncalled:
                 logger.warning(
-                    "The following submodules of the model were never called during the trace of the graph. They may be "
-                    "unused, or they were accessed by direct calls to .forward() or via other python methods. In the "
-                    "latter case they will have zeros for statistics, though their statistics will still contribute to "
-                    "their parent calling module.\n%s",
+                    "The following submodules of the model were never called during the trace of the graph. They may "
+                    "be unused, or they were accessed by direct calls to .forward() or via other python methods. In the "
+                    "latter case they will have zeros for statistics, though their statistics will still contribute "
+                    "to their parent calling module.\n%s",
                     ", ".join(uncalled),
                 )
 

@@ -1,7 +1,7 @@
 """The table and the tree over modules that fvcore and mmengine show.
 
-Figures come as columns: title -> {dotted name of a module or parameter: number}. A name that a column lacks has an empty
-cell.
+Figures come as columns: title -> {dotted name of a module or parameter: number}. A name that a column lacks has an
+empty cell.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def rows(
     """
     figures = by_name(columns)
     first = next(iter(columns))
-    texts = {name: {title: size(n) for title, n in of.items()} for name, of in figures.items() if name in _kept(figures)}
+    texts = {
+        name: {title: size(n) for title, n in of.items()} for name, of in figures.items() if name in _kept(figures)
+    }
     for title, names in uncalled.items():
         for name in names & texts.keys():
             texts[name][title] = ""
@@ -128,7 +130,9 @@ def pipes(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
         return "| " + " | ".join(padded) + " |"
 
     rule = "|".join("-" * (w + 1) + ":" if k else ":" + "-" * (w + 1) for w, k in zip(widths, numeric, strict=True))
-    return "\n".join([row(list(titles)), f"|{rule}|", *(row(list(values)) for values in zip(*[c[1:] for c in cells], strict=True))])
+    return "\n".join(
+        [row(list(titles)), f"|{rule}|", *(row(list(values)) for values in zip(*[c[1:] for c in cells], strict=True))]
+    )
 
 
 def _numeric(column: Sequence[str]) -> type | None:
@@ -177,8 +181,8 @@ def tree(model: nn.Module, columns: Columns, uncalled: Mapping[str, set[str]]) -
         for name in names:
             texts.setdefault(name, {})[title] = "N/A"
     lead = (
-        "N/A indicates a possibly missing statistic due to how the module was called. Missing values are still included "
-        "in the parent's total.\n"
+        "N/A indicates a possibly missing statistic due to how the module was called. Missing values are still "
+        "included in the parent's total.\n"
     )
     return (lead if missing else "") + _printed(model, "", texts)
 
@@ -193,7 +197,8 @@ def _printed(module: nn.Module, name: str, texts: Mapping[str, Mapping[str, str]
         for key, child in module._modules.items()
         if child is not None
     ]
+    kind = module._get_name()  # type: ignore[no-untyped-call]
     if len(own) == 1 and not below:
-        return f"{module._get_name()}({own[0]})"
+        return f"{kind}({own[0]})"
     inside = "".join(f"\n  {line}" for line in (*own, *below))
-    return f"{module._get_name()}({inside}\n)" if inside else f"{module._get_name()}()"
+    return f"{kind}({inside}\n)" if inside else f"{kind}()"

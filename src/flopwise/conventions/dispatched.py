@@ -33,12 +33,9 @@ Rule: TypeAlias = Callable[[Node, int, bool], "tuple[Kernel, ...]"]
 
 
 def _linear(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
-    """addmm for a bias on a matrix, or on three dimensions in row-major order; else mm; a vector goes to mv."""
+    """addmm for a bias on a matrix, or on elements in row-major order; else mm."""
     x, results = node.input(0), node.output().numel
-    rank = len(x.dims)
-    if rank == 1:
-        return ()
-    if node.has_input(2) and (rank == 2 or (rank == 3 and x.contiguous)):
+    if node.has_input(2) and (len(x.dims) == 2 or x.contiguous):
         return (Kernel("addmm", mac, results, True),)
     return (Kernel("mm", mac, results),)
 
@@ -54,11 +51,18 @@ def _gemm(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 
 
 def _matmul(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
-    """mm of matrices, bmm of batches; a vector on the right, or beside a matrix, goes to mv or dot."""
-    left, right = len(node.input(0).dims), len(node.input(1).dims)
-    if right == 1 or (left == 1 and right == 2):
+    """mm of matrices, bmm of batches; a vector on the right goes to mv or dot."""
+    right = len(node.input(1).dims)
+    if right == 1:
         return ()
     return (Kernel("bmm" if right > 2 else "mm", mac, node.output().numel),)
+
+
+def _inner(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
+    """mm over the last axes; of two vectors dot."""
+    if {len(node.input(0).dims), len(node.input(1).dims)} == {1}:
+        return ()
+    return (Kernel("mm", mac, node.output().numel),)
 
 
 def _same(name: str) -> Rule:
@@ -83,7 +87,7 @@ def _attention(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 
 
 def _flash(node: Node) -> bool:
-    """Whether attention on a CPU runs in one kernel: four dimensions, as many heads, one width, and no dropout."""
+    """Whether attention on a CPU runs in one kernel: four dimensions, heads that fit, one width, and no dropout."""
     args = node.attrs.get("args", {})
     query, key, value = (args.get(name) for name in ("query", "key", "value"))
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
@@ -91,14 +95,15 @@ def _flash(node: Node) -> bool:
     shapes = [t.dims for t in (query, key, value)]
     return (
         {len(s) for s in shapes} == {4}
-        and len({(s[1], s[3]) for s in shapes}) == 1
+        and len({s[3] for s in shapes}) == 1
+        and (len({s[1] for s in shapes}) == 1 or bool(args.get("enable_gqa")))
         and args.get("dropout_p", 0) == 0
         and query.dtype in ("float16", "bfloat16", "float32", "float64")
     )
 
 
 def _recurrent(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
-    """For each layer and direction addmm of all inputs and of each state; a backend's LSTM is one kernel, not counted."""
+    """For each layer and direction addmm of all inputs and of each state; a backend's LSTM is one kernel."""
     lstm, packed, biased = node.op == "aten::lstm", bool(node.attrs["packed"]), bool(node.attrs["biases"])
     x = node.input(0)
     layers = node.attrs["layers"] * node.attrs["directions"]
@@ -124,7 +129,12 @@ def _cell(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
     """Two linear layers."""
     batch = product(node.input(0).dims[:-1])
     return tuple(
-        Kernel("addmm" if node.has_input(bias) else "mm", batch * w.numel, batch * product(w.dims[:1]), node.has_input(bias))
+        Kernel(
+            "addmm" if node.has_input(bias) else "mm",
+            batch * w.numel,
+            batch * product(w.dims[:1]),
+            node.has_input(bias),
+        )
         for w, bias in ((node.input(1), 3), (node.input(2), 4))
     )
 
@@ -132,7 +142,7 @@ def _cell(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 def _einsum(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
     """A bmm for each two operands from the left that have a label to sum over, else their elementwise product."""
     left, _, right = node.attrs["equation"].replace(" ", "").partition("->")
-    kept = set(_labels(right, 0)) | {label for label in _dots(node, left)}
+    kept = set(_labels(right, 0)) | set(_dots(node, left))
     operands = [
         {label: size for label, size in zip(_labels(term, len(t.dims)), t.dims, strict=True) if size != 1}
         for term, t in zip(left.split(","), node.known_inputs, strict=True)
@@ -179,7 +189,7 @@ _PROGRAM: dict[str, Rule] = {
     "baddbmm": _same("baddbmm"),
     "_scaled_mm": _same("_scaled_mm"),
     "tensordot": _same("mm"),
-    "inner": _same("mm"),
+    "inner": _inner,
     "chain_matmul": _same("mm"),
     "linalg_multi_dot": _same("mm"),
     "einsum": _einsum,
@@ -188,7 +198,7 @@ _PROGRAM: dict[str, Rule] = {
     "_convolution": _convolution,
     "scaled_dot_product_attention": _attention,
     "flex_attention": _same("flex_attention"),
-    **{name: _recurrent for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
     **{f"{name}_cell": _cell for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
 }
 
@@ -206,10 +216,12 @@ _FILE: dict[str, Rule] = {
 }
 
 #: Matrix products that end in kernels which nobody counts.
-_PRODUCTS: frozenset[str] = frozenset(
-    "mv dot vdot linalg_vecdot addmv addr addbmm bilinear cdist conv_tbc _grouped_mm grouped_mm _scaled_mm_v2 _int_mm "
-    "_weight_int8pack_mm _weight_int4pack_mm _weight_int4pack_mm_for_cpu _sparse_mm sspaddmm _addmm_activation".split()
-)
+_UNSEEN = """
+    mv dot vdot linalg_vecdot addmv addr addbmm bilinear cdist conv_tbc _grouped_mm grouped_mm _scaled_mm_v2 _int_mm
+    _weight_int8pack_mm _weight_int4pack_mm _weight_int4pack_mm_for_cpu _sparse_mm sspaddmm _addmm_activation
+"""
+
+_PRODUCTS: frozenset[str] = frozenset(_UNSEEN.split())
 
 
 def of_program(node: Node) -> bool:
@@ -223,7 +235,7 @@ def kernels(node: Node, counts: Counts | None, fused: bool) -> tuple[Kernel, ...
     Args:
         node: an operator with resolved shapes.
         counts: its canonical counts.
-        fused: whether the device has one kernel for attention and one for LSTM, as a CPU has; else they are taken apart.
+        fused: whether the device has one kernel for attention and one for LSTM, as a CPU has; else they come apart.
 
     Raises:
         ShapeError: a shape that is needed is unresolved.

@@ -2,8 +2,8 @@
 
 Source: https://github.com/facebookresearch/fvcore, ``fvcore/nn/jit_handles.py`` and ``jit_analysis.py`` of the release
 0.1.5.post20221221 on the Python package index; mmengine 0.10.7 has the same rules in ``mmengine/analysis``. What the
-tools do by mistake is reproduced: a matrix product whose left operand is broadcast counts one batch, einsum goes through
-a printed number of four digits, a convolution with ``padding="same"`` counts nothing. They trace with gradients on;
+tools do by mistake is reproduced: a matrix product whose left operand is broadcast counts one batch, einsum goes through a
+number printed with four digits, a convolution with ``padding="same"`` counts nothing. They trace with gradients on;
 without, PyTorch fuses attention into operators that they do not know.
 """
 
@@ -26,15 +26,15 @@ Number: TypeAlias = "int | float | None"
 Rule: TypeAlias = Callable[[Node], Number]
 
 #: Operators of a trace that cost nothing by declaration; every other one without a rule is reported as unsupported.
-IGNORED: frozenset[str] = frozenset(
-    f"aten::{name}"
-    for name in (
-        "Int ScalarImplicit __and__ arange bitwise_not cat chunk clamp clamp_ constant_pad_nd contiguous copy_ detach "
-        "dropout empty eq expand flatten floor floor_divide full full_like gather ge gt index index_put_ masked_fill max "
-        "narrow new_empty new_full new_zeros nonzero ones permute relu relu_ remainder reshape roll select size slice "
-        "split split_with_sizes squeeze stack t to transpose type_as unbind unsqueeze unsqueeze_ view zeros zeros_like"
-    ).split()
-)
+_IGNORED = """
+    Int ScalarImplicit __and__ arange bitwise_not cat chunk clamp clamp_ constant_pad_nd contiguous copy_ detach dropout
+    empty eq expand flatten floor floor_divide full full_like gather ge gt index index_put_ masked_fill max narrow
+    new_empty new_full new_zeros nonzero ones permute relu relu_ remainder reshape roll select size slice split
+    split_with_sizes squeeze stack t to transpose type_as unbind unsqueeze unsqueeze_ view zeros zeros_like
+"""
+
+#: The same by their full names.
+IGNORED: frozenset[str] = frozenset(f"aten::{name}" for name in _IGNORED.split())
 
 #: What a trace calls an operator that programs know under another name.
 _TRACED: dict[str, str] = {
@@ -122,17 +122,17 @@ def _linear(node: Node) -> int:
     """numel(X) × output features."""
     weight = node.input(1).dims
     transposed = bool(node.attrs.get("transB", 0))
-    return node.input(0).numel * (weight[0] if transposed else weight[-1])  # type: ignore[return-value]
+    return node.input(0).numel * (weight[0] if transposed else weight[-1])
 
 
 def _matmul(node: Node) -> int | None:
     """numel(A) × B.shape[-1], the batch of B ignored; the tool fails when B is a vector."""
     left, right = node.input(0), node.input(1).dims
-    return None if len(right) < 2 else left.numel * right[-1]  # type: ignore[return-value]
+    return None if len(right) < 2 else left.numel * right[-1]
 
 
 def einsum(node: Node) -> Number:
-    """⌊F / 2⌋, where F is the "optimized FLOP count" that numpy prints with four digits; exact for two batched products.
+    """⌊F / 2⌋, F the "optimized FLOP count" that numpy prints with four digits; exact for two batched products.
 
     The two are abc,abd->acd and abc,adc->adb, whatever the letters.
     """
@@ -141,14 +141,16 @@ def einsum(node: Node) -> Number:
     letters = dict.fromkeys(c for c in node.attrs["equation"] if c.isalpha())
     if len(letters) > len(string.ascii_lowercase) or len(node.known_inputs) > 6:
         return None
-    equation = node.attrs["equation"].replace(" ", "").translate(
-        {ord(letter): string.ascii_lowercase[place] for place, letter in enumerate(letters)}
+    equation = (
+        node.attrs["equation"]
+        .replace(" ", "")
+        .translate({ord(letter): string.ascii_lowercase[place] for place, letter in enumerate(letters)})
     )
     shapes = [tensor.dims for tensor in node.known_inputs]
     if equation == "abc,abd->acd":
-        return node.input(0).numel * shapes[-1][-1]  # type: ignore[return-value]
+        return node.input(0).numel * shapes[-1][-1]
     if equation == "abc,adc->adb":
-        return node.input(0).numel * shapes[-1][1]  # type: ignore[return-value]
+        return node.input(0).numel * shapes[-1][1]
     hollow = [numpy.broadcast_to(numpy.float32(0), shape) for shape in shapes]  # takes no memory
     text = str(numpy.einsum_path(equation, *hollow, optimize="optimal")[1])
     counts = [line.split(":")[-1] for line in text.splitlines() if "optimized flop" in line.lower()]
@@ -370,8 +372,10 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
 
 
 def _tried(node: Node) -> Counts | None:
+    """The count; None where a shape is missing, and for an operator of a file of which nobody knows what it was."""
     try:
-        return count(node)
+        found = count(node)
+        return found if of_program(node) or any(found or ()) or node.op in ops.OPERATORS else None
     except ShapeError:
         return None
 
@@ -391,8 +395,8 @@ def _described(op: str, traced: str) -> Override:
 
 CONVENTION = Convention(
     name="fvcore",
-    unit="flop",
-    summary="fvcore and mmengine: multiply-adds of matrix products, and the work of normalisations and some others",
+    unit="MAC",
+    summary="fvcore and mmengine: multiply-adds of matrix products, and the work of normalisations and some others.",
     source="fvcore 0.1.5.post20221221, fvcore/nn/jit_handles.py; mmengine 0.10.7, mmengine/analysis",
     weights=Counts(mac=1),
     overrides={

@@ -227,9 +227,12 @@ def shared_out(amounts: Iterable[Fraction | int | None]) -> list[int | None]:
     >>> shared_out([Fraction(3, 2), Fraction(3, 2), None])
     [1, 2, None]
     """
+    known = list(amounts)
+    if all(amount is None or not isinstance(amount, Fraction) for amount in known):
+        return known  # type: ignore[return-value]
     exact, given = Fraction(0), 0
     found: list[int | None] = []
-    for amount in amounts:
+    for amount in known:
         if amount is None:
             found.append(None)
             continue

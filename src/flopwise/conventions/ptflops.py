@@ -221,14 +221,21 @@ def of_functions(node: Node) -> Number | None:
     return total
 
 
+def _of_one(counted: int, images: int) -> Number:
+    """What one image of a batch costs."""
+    if images in (0, 1):
+        return counted
+    # a formula is no int
+    return Fraction(counted, images) if isinstance(counted, int) and isinstance(images, int) else counted / images
+
+
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
     images = batch(graph)
     amounts: list[Number | None] = [of_functions(node) for node in graph.nodes]
     for layer, counted in of_modules(graph):
         if 0 <= layer.at < len(amounts):
             held = amounts[layer.at]
-            part = None if counted is None else counted if images == 1 else Fraction(counted, images or 1)
-            amounts[layer.at] = None if held is None or part is None else held + part
+            amounts[layer.at] = None if held is None or counted is None else held + _of_one(counted, images)
     return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
 
 

@@ -1,9 +1,9 @@
-"""ptflops with its ATen backend: multiply-adds of matrix products and convolutions, and one for each bias that is added.
+"""ptflops with its ATen backend: multiply-adds of matrix products and convolutions, and one for each added bias.
 
 Source: https://github.com/sovrasov/flops-counter.pytorch, ``ptflops/aten_ops.py`` and ``aten_engine.py`` of the release
 0.7.5 on the Python package index. It counts mm, addmm, bmm and convolution as they reach PyTorch's dispatcher on a CPU;
-attention and LSTM are one kernel each there, of which it sees nothing, and a linear layer on three dimensions that are
-not in row-major order is mm without a bias.
+attention and LSTM are one kernel each there, of which it sees nothing, and a linear layer on elements that are not in
+row-major order is mm without a bias.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WORDS = {
     "Conv": "mac, and numel(Y) for a bias",
     "ConvTranspose": "mac, and numel(Y) for a bias",
     "Gemm": "mac, and numel(Y) for a bias where PyTorch calls addmm",
-    "MatMul": "mac; nothing for a vector on the right, or for a vector and a matrix",
+    "MatMul": "mac; nothing for a vector on the right",
     "Einsum": "mac of products that sum over something",
     "Attention": "nothing: one kernel on a CPU",
     "LSTM": "nothing: one kernel on a CPU",
@@ -56,7 +56,7 @@ _WORDS = {
 CONVENTION = Convention(
     name="ptflops-aten",
     unit="MAC",
-    summary="ptflops with its ATen backend: multiply-adds of matrix products and convolutions, and their biases",
+    summary="ptflops with its ATen backend: multiply-adds of matrix products and convolutions, and their biases.",
     source="ptflops 0.7.5, ptflops/aten_ops.py",
     weights=Counts(mac=1, add=1),
     overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},

@@ -1,8 +1,8 @@
 """PyTorch's FlopCounterMode: two FLOP for each multiply-accumulate of matrix products, convolutions and attention.
 
 Source: https://github.com/pytorch/pytorch, ``torch/utils/flop_counter.py`` of the release 2.13. It counts what reaches
-PyTorch's dispatcher on meta tensors, where attention and recurrent layers are taken apart into matrix products; on a CPU
-they are one kernel that it does not know, and its figure lacks them. What is not in its registry counts nothing.
+PyTorch's dispatcher on meta tensors, where attention and recurrent layers are taken apart into matrix products; on a
+CPU they are one kernel that it does not know, and its figure lacks them. What is not in its registry counts nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +48,6 @@ def missed(graph: Graph, fused: bool) -> Iterator[str]:
         yield f"the tool sees nothing of these products: {listed}"
 
 
-
-
 def backward(node: Node, wanted: frozenset[int], counts: Counts) -> Counts:
     """The multiply-accumulates of gradients that reach the dispatcher.
 
@@ -64,12 +62,12 @@ def backward(node: Node, wanted: frozenset[int], counts: Counts) -> Counts:
 
 
 _WORDS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "Einsum", "Attention", "LSTM", "GRU", "RNN"), "2 per mac")
-_WORDS["MatMul"] = "2 per mac; nothing for a vector on the right, or for a vector and a matrix"
+_WORDS["MatMul"] = "2 per mac; nothing for a vector on the right"
 
 CONVENTION = Convention(
     name="torch",
     unit="FLOP",
-    summary="PyTorch's FlopCounterMode on meta tensors: matrix products, convolutions and attention, and nothing else",
+    summary="PyTorch's FlopCounterMode on meta tensors: matrix products, convolutions and attention, and nothing else.",
     source="PyTorch 2.13, torch/utils/flop_counter.py",
     weights=Counts(mac=2),
     overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},

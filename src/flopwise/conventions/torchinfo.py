@@ -7,7 +7,8 @@ of the first dimension only, embeddings and norms cost their parameters, and tie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.conventions import modules
@@ -15,24 +16,24 @@ from flopwise.conventions.convention import Convention
 from flopwise.conventions.modules import Layer
 from flopwise.counts import Counts
 from flopwise.dtypes import BITS
-from flopwise.graph import Graph, Submodule, Tensor
+from flopwise.graph import Graph, Shape, Submodule, Tensor
 from flopwise.ops.extents import product
 
 #: Containers whose truth value is that of their length: an empty one is no child in the tool's eyes.
 _SIZED = frozenset({"Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
 
-#: Containers that are never called and are listed before everything that is.
-_WRAPPERS = frozenset({"ParameterList", "ModuleList"})
 
+def mult_adds(named: Mapping[str, Tensor], kind: str, shape: Shape) -> int:
+    """Parameters × rows of Y; of a convolution × all positions; of inner weights × the first two dimensions.
 
-def mult_adds(layer: Layer) -> int:
-    """Parameters × rows of Y; of a convolution × all positions; of inner weights × the first two dimensions."""
-    shape = layer.y.dims
-    convolution = "Conv" in layer.kind.rpartition(".")[2]
+    Args:
+        named: the parameters by name.
+        kind: the class of the module.
+        shape: the shape of Y.
+    """
+    convolution = "Conv" in kind.rpartition(".")[2]
     total = 0
-    for name, tensor in layer.tensors.items():
-        if tensor.kind != "weight":
-            continue
+    for name, tensor in named.items():
         if name in ("weight", "bias"):
             times = product(shape[:1] + shape[2:]) if convolution else product(shape[:1])
         elif "weight" in name or "bias" in name:
@@ -43,6 +44,11 @@ def mult_adds(layer: Layer) -> int:
     return total
 
 
+def _of_layer(layer: Layer) -> int:
+    """The same of one call."""
+    return mult_adds({n: t for n, t in layer.tensors.items() if t.kind == "weight"}, layer.kind, layer.y.dims)
+
+
 @dataclass(eq=False)
 class Info:
     """One line of the tool's summary: a module that was called, or a container around one."""
@@ -51,35 +57,61 @@ class Info:
     depth: int
     parent: Info | None
     leaf: bool
-    #: Its parameters with those of the modules in it, a shared one once.
-    tensors: tuple[Tensor, ...] = ()
+    #: Its parameters with those of the modules in it, by the name from here; a shared one once.
+    named: Mapping[str, Tensor] = field(default_factory=dict)
     layer: Layer | None = None
     again: bool = False
-    macs: int = 0
     children: list[Info] = field(default_factory=list)
     number: int = 0
+    #: The dimension that the tool takes as 1 in arguments and in results of several tensors; None for no such.
+    batch_dim: int | None = None
 
     @property
     def params(self) -> int:
         """Elements of all its parameters."""
-        return sum([t.numel for t in self.tensors])
+        return sum([t.numel for t in self.named.values()])
 
     @property
     def trainable(self) -> int:
         """The same of those that ask for a gradient."""
-        return sum([t.numel for t in self.tensors if t.grad])
+        return sum([t.numel for t in self.named.values() if t.grad])
 
     @property
     def param_bytes(self) -> int:
         """Bytes of all its parameters."""
-        return sum([t.numel * BITS.get(t.dtype or "float32", 32) // 8 for t in self.tensors])
+        return sum([t.numel * _width(t) for t in self.named.values()])
+
+    @property
+    def input(self) -> Shape:
+        """Shape of its first argument; () without one."""
+        inputs = self.layer.inputs[: self.layer.positional] if self.layer is not None else ()
+        return self._of_one(inputs[0].dims) if inputs else ()
+
+    @property
+    def output(self) -> Shape:
+        """Shape of the first tensor of its result; () without one."""
+        outputs = self.layer.outputs if self.layer is not None else ()
+        if not outputs:
+            return ()
+        return self._of_one(outputs[0].dims) if len(outputs) > 1 else outputs[0].dims
+
+    def _of_one(self, shape: Shape) -> Shape:
+        at = self.batch_dim
+        return shape if at is None else (*shape[:at], 1, *shape[at + 1 :])
 
     @property
     def output_bytes(self) -> int:
         """Bytes of the first tensor of its result."""
         if self.layer is None or not self.layer.outputs:
             return 0
-        return self.layer.y.numel * BITS.get(self.layer.y.dtype or "float32", 32) // 8
+        return product(self.output) * _width(self.layer.y)
+
+    @functools.cached_property
+    def macs(self) -> int:
+        """Mult-adds of its call; those of a module that holds others are no sum and count nowhere."""
+        if self.layer is None or not self.layer.outputs:
+            return 0
+        return mult_adds(self.named, self.module.kind, self.output)
 
     def left_over(self, trainable: bool = False) -> int:
         """Elements of parameters that no line inside it has; negative where tied ones count more than once."""
@@ -90,10 +122,20 @@ class Info:
         return own
 
 
-def _all_tensors(graph: Graph, path: str) -> tuple[Tensor, ...]:
+def _width(tensor: Tensor) -> int:
+    return BITS.get(tensor.dtype or "float32", 32) // 8
+
+
+def _named(found: Sequence[Submodule], path: str) -> dict[str, Tensor]:
     prefix = f"{path}." if path else ""
-    inside = (m for m in graph.modules if m.path == path or m.path.startswith(prefix))
-    return tuple({t.name: t for m in inside for t in m.tensors.values() if t.kind == "weight"}.values())
+    tensors: dict[str, tuple[str, Tensor]] = {}
+    for module in found:
+        if module.path == path or module.path.startswith(prefix):
+            inner = f"{module.path}.".removeprefix(prefix) if module.path != path else ""
+            for name, tensor in module.tensors.items():
+                if tensor.kind == "weight":
+                    tensors.setdefault(tensor.name, (inner + name, tensor))
+    return dict(tensors.values())
 
 
 class _Lines:
@@ -109,17 +151,18 @@ class _Lines:
         self.lines: list[Info] = []
 
     def make(self) -> list[Info]:
-        """All lines in the order of the summary."""
+        """All lines in the order of the summary: of the calls, or of all modules where the model did not run."""
         self._hooks("", 0, None)
         for layer in modules.layers(self._graph):
             info = self._info(layer.path)
             info.layer = layer
             self._list(info)
-        self._containers()
+        if self._graph.calls:
+            self._containers()
+        else:
+            for module in self._graph.modules:
+                self._list(self._info(module.path))
         self._nest()
-        for info in self.lines:
-            if info.layer is not None and info.leaf:
-                info.macs = mult_adds(info.layer)
         return self.lines
 
     def _leaf(self, path: str) -> bool:
@@ -130,7 +173,7 @@ class _Lines:
 
     def _info(self, path: str) -> Info:
         fallback = self._around[path]
-        return Info(fallback.module, fallback.depth, fallback.parent, fallback.leaf, fallback.tensors)
+        return Info(fallback.module, fallback.depth, fallback.parent, fallback.leaf, fallback.named)
 
     def _list(self, info: Info) -> None:
         info.again = info.module.path in self._seen
@@ -139,11 +182,8 @@ class _Lines:
 
     def _hooks(self, path: str, depth: int, parent: Info | None) -> None:
         module = self._modules[path]
-        info = Info(module, depth, parent, self._leaf(path), _all_tensors(self._graph, path))
+        info = Info(module, depth, parent, self._leaf(path), _named(self._graph.modules, path))
         self._around[path] = info
-        if _WRAPPERS & {modules.bare(base) for base in module.bases}:
-            self._around[path] = info = self._info(path)
-            self._list(info)
         for child in self._held[path]:
             self._hooks(child.path, depth + 1, info)
 
@@ -183,9 +223,17 @@ class _Lines:
                 info.children.append(inner)
 
 
-def lines(graph: Graph) -> list[Info]:
-    """The lines of the tool's summary."""
-    return _Lines(graph).make() if graph.modules else []
+def lines(graph: Graph, batch_dim: int | None = None) -> list[Info]:
+    """The lines of the tool's summary.
+
+    Args:
+        graph: the model.
+        batch_dim: the dimension that the tool takes as 1 in arguments and in results of several tensors.
+    """
+    found = _Lines(graph).make() if graph.modules else []
+    for info in found:
+        info.batch_dim = batch_dim
+    return found
 
 
 def totals(found: Sequence[Info]) -> dict[str, int]:
@@ -212,7 +260,7 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
         called = modules.layers(graph)
     return modules.placed(
         graph,
-        [(layer.at, modules.tried(lambda layer=layer: Counts(mac=mult_adds(layer)))) for layer in called],  # type: ignore[misc]
+        [(layer.at, modules.tried(lambda layer=layer: Counts(mac=_of_layer(layer)))) for layer in called],  # type: ignore[misc]
     )
 
 

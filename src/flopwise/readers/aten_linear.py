@@ -237,7 +237,7 @@ def sparse_mm(input: Tensor, mat2: Tensor, *rest: Any, nnz: int | None = None) -
 def quantized(op: str, dynamic: bool) -> Callable[..., Lowered]:
     """A quantized layer: its weight was packed, and is handed over by name."""
 
-    def lowered(input: Tensor, *packed: Any, weight: Tensor | None = None, bias: Tensor | None = None) -> Lowered:
+    def lowered(input: Tensor, *packed: Any, weight: Tensor, bias: Tensor | None = None, **more: Any) -> Lowered:
         return Lowered(f"quantized::{op}", (input, weight, bias), {"dynamic": int(dynamic)})
 
     return lowered

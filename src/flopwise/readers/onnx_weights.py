@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy
@@ -15,7 +14,7 @@ from onnx import numpy_helper
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx_skeleton import CODES, Stored, kept
-from flopwise.readers.source import FileSource, Source
+from flopwise.readers.source import Source
 from flopwise.readers.wire import message, number_field
 
 #: Opens the source of a model again; None when the model did not come from one.
@@ -81,7 +80,7 @@ def _whole(stored: Stored, name: str, reopen: Reopen | None) -> onnx.TensorProto
     source = reopen()
     try:
         if stored.external:
-            parts.append(message(9, [_external_bytes(stored, name, source.folder)]))
+            parts.append(message(9, [_external_bytes(stored, name, source)]))
         for place in stored.places:
             data = source.read(place.start, place.end - place.start)
             parts.append(data if place.whole else message(place.number, [data]))
@@ -91,27 +90,42 @@ def _whole(stored: Stored, name: str, reopen: Reopen | None) -> onnx.TensorProto
     return read
 
 
-def _external_bytes(stored: Stored, name: str, folder: Path | None) -> bytes:
-    what = f"{name}: tensor {stored.name!r}"
-    location = stored.external.get("location", "")
-    if folder is None:
-        raise ModelError(f"{what} lies in the file {location!r} beside the model; give the model as a path to load it")
-    path = folder / location
-    inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(folder), ""))
-    if not inside:  # a link may lead out of the folder although the text does not
-        raise ModelError(f"{what} wants its data from {location!r}, outside the model's folder; refused")
+def _external_bytes(stored: Stored, name: str, source: Source) -> bytes:
+    other = source.beside(stored.external.get("location", ""), f"{name}: tensor {stored.name!r}")
+    try:
+        start, end = external_range(stored, None, other.size, name)
+        return other.read(start, end - start)
+    finally:
+        if other is not source:
+            other.close()
+
+
+def external_range(stored: Stored, needed: int | None, size: int, name: str) -> tuple[int, int]:
+    """Where the external data of a tensor begins and ends in its file.
+
+    Args:
+        stored: the tensor.
+        needed: the bytes that its shape and type say; None: whatever the file has.
+        size: bytes of the file.
+        name: the model, for messages.
+
+    Raises:
+        ModelError: there is no such place in the file, or it does not hold what is needed.
+    """
+    what, location = f"{name}: tensor {stored.name!r}", stored.external.get("location", "")
     try:
         offset, length = int(stored.external.get("offset", 0)), int(stored.external.get("length", -1))
     except ValueError:
         raise ModelError(f"{what} gives no number as offset or length of its data") from None
-    source = FileSource(path)
-    try:
-        length = source.size - offset if length < 0 else length
-        if offset < 0 or length < 0:
-            raise ModelError(f"{what} wants data from byte {offset} of {location!r}, which has {source.size}")
-        return source.read(offset, length)
-    finally:
-        source.close()
+    if length < 0:
+        length = size - offset if needed is None else needed
+    if offset < 0 or length < 0 or offset > size:
+        raise ModelError(f"{what} wants data from byte {offset} of {location!r}, which has {size}")
+    if needed is not None and length != needed:
+        raise ModelError(f"{what} of shape {stored.dims} and type {stored.dtype} takes {needed} bytes, not {length}")
+    if offset + length > size:
+        raise ModelError(f"{what} wants bytes {offset} to {offset + length} of {location!r}, which has {size}")
+    return offset, offset + length
 
 
 def _dense(stored: Stored, name: str, reopen: Reopen | None) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from flopwise.errors import ModelError
+from flopwise.readers.formats import is_url
 
 
 class Source(ABC):
@@ -21,6 +22,10 @@ class Source(ABC):
     size: int
     #: The folder in which files named in the model lie; None when the bytes did not come from a file.
     folder: Path | None = None
+    #: Whether each read may cost a request over the network.
+    remote: bool = False
+    #: Whether several threads may read at the same time.
+    threadsafe: bool = False
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes [offset, offset + length).
@@ -46,6 +51,30 @@ class Source(ABC):
     def later(self) -> Callable[[], Source]:
         """What opens the same bytes again when this source is closed."""
         return lambda: self
+
+    def told(self) -> str:
+        """What the user should know about the reading: how much came over the network; "" where nothing did."""
+        return ""
+
+    def beside(self, location: str, what: str) -> Source:
+        """The file of a name in the same folder.
+
+        Args:
+            location: path of the file, from the folder.
+            what: what wants it, for messages.
+
+        Raises:
+            ModelError: there is no folder, or no such file in it.
+        """
+        if self.folder is None:
+            raise ModelError(
+                f"{what} lies in the file {location!r} beside the model; give the model as a path to load it"
+            )
+        path = self.folder / location
+        inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(self.folder), ""))
+        if not inside:  # a link may lead out of the folder although the text does not
+            raise ModelError(f"{what} wants its data from {location!r}, outside the model's folder; refused")
+        return FileSource(path)
 
     def close(self) -> None:  # noqa: B027 - nothing to let go of is the usual case
         """Let go of what this source opened itself; what the caller opened stays open."""
@@ -138,11 +167,15 @@ class BytesSource(Source):
 
 
 def open_source(thing: object) -> Source:
-    """A source for a path, bytes or an open binary stream.
+    """A source for a path, a URL, bytes or an open binary stream.
 
     Raises:
         ModelError: it is none of these, or cannot be read.
     """
+    if is_url(thing):
+        from flopwise.readers.remote import open_remote
+
+        return open_remote(str(thing))
     if isinstance(thing, (str, os.PathLike)):
         return FileSource(thing)
     if isinstance(thing, (bytes, bytearray, memoryview)):

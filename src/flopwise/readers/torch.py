@@ -263,18 +263,27 @@ def _quiet() -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     around = []
     modes: Any = torch.overrides
+    compiler: Any = torch
+    compiled = compiler.compile
     while modes._get_current_function_mode() is not None:
         around.append(modes._pop_mode())
     try:
+        compiler.compile = _uncompiled
         if "torch._dynamo" in sys.modules:
             with torch.compiler.set_stance("force_eager"):
                 yield
         else:
             yield
     finally:
+        compiler.compile = compiled
         torch.backends.mha.set_fastpath_enabled(fast)
         while around:
             modes._push_mode(around.pop())
+
+
+def _uncompiled(model: Any = None, **options: Any) -> Any:
+    """The function or module itself, in place of what ``torch.compile`` would make of it."""
+    return (lambda function: function) if model is None else model
 
 
 def _give_values(watch: Watch, given: torch_inputs.Given) -> None:

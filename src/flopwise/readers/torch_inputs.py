@@ -15,6 +15,7 @@ from torch import nn
 from flopwise.errors import InputError
 from flopwise.graph import Tensor
 from flopwise.readers.inputs import FORM, InputSpec, parse
+from flopwise.readers.torch_packed import shape_of
 from flopwise.readers.torch_watch import DTYPES
 
 _BY_NAME = {name: dtype for dtype, name in reversed(DTYPES.items())}
@@ -120,7 +121,7 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
 
 
 def _ours(tensor: TorchTensor, name: str) -> Tensor:
-    return Tensor(name, tuple(tensor.shape), DTYPES.get(tensor.dtype), "input", grad=tensor.requires_grad)
+    return Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), "input", grad=tensor.requires_grad)
 
 
 def _named(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, TorchTensor]]:
@@ -229,7 +230,7 @@ class _Making:
             spec = parse(text, names)
             return spec.name, self._from(spec)
         head = text.partition(":")[0]
-        if head.isidentifier() and names and not _looks_like_input(head):
+        if head != text and head.isidentifier() and names and not _looks_like_input(head):
             raise InputError(
                 f"no input is named as in {text!r}; the inputs are {', '.join(map(repr, names))}; write {FORM}"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -135,7 +135,7 @@ def as_it_was(model: nn.Module, training: bool | None, real: bool) -> Iterator[N
     before = [
         (vars(m), dict(vars(m)), [(d, dict(d)) for d in vars(m).values() if isinstance(d, dict)]) for m in modules
     ]
-    elements = [(b, b._version, b.detach().clone()) for b in _all_tensors(model) if not b.is_meta] if real else []
+    elements = [(b, b.detach().clone()) for b in model.buffers() if not b.is_meta] if real else []
     gradients = [(p, p.grad) for p in model.parameters()]
     chance = torch.get_rng_state()
     if training is not None:
@@ -147,14 +147,14 @@ def as_it_was(model: nn.Module, training: bool | None, real: bool) -> Iterator[N
         torch.set_rng_state(chance)
         for attributes, were, inner in before:
             for held, values in inner:
-                if held != values or list(held) != list(values):
+                if [*held] != [*values] or any(held[key] is not value for key, value in values.items()):
                     held.clear()
                     held.update(values)
             if any(attributes.get(k, _GONE) is not v for k, v in were.items()) or len(attributes) != len(were):
                 attributes.clear()
                 attributes.update(were)
-        for tensor, version, old in elements:
-            if tensor._version != version:
+        for tensor, old in elements:
+            if not torch.equal(tensor, old):  # kernels that keep statistics do not say that they wrote
                 with torch.no_grad():
                     tensor.copy_(old)
         for parameter, gradient in gradients:
@@ -162,11 +162,6 @@ def as_it_was(model: nn.Module, training: bool | None, real: bool) -> Iterator[N
 
 
 _GONE = object()
-
-
-def _all_tensors(model: nn.Module) -> Iterable[TorchTensor]:
-    """What a forward pass may write into: buffers."""
-    return model.buffers()
 
 
 class Calls:

@@ -12,6 +12,16 @@ from torch import Tensor as TorchTensor
 SPARSE = frozenset(f"aten.{name}" for name in ("_sparse_mm", "smm", "sspaddmm", "_sparse_sparse_matmul"))
 
 
+def shape_of(tensor: TorchTensor) -> tuple[int, ...] | None:
+    """The shape of a tensor; of a nested one with one ragged axis that of its elements in a row; None for other nested
+    ones.
+    """
+    if not tensor.is_nested:
+        return tuple(tensor.shape)
+    values: Any = getattr(tensor, "_values", None)
+    return tuple(values.shape) if isinstance(values, TorchTensor) and tensor.dim() == values.dim() + 1 else None
+
+
 def stored_elements(args: Sequence[Any]) -> dict[str, int]:
     """The number of stored elements of the sparse matrix among some arguments, under "nnz"."""
     for arg in args:

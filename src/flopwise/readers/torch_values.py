@@ -95,6 +95,8 @@ class Values:
                 flags = isinstance(part, TorchTensor) and part.dtype in _FLAGS
                 parts.extend(settled) if flags and isinstance(settled, tuple) else parts.append(settled)
             return tuple(parts)
+        if isinstance(index, slice):
+            return slice(*[self._number(part) for part in (index.start, index.stop, index.step)])
         if isinstance(index, TorchTensor) and index.dtype in _FLAGS:
             known = self.of(index)
             if known is None:
@@ -105,6 +107,15 @@ class Values:
                 stand_in._flopwise_values = position  # type: ignore[attr-defined]
             return found
         return index
+
+    def _number(self, bound: Any) -> Any:
+        """A bound of a slice as a number."""
+        if not isinstance(bound, TorchTensor):
+            return bound
+        known = self.of(bound)
+        if known is None:
+            raise NeedsValues("torch.Tensor.__index__")
+        return int(known)
 
     def beside(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inplace: bool) -> Any:
         """The elements of a result; None when they do not follow from constants, or are too many."""

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from flopwise.graph import Kind, Module, Tensor
 from flopwise.readers.torch_known import OVER, PLAIN, again, keep, key_of
-from flopwise.readers.torch_packed import SPARSE, stored_elements, unpacked
+from flopwise.readers.torch_packed import SPARSE, shape_of, stored_elements, unpacked
 from flopwise.readers.torch_plans import Plan, is_sign, plan_of
 from flopwise.readers.torch_shapes import shaped
 from flopwise.readers.torch_values import NeedsValues, Values, sized_by
@@ -166,7 +166,11 @@ class Watch(TorchFunctionMode):
 
     def _higher(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if plan.name == "higher.flex_attention":
-            return self._flex_attention(plan, args, kwargs)
+            outside, self.busy = self.busy, True
+            try:
+                return self._flex_attention(plan, args)
+            finally:
+                self.busy = outside
         with self:
             return func(*args, **kwargs)
 
@@ -231,7 +235,7 @@ class Watch(TorchFunctionMode):
         else:
             used = tuple([self._swap(a) for a in args])
             given = {k: self._swap(v) for k, v in kwargs.items()} if kwargs else kwargs
-            if plan.name == "aten.getitem" or plan.name == "aten.setitem_":
+            if not self.real and (plan.name == "aten.getitem" or plan.name == "aten.setitem_"):
                 used = (used[0], self.values.settled_index(used[1]), *used[2:])
         ours = tuple([self._ours(a) for a in used])  # before the call: it may change its arguments
         named = {k: self._ours(v) for k, v in given.items()} if given else {}
@@ -331,7 +335,7 @@ class Watch(TorchFunctionMode):
         self.numbered += 1
         made = Tensor(
             f"t{self.numbered}",
-            tuple(tensor.shape),
+            shape_of(tensor),
             DTYPES.get(tensor.dtype),
             grad=self.grad and tensor.requires_grad,
             contiguous=_in_order(tensor),
@@ -401,7 +405,7 @@ class Watch(TorchFunctionMode):
         if tensor.is_meta and not isinstance(tensor, _PARAMETER):
             self.foreign.append(name)
         kind: Kind = "weight" if isinstance(tensor, _PARAMETER) else "constant"
-        ours = Tensor(name, tuple(tensor.shape), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+        ours = Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
         return replace(ours, contiguous=_in_order(tensor))
 
     def _ours(self, thing: Any) -> Any:
@@ -430,14 +434,37 @@ class Watch(TorchFunctionMode):
     def _value_of(self, tensor: TorchTensor) -> TorchTensor | None:
         return self.values.of(self._swap(tensor))
 
-    def _flex_attention(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        query, value = self._swap(args[0]), self._swap(args[2])
+    def _flex_attention(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        """Attention whose scores a function of the program changes: that one is watched on all scores at once."""
+        query, key, value = used = tuple([self._swap(a) for a in args[:3]])
         out = query.new_empty((*query.shape[:-1], value.shape[-1]))
-        logs = query.new_empty(query.shape[:-1], dtype=torch.float32)
-        used = tuple([self._swap(a) for a in args[:3]])
+        if self.grad and any(t.requires_grad for t in used):
+            out.requires_grad_()
+        change = args[3] if len(args) > 3 else None
+        if change is not None and getattr(change, "__name__", "") != "_identity":
+            self._change_scores(change, (*query.shape[:-1], key.shape[-2]), query)
         plain = Plan("record", "aten.flex_attention", "torch.nn.attention.flex_attention.flex_attention", plan.call)
         self._write(plain, out, used, {}, tuple(map(self._ours, used)), {})
-        return out, logs, logs
+        return out, query.new_empty(query.shape[:-1], dtype=torch.float32), query.new_empty(query.shape[:-1])
+
+    def _change_scores(self, change: Callable[..., Any], shape: tuple[int, ...], like: TorchTensor) -> None:
+        """Run the function for one score on all scores; one that takes single scores only is unknown."""
+        places = [
+            torch.empty([n if i == axis else 1 for i in range(4)], dtype=torch.int64, device=_META)
+            for axis, n in enumerate(shape)
+        ]
+        scores = torch.empty(shape, dtype=like.dtype, device=_META)
+        for tensor in (scores, *places):
+            self._made(tensor, [], False)
+        before = len(self.events)
+        try:
+            with self:
+                change(scores, *places)
+        except Exception:  # whatever it wants of a single score
+            del self.events[before:]
+            name = getattr(change, "__name__", "score_mod")
+            unknown = Plan("record", "flex.score_mod", name, _nothing)
+            self._write(unknown, scores.new_empty(shape), (scores,), {}, (self._ours(scores),), {})
 
 
 def _nothing(*args: Any) -> None:

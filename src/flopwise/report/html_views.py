@@ -31,15 +31,13 @@ def views(profile: Profile) -> Views:
     for name in CONVENTIONS:
         if name == first:
             continue
+        if symbols and not CONVENTIONS[name].plain:
+            refused[name] = "its rules need numbers, and this model has open dimensions"
+            continue
         try:
             other = profile_graph(profile.graph, CONVENTIONS[name], profile.rules, profile.folding)
         except FlopwiseError as error:
             refused[name] = str(error)
-            continue
-        except TypeError:
-            if not symbols:
-                raise
-            refused[name] = "its rules need numbers, and this model has open dimensions"
             continue
         lost = sorted({r.node.op for r in other.rows if r.count is None and r.counts is not None})
         if lost:

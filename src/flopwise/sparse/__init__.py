@@ -3,8 +3,8 @@
 The room is called ``sparse`` because a submodule ``flopwise.sparsity`` would replace the function of that name.
 """
 
-from flopwise.sparse.asked import Asked, Block, Order, Pattern, asked, block, pattern
-from flopwise.sparse.measure import Groups, Measured, Stored, Weight, ZeroBlocks, measure
+from flopwise.sparse.asking import Asked, Block, Order, Pattern, asked, block, pattern
+from flopwise.sparse.measuring import Groups, Measured, Stored, Weight, ZeroBlocks, measure
 from flopwise.sparse.model import Effective, Layer, Sparsity, sparsity_of, sparsity_of_stored
 from flopwise.sparse.search import Found
 from flopwise.sparse.zeros import ZeroPoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flopwise.sparse.measure import Measured
+    from flopwise.sparse.measuring import Measured
     from flopwise.sparse.model import Effective, Layer, Sparsity
 
 

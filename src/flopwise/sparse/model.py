@@ -11,9 +11,9 @@ from flopwise.folding import Folding, fold
 from flopwise.graph import Graph, Node
 from flopwise.profiles import Profile
 from flopwise.rows import Row
-from flopwise.sparse.asked import Asked, Block, Pattern
+from flopwise.sparse.asking import Asked, Block, Pattern
 from flopwise.sparse.loaded import Loaded
-from flopwise.sparse.measure import Measured, Stored, Weight, measure
+from flopwise.sparse.measuring import Measured, Stored, Weight, measure
 from flopwise.sparse.search import Found
 from flopwise.sparse.uses import Use, Uses
 from flopwise.sparse.views import as_stored
@@ -245,7 +245,7 @@ class _Weights:
         return names, tuple(use for name, use in used.items() if name in self.weights)
 
     def _weight(self, tensor: Tensor, row: Row, use: Use | None) -> Weight:
-        shape = tuple(int(d) for d in tensor.dims)  # type: ignore[arg-type]
+        shape = tuple(int(d) for d in tensor.dims)
         stored = self._payloads.get(tensor.name)
         if stored is None or tuple(stored.shape) != shape:
             stored = Loaded(tensor.name, shape, tensor.dtype or "unknown", self._graph.weights[tensor.name])

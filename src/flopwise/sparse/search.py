@@ -1,9 +1,9 @@
 """The search for blocks: how far zeros come in rows, columns or squares of 2, 4, 8 ... along a tensor's first two axes.
 
-The rule and its thresholds are those of onnx-tool 1.0.1 (``onnx_tool/tensor.py``, ``search_sparse_blocksize``): a size is
-taken while the share of zero blocks stays above the share of zeros less a tolerance. Kernel positions stay apart, sizes
-divide the axis, and a square is tried last. Counts of all sizes come from one pass: blocks of a size are pairs of blocks
-of half the size.
+The rule and its thresholds are those of onnx-tool 1.0.1 (``onnx_tool/tensor.py``, ``search_sparse_blocksize``): a size
+is taken while the share of zero blocks stays above the share of zeros less a tolerance. Kernel positions stay apart,
+sizes divide the axis, and a square is tried last. Counts of all sizes come from one pass: blocks of a size are pairs of
+blocks of half the size.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Viewer = Callable[[Node, Shape, str], View]
 class Place(NamedTuple):
     """An input that may be a weight."""
 
-    index: int
+    slot: int
     view: Viewer
     #: The input with the zero point, and the axis of the weight that it runs along; None: zero is 0.
     zero_point: int | None = None
@@ -131,16 +131,17 @@ class Uses:
     def weights(self, node: Node, order: str) -> Iterator[Use]:
         """The stored tensors that an operator multiplies with, in the order of its inputs."""
         for place in PLACES.get(node.op, ()):
-            if node.has_input(place.index):
+            if node.has_input(place.slot):
                 use = self._use(node, place, order)
                 if use is not None:
                     yield use
 
     def _use(self, node: Node, place: Place, order: str) -> Use | None:
-        tensor = node.input(place.index)
-        zero, reason = (PLAIN, "")
+        tensor = node.input(place.slot)
+        zero: ZeroPoint | None = PLAIN
+        reason = ""
         if place.zero_point is not None:
-            zero, reason = self._zero_point(node, place.zero_point, place.axis)  # type: ignore[assignment]
+            zero, reason = self._zero_point(node, place.zero_point, place.axis)
         perm: tuple[int, ...] | None = None
         reshaped = False
         for _ in range(64):
@@ -151,7 +152,7 @@ class Uses:
                 return None
             if maker.op in ("DequantizeLinear", "com.microsoft::DequantizeLinear"):
                 axis = int(maker.attrs.get("axis", 1))
-                zero, reason = self._zero_point(maker, 2, axis, int(maker.attrs.get("block_size", 0)))  # type: ignore[assignment]
+                zero, reason = self._zero_point(maker, 2, axis, int(maker.attrs.get("block_size", 0)))
             elif maker.op == "Transpose":
                 rank = len(maker.output().dims) if maker.output().shape is not None else 0
                 turned = tuple(int(p) for p in maker.attrs.get("perm", range(rank)[::-1]))

@@ -1,7 +1,7 @@
 """A stored weight seen as matrices: rows are outputs, columns are what an output sums over (the reduction).
 
-The elements of a payload come in the order of storage, a unit (one index of the first axis) after the other. A view says
-how units become lines of a matrix without the matrix ever being whole in memory.
+The elements of a payload come in the order of storage, a unit (one index of the first axis) after the other. A view
+says how units become lines of a matrix without the matrix ever being whole in memory.
 """
 
 from __future__ import annotations

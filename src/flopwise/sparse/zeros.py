@@ -11,7 +11,7 @@ import numpy
 
 @dataclass(frozen=True, slots=True)
 class ZeroPoint:
-    """Stored values that stand for zero: one for the tensor, for each index of an axis, or for each block of an axis."""
+    """Stored values that stand for zero: one for the tensor, or one for each index or block of an axis."""
 
     values: Any
     axis: int = 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from flopwise.counts import Counts
 from flopwise.errors import ShapeError
@@ -84,14 +84,16 @@ def variance(root: bool, mean: bool) -> Backward:
 
 
 def adaptive_average(node: Node, wanted: Wanted) -> Counts:
-    """numel(Y) div + cells add: G / window to each cell; cells = the sizes of all windows, from ⌊i n / m⌋ to ⌈(i + 1) n
-    / m⌉ along each axis.
+    """numel(Y) div + cells add: G / window to each cell; cells = the sizes of all windows: n + m − gcd(n, m) along an
+    axis that goes from n to m.
+
+    Windows reach from ⌊i n / m⌋ to ⌈(i + 1) n / m⌉: two neighbours share a cell unless their border falls between two.
     """
     axes = node.attrs["axes"]
     before, after = node.input(0).dims, node.output().dims
-    cells: Any = product(after[: len(after) - axes])
+    cells = product(after[: len(after) - axes])
     for n, m in zip(before[-axes:], after[-axes:], strict=True):
-        cells *= sum(-(-(i + 1) * n // m) - i * n // m for i in range(m))
+        cells *= n + m - math.gcd(n, m)
     return Counts(div=node.output().numel, add=cells)
 
 

@@ -37,22 +37,25 @@ def _products(node: Node, wanted: Wanted, size: int) -> Counts:
 
 
 def deform_conv(node: Node, wanted: Wanted) -> Counts:
-    """dW: numel(Y) × prod(W.shape[1:]) mac, on elements that are sampled again (as in the forward pass); dX, doffset,
-    dmask: the same mac once for the gradient of the sampled elements; then, S × C sampled elements, 2ʳ neighbours: dX S
-    × C × 2ʳ mac, doffset S × C × r × 2ʳ mac, dmask S × C mac; dX and doffset with a mask: S × C mul more. dB: numel(Y)
-    add.
+    """X is sampled once more, as in the forward pass. dW: numel(Y) × prod(W.shape[1:]) mac; dX, doffset and dmask: the
+    same mac once for the gradients of the samples; then for each of the S × C samples, with 2ʳ neighbours: dX 2ʳ mac,
+    doffset r × (2ʳ + 1) mac, dmask 1 mac, dX and doffset with a mask 1 mul; r > 2: doffset r × 2ʳ × (r − 2) mul for
+    each sampling position. dB: numel(Y) add.
     """
     sampling = forward.deform_conv(node)
-    products = node.output().numel * product(node.input(1).dims[1:])
+    outputs = node.output().numel
+    products = outputs * product(node.input(1).dims[1:])
     x, offset = node.input(0), node.input(2)
     axes = len(x.dims) - 2
-    sampled = extent(node, x, 0) * extent(node, x, 1) * product(node.input(1).dims[2:]) * product(offset.dims[2:])
-    again = sampling + Counts(mac=-products, add=-node.output().numel if node.has_input(3) else 0)
-    counts = again + Counts(mac=products * int(1 in wanted), add=node.output().numel if 3 in wanted else 0)
+    samples = extent(node, x, 0) * extent(node, x, 1) * product(node.input(1).dims[2:]) * product(offset.dims[2:])
+    again = Counts(mac=-products, add=-outputs if node.has_input(3) else 0)
+    counts = sampling + again + Counts(mac=products * int(1 in wanted), add=outputs if 3 in wanted else 0)
     if wanted & {0, 2, 4}:
-        counts += Counts(mac=products)
-        steps = 2**axes * int(0 in wanted) + axes * 2**axes * int(2 in wanted) + int(4 in wanted)
-        counts += Counts(mac=steps * sampled, mul=sampled if node.has_input(4) and wanted & {0, 2} else 0)
+        steps = 2**axes * int(0 in wanted) + axes * (2**axes + 1) * int(2 in wanted) + int(4 in wanted)
+        counts += Counts(mac=products + steps * samples)
+        counts += Counts(mul=samples if node.has_input(4) and wanted & {0, 2} else 0)
+    if 2 in wanted and axes > 2:
+        counts += Counts(mul=offset.numel * 2**axes * (axes - 2))
     return counts
 
 

@@ -8,6 +8,7 @@ from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.ops import resize as forward
+from flopwise.ops.extents import extent
 from flopwise.training.rule import Backward, Wanted, by, none
 
 
@@ -20,16 +21,23 @@ def resize(node: Node, wanted: Wanted) -> Counts:
 
 
 def grid_sample(node: Node, wanted: Wanted) -> Counts:
-    """dX: numel(Y) × taps mac, nearest numel(Y) add, at places and weights that are computed again as in the forward
-    pass.
+    """places and weights are made again as in the forward pass; dX: numel(Y) × taps mac, nearest numel(Y) add; dgrid, r
+    = grid.shape[-1]: numel(Y) × r × (taps + 1) mac and numel(grid) mul, r > 2 numel(grid) × taps × (r − 2) mul more;
+    nearest: nothing.
 
     Raises:
-        ShapeError: the grid asks for its gradient.
+        ShapeError: the grid asks for its gradient in mode cubic.
     """
-    if 1 in wanted:
-        raise ShapeError(f"{node.op} {node.name!r}: there is no rule for the gradient of the grid")
     counts = forward.grid_sample(node)
-    return counts if counts.mac else counts + Counts(add=node.output().numel)
+    outputs, sampled, grid = node.output().numel, counts.mac, node.input(1)
+    if not sampled:
+        return counts + Counts(add=outputs if 0 in wanted else 0)
+    if 1 in wanted:
+        if node.attrs.get("mode", "linear") in ("cubic", "bicubic"):
+            raise ShapeError(f"{node.op} {node.name!r}: there is no rule for the gradient of the grid in mode cubic")
+        axes = extent(node, grid, -1)
+        counts += Counts(mac=axes * (sampled + outputs), mul=grid.numel * (1 + 2**axes * max(axes - 2, 0)))
+    return counts if 0 in wanted else counts + Counts(mac=-sampled)
 
 
 def affine_grid(node: Node, wanted: Wanted) -> Counts:

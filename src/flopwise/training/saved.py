@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
@@ -44,6 +44,8 @@ class Storages:
         self._places: dict[str, _Place] = {}
         self._claimed: set[str] = set()
         self._program = graph.format == "torch"
+        #: Matrices that lie in order but for being transposed, which products take as they are.
+        self._flipped: set[str] = set()
         for node in graph.nodes:
             self._follow(node, graph.format == "torch")
 
@@ -52,6 +54,8 @@ class Storages:
         if first is None:
             return
         before = self._place(first)
+        if program and first.contiguous and _flips(node):
+            self._flipped.update(t.name for t in node.known_outputs)
         if program and _writes(node):
             self._places.update((t.name, before) for t in node.known_outputs[:1])
         elif program and node.origin in _COPIES:
@@ -76,7 +80,7 @@ class Storages:
             if isinstance(thing, int):
                 total += thing
                 continue
-            if thing.name == overwritten and thing.sized:
+            if thing.sized and (thing.name == overwritten or self._gathered(node, thing)):
                 total += thing.nbytes
                 continue
             base = self._place(thing).base
@@ -93,6 +97,32 @@ class Storages:
         if not self._program or not _writes(node) or node.op in _FROM_RESULT or not node.has_input(0):
             return ""
         return node.input(0).name
+
+    def _gathered(self, node: Node, tensor: Tensor) -> bool:
+        """Whether a batched product of a program copies an operand, so that the matrices of its batch lie in a row."""
+        if not self._program or node.op != "MatMul" or len(node.known_inputs) < 2:
+            return False
+        batches = [[d for d in t.dims[:-2] if d != 1] for t in node.known_inputs if t.shape is not None]
+        several = all(batches) and len([d for d in tensor.dims[:-2] if d != 1]) > 1
+        return several and not tensor.contiguous and tensor.name not in self._flipped
+
+
+def _flips(node: Node) -> bool:
+    """Whether an operator of a program swaps the last two axes and no others."""
+    if node.op != "Transpose":
+        return False
+    rank = len(node.input(0).dims)
+    name = node.origin.rpartition(".")[2].rstrip("_")
+    if name in ("mT", "mH", "adjoint", "t"):
+        return True
+    given = node.attrs.get("args")
+    plain = [v for v in given.values() if not isinstance(v, Tensor)] if isinstance(given, Mapping) else []
+    if len(plain) == 1 and isinstance(plain[0], list | tuple):
+        plain = list(plain[0])
+    axes = [v % rank for v in plain if isinstance(v, int)]
+    if name in ("transpose", "swapaxes", "swapdims"):
+        return rank > 1 and set(axes) == {rank - 2, rank - 1}
+    return rank > 1 and axes == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _writes(node: Node) -> bool:

@@ -222,7 +222,8 @@ def _notes(profile: Profile, way: Gradients, rows: Sequence[Row]) -> Iterator[st
         more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
         yield f"unknown backward: {op} at {alike[0].name!r}{more} ({why}); backward totals are lower bounds"
     if not way.reached:
-        yield "nothing runs backward: no output depends on a tensor that asks for a gradient"
+        cure = "; was the module read with grad=True?" if profile.graph.format == "torch" else ""
+        yield f"nothing runs backward: no output depends on a tensor that asks for a gradient{cure}"
     if not profile.convention.plain and profile.convention.backward is None:
         yield f"{profile.convention.name} counts no backward pass; see backward_macs and backward_flops"
     yield from _assumed(profile.graph)

@@ -36,7 +36,7 @@ const flopwise = (() => {
   }
   const prefixes = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
   function parts(value, unit = "") {
-    if (unknown(value)) return ["?", unit];
+    if (unknown(value)) return ["?", ""];
     if (value === "") return ["–", ""];
     if (typeof value === "string" && !digits.test(value)) return [value, unit];
     const size = Math.abs(Number(value));

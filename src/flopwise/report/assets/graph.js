@@ -5,7 +5,7 @@
   const { data, count, groups, make, human, percent, cut, noun, measures } = flopwise;
   const view = document.getElementById("graph-view");
   const START = 40; // boxes shown at first
-  const MOST = 400; // boxes shown at once
+  const MOST = 400; // boxes shown at once, an open module as two: the frames cost dagre more time than the boxes
   const WIDE = 176, HIGH = 44, IO = [120, 30];
   const open = new Set([0, flopwise.top]);
   let shown = { nodes: new Map(), edges: [] };
@@ -26,9 +26,10 @@
   const singles = groups.map((group) => single(group.index));
   const key = (part) => (part.layer !== undefined ? `l${part.layer}` : singles[part.group] >= 0 ? `l${singles[part.group]}` : `g${part.group}`);
 
-  // How many boxes there are when these modules are open.
+  const FRAME = 2;
+  // How many boxes there are, open modules included.
   function boxes() {
-    const visit = (group) => groups[group].parts.reduce((all, part) => all + (part.group !== undefined && singles[part.group] < 0 && open.has(part.group) ? visit(part.group) : 1), 0);
+    const visit = (group) => groups[group].parts.reduce((all, part) => all + (part.group !== undefined && singles[part.group] < 0 && open.has(part.group) ? visit(part.group) + FRAME : 1), 0);
     return visit(0);
   }
   // Level by level, as long as all modules of a level fit.
@@ -170,7 +171,7 @@
     node.filter((n) => n.layer < 0 && n.group < 0).append("text").attr("class", "title").attr("x", (n) => n.width / 2).attr("y", 19).attr("text-anchor", "middle").text((n) => (n.id === "in" ? "input" : "output"));
     const boxesNow = nodes.filter((n) => n.layer >= 0 || n.group >= 0).length;
     document.getElementById("graph-sub").textContent = `${noun(boxesNow, "box", "boxes")} for ${noun(count, "layer")}; click a module to open it, a layer to choose it`;
-    document.getElementById("graph-open").disabled = !visibleClosed().some((group) => boxes() + groups[group].parts.length - 1 <= MOST);
+    document.getElementById("graph-open").disabled = !visibleClosed().some((group) => boxes() + groups[group].parts.length - 1 + FRAME <= MOST);
   }
 
   function label(n) {
@@ -198,7 +199,7 @@
     const held = before ? zoomed.apply([before.x, before.y - before.height / 2]) : null;
     if (open.has(group)) closeBelow(group);
     else {
-      if (boxes() + groups[group].parts.length > MOST) { closeAll(); }
+      if (boxes() + groups[group].parts.length + FRAME > MOST) { closeAll(); }
       for (let g = group; g >= 0; g = groups[g].parent) open.add(g);
     }
     layout();
@@ -280,9 +281,9 @@
     const before = visibleClosed();
     let now = boxes();
     for (const group of before) {
-      if (now + groups[group].parts.length - 1 > MOST) continue;
+      if (now + groups[group].parts.length - 1 + FRAME > MOST) continue;
       open.add(group);
-      now += groups[group].parts.length - 1;
+      now += groups[group].parts.length - 1 + FRAME;
     }
     layout();
     draw();

@@ -86,7 +86,7 @@
     if (focused < 0 || !order.includes(focused)) focused = order.length ? order[0] : -1;
     const head = make("tr", {}, ...columns.map((column) => {
       const way = sorting.key === column.key ? (sorting.descending ? "descending" : "ascending") : "none";
-      return make("th", { scope: "col", class: column.kind, "aria-sort": way, "data-key": column.key }, make("button", { type: "button", onclick: () => sortBy(column) }, column.title()));
+      return make("th", { scope: "col", class: column.kind, "aria-sort": way, "data-key": column.key }, printing ? column.title() : make("button", { type: "button", onclick: () => sortBy(column) }, column.title()));
     }));
     const own = (column) => sum(order.map((i) => column.sums()[i]).filter((value) => value !== "" && !unknown(value)));
     const gap = (column) => order.some((i) => unknown(column.sums()[i]));

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy
 
 from flopwise.errors import ModelError
-from flopwise.sparse.asked import Asked, Block, Pattern
+from flopwise.sparse.asking import Asked, Block, Pattern
 from flopwise.sparse.bands import groups_held, zero_blocks
 from flopwise.sparse.search import Found, Part, Search, halvings, part
 from flopwise.sparse.views import View
@@ -273,7 +273,7 @@ class _Tally:
             return found
         for block in asked.blocks:
             shape = (block.columns, block.rows) if view.flipped else (block.rows, block.columns)
-            found.blocks.append(tuple(zero_blocks(lines, *shape)))
+            found.blocks.append(zero_blocks(lines, *shape))
         found.whole = int(numpy.count_nonzero(flags.reshape(-1, view.unit if view.flipped else view.width).min(axis=1)))
         found.across = self._across(lines, start)
         if self.searches:

@@ -1,0 +1,227 @@
+"""``calculate_flops`` of calflops 0.3.2: FLOPs, MACs and parameters of a module, and its printed form with them.
+
+It takes the same arguments and gives the same results and figures, but the module runs on meta tensors and is
+afterwards as it was, while calflops leaves it in eval mode and, after an exception, functions of PyTorch replaced. A
+module without parameters and a model of transformers without its tokenizer are fine here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise.compat.hooks import by_path, saying, watched
+from flopwise.conventions import modules, patched
+from flopwise.conventions.calflops import RULES
+from flopwise.counts import Counts
+from flopwise.errors import InputError, ModelError
+from flopwise.graph import Graph, Node
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["calculate_flops", "flops_to_string", "macs_to_string", "params_to_string"]
+
+_UNITS: dict[str, float] = {"T": 1e12, "G": 1e9, "M": 1e6, "K": 1e3, "": 1, "m": 1e-3, "u": 1e-6}
+
+
+def _number_to_string(number: float, units: str | None, precision: int) -> str:
+    if units is None:
+        units = "" if number == 0 else next((unit for unit, size in _UNITS.items() if number >= size), "u")
+    return f"{round(number / _UNITS.get(units, 1), precision):g} {units}"
+
+
+def flops_to_string(flops: float, units: str | None = None, precision: int = 2) -> str:
+    """FLOPs in T, G, M or K.
+
+    >>> flops_to_string(8211108352), flops_to_string(640)
+    ('8.21 GFLOPS', '640 FLOPS')
+    """
+    return f"{_number_to_string(flops, units, precision)}FLOPS"
+
+
+def macs_to_string(macs: float, units: str | None = None, precision: int = 2) -> str:
+    """MACs in T, G, M or K.
+
+    >>> macs_to_string(4089184256)
+    '4.09 GMACs'
+    """
+    return f"{_number_to_string(macs, units, precision)}MACs"
+
+
+def params_to_string(params_num: float, units: str | None = None, precision: int = 2) -> str:
+    """Parameters in B, M or K.
+
+    >>> params_to_string(25557032), params_to_string(6738415616), params_to_string(361)
+    ('25.56 M', '6.74 B', '361')
+    """
+    asked = units.replace("B", "G") if units else units
+    return _number_to_string(params_num, asked, precision).replace("G", "B").strip()
+
+
+def calculate_flops(
+    model: nn.Module,
+    input_shape: tuple[int, ...] | None = None,
+    transformer_tokenizer: Any = None,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    forward_mode: str = "forward",
+    include_backPropagation: bool = False,  # noqa: N803 - the tool's own name
+    compute_bp_factor: float = 2.0,
+    print_results: bool = True,
+    print_detailed: bool = True,
+    output_as_string: bool = True,
+    output_precision: int = 2,
+    output_unit: str | None = None,
+    ignore_modules: Sequence[type] | None = None,
+) -> tuple[str | float, str | float, str | float]:
+    """FLOPs, MACs and trained parameters of a module.
+
+    Args:
+        model: the module, counted in eval mode.
+        input_shape: shape of the input with its batch; for a model of transformers batch and length.
+        transformer_tokenizer: decides which inputs a model of transformers is given.
+        args: positional arguments.
+        kwargs: keyword arguments.
+        forward_mode: only "forward".
+        include_backPropagation: whether to add what going backwards is taken to cost.
+        compute_bp_factor: that cost, as a multiple of going forwards.
+        print_results: whether to print the figures.
+        print_detailed: whether to print the module with the figures of each layer as well.
+        output_as_string: whether to return texts ("8.21 GFLOPS", "4.09 GMACs", "25.56 M") and not numbers.
+        output_precision: digits behind the point in texts.
+        output_unit: unit in texts: "T", "G", "M", "K".
+        ignore_modules: classes whose own functions count for the module around them.
+
+    Raises:
+        InputError: no input is given, or both a shape and arguments are, or another mode is asked for.
+        ModelError: the module fails.
+    """
+    from torch import nn
+
+    if not isinstance(model, nn.Module):
+        raise InputError(f"{type(model).__name__} is no torch.nn.Module")
+    if forward_mode != "forward":
+        raise InputError(f"forward_mode {forward_mode!r} is not taken; count one call of forward with its arguments")
+    graph = _graph(model, input_shape, transformer_tokenizer, args, dict(kwargs or {}))
+    figures = _Figures(model, graph, frozenset(ignore_modules or ()))
+    flops, macs = figures.of(model).dot(patched.FLOPS), figures.of(model).mac
+    params = _trained(model)
+    if print_results:
+        for line in _lines(model, figures, compute_bp_factor, print_detailed, output_unit, output_precision):
+            print(line)
+    factor = 1 + compute_bp_factor if include_backPropagation else 1
+    numbers = flops * factor, macs * factor, params
+    if not output_as_string:
+        return numbers
+    return (
+        flops_to_string(numbers[0], output_unit, output_precision),
+        macs_to_string(numbers[1], output_unit, output_precision),
+        params_to_string(params, output_unit, output_precision),
+    )
+
+
+def _graph(model: nn.Module, shape: Any, tokenizer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Graph:
+    if shape is None and not args and not kwargs and tokenizer is None:
+        raise InputError("give input_shape, args or kwargs")
+    if shape is not None and (args or kwargs):
+        raise InputError("give input_shape or arguments, not both")
+    if shape is not None and (not isinstance(shape, tuple) or not shape):
+        raise InputError(f"input_shape must be a tuple with at least one number, not {shape!r}")
+    if tokenizer is not None:
+        return watched(model, args, {**kwargs, **_tokens(tokenizer, shape or (1, 128))})
+    return watched(model, [shape]) if shape is not None else watched(model, args, kwargs)
+
+
+def _tokens(tokenizer: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The inputs that a tokenizer makes, of batch and length."""
+    import torch
+
+    if len(shape) != 2:
+        raise InputError(f"input_shape of a model of transformers must be batch and length, not {shape!r}")
+    made = {name: torch.zeros(shape, dtype=torch.int64) for name in tokenizer("")}
+    return {name: torch.ones_like(t) if name.endswith("mask") else t for name, t in made.items()}
+
+
+class _Figures:
+    """What each module costs: the functions that are called in it, and what it holds."""
+
+    def __init__(self, model: nn.Module, graph: Graph, ignored: frozenset[type]) -> None:
+        places = by_path(model)
+        self._own: dict[int, Counts] = {}
+        for layer in modules.layers(graph):
+            if layer.kind in patched.HOOKS and type(places[layer.path]) not in ignored:
+                self._add(places[layer.path], patched.HOOKS[layer.kind](layer), layer.path)
+        for node in graph.nodes:
+            at = self._innermost(node, places, ignored)
+            for name in modules.functions(node):
+                if name in RULES and at is not None:
+                    rule = RULES[name]
+                    self._add(at, modules.tried(lambda rule=rule, node=node: rule(node)), node.name)  # type: ignore[misc]
+
+    def _add(self, module: nn.Module, counts: Counts | None, name: str) -> None:
+        if counts is None:
+            raise ModelError(f"calflops fails at {name!r}")
+        self._own[id(module)] = self._own.get(id(module), Counts()) + counts
+
+    def _innermost(self, node: Node, places: Mapping[str, nn.Module], ignored: frozenset[type]) -> nn.Module | None:
+        """The module that a function counts for: the innermost one that is neither ignored nor recurrent."""
+        for step in reversed(node.scope):
+            module = places[step.path]
+            if type(module) not in ignored and modules.bare(_qualified(type(module))) not in patched.HOOKS:
+                return module
+        return None
+
+    def of(self, module: nn.Module) -> Counts:
+        """What a module costs with all that it holds."""
+        total = self._own.get(id(module), Counts())
+        for child in module.children():
+            total += self.of(child)
+        return total
+
+
+def _qualified(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _trained(module: nn.Module) -> int:
+    return sum([p.numel() for p in module.parameters() if p.requires_grad])
+
+
+def _lines(
+    model: nn.Module, figures: _Figures, factor: float, detailed: bool, unit: str | None, precision: int
+) -> Iterator[str]:
+    """What is printed."""
+    total = figures.of(model)
+    flops, macs, params = total.dot(patched.FLOPS), total.mac, _trained(model)
+    yield f"\n{' Calculate Flops Results ':-^99}"
+    yield f"fwd: one call of the model; bwd: going backwards, taken as {factor:.2f} times that\n"
+    for title, text in (
+        ("Total Training Params: ", params_to_string(params)),
+        ("fwd MACs: ", macs_to_string(macs, unit, precision)),
+        ("fwd FLOPs: ", flops_to_string(flops, unit, precision)),
+        ("fwd+bwd MACs: ", macs_to_string(macs * (1 + factor), unit, precision)),
+        ("fwd+bwd FLOPs: ", flops_to_string(flops * (1 + factor), unit, precision)),
+    ):
+        yield f"{title:<70}  {text:<8}"
+    if detailed:
+        yield f"\n{' Detailed Calculated FLOPs Results ':-^98}"
+        yield "of each module: params, MACs and FLOPs with their part of the whole\n"
+
+        def words(module: nn.Module, own: str) -> str:
+            counts = figures.of(module)
+            parts = [
+                (params_to_string(_trained(module)), _trained(module), params, "Params"),
+                (macs_to_string(counts.mac), counts.mac, macs, "MACs"),
+                (flops_to_string(counts.dot(patched.FLOPS)), counts.dot(patched.FLOPS), flops, "FLOPs"),
+            ]
+            texts = [f"{text} = {_share(part, whole, precision):g}% {what}" for text, part, whole, what in parts]
+            return ", ".join([*texts, own] if own else texts)
+
+        with saying(model, words):
+            yield str(model)
+    yield "-" * 99
+
+
+def _share(part: int, whole: int, precision: int) -> float:
+    return round(100 * part / whole, precision) if whole else 0

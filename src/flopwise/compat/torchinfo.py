@@ -1,0 +1,340 @@
+"""``summary`` of torchinfo 1.8.0: the table of a module's layers, their shapes, parameters and mult-adds.
+
+It takes the same arguments and gives the same results and text, but the module runs on meta tensors and is afterwards
+as it was. Units are written "(M)" and "(G)" under every version of Python, as torchinfo does before 3.11. Parameters
+that were pruned with masks count in full.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flopwise.api import read
+from flopwise.conventions import torchinfo as convention
+from flopwise.conventions.torchinfo import Info
+from flopwise.errors import InputError
+from flopwise.graph import Graph
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+__all__ = ["ModelStatistics", "summary"]
+
+_TITLES: dict[str, str] = {
+    "kernel_size": "Kernel Shape",
+    "input_size": "Input Shape",
+    "output_size": "Output Shape",
+    "num_params": "Param #",
+    "params_percent": "Param %",
+    "mult_adds": "Mult-Adds",
+    "trainable": "Trainable",
+}
+
+#: Columns of what only a run shows.
+_RUN = frozenset({"input_size", "output_size", "mult_adds"})
+
+_ROWS = ("depth", "var_names", "ascii_only", "hide_recursive_layers")
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What the text shows."""
+
+    depth: int
+    verbose: int
+    columns: tuple[str, ...]
+    width: int
+    rows: frozenset[str]
+
+
+class ModelStatistics:
+    """The lines and totals of a summary; its text is the table."""
+
+    def __init__(self, summary_list: Sequence[Info], input_size: Any, total_input: int | None, look: _Look) -> None:
+        """
+        Args:
+            summary_list: the lines.
+            input_size: shapes of the inputs; empty where the model did not run.
+            total_input: bytes of the inputs; None where the model did not run.
+            look: what the text shows.
+        """
+        self.summary_list = summary_list
+        self.input_size = input_size
+        self.total_input = total_input
+        self._look = look
+        totals = convention.totals(summary_list)
+        self.total_params = totals["total_params"]
+        self.trainable_params = totals["trainable_params"]
+        self.total_mult_adds = totals["total_mult_adds"]
+        self.total_param_bytes = totals["total_param_bytes"]
+        self.total_output_bytes = totals["total_output_bytes"]
+
+    def __repr__(self) -> str:
+        table = _Table(self.summary_list, self._look, self.total_params)
+        bar = "=" * (len(self._look.columns) * self._look.width + table.names)
+        frozen = self.total_params - self.trainable_params
+        text = (
+            f"{bar}\n{table.header()}{bar}\n{''.join(table.lines())}{bar}\n"
+            f"Total params{_plain(self.total_params)}\n"
+            f"Trainable params{_plain(self.trainable_params)}\n"
+            f"Non-trainable params{_plain(frozen)}\n"
+        )
+        if self.input_size:
+            parts = {
+                "Input size": self.total_input or 0,
+                "Forward/backward pass size": self.total_output_bytes,
+                "Params size": self.total_param_bytes,
+            }
+            parts["Estimated Total Size"] = sum(parts.values())
+            sizes = "".join(f"{name} (MB): {number / 1e6:0.2f}\n" for name, number in parts.items())
+            text += f"Total mult-adds{_in_units(self.total_mult_adds)}\n{bar}\n{sizes}"
+        return text + bar
+
+
+def _plain(number: int) -> str:
+    return f": {number:,}"
+
+
+def _in_units(number: int) -> str:
+    power, unit = (12, "T") if number >= 1e12 else (9, "G") if number >= 1e9 else (6, "M")
+    value = number / 10**power
+    return f" ({unit}): {int(value):,}" if value.is_integer() else f" ({unit}): {value:,.2f}"
+
+
+class _Table:
+    """Writes the lines of the table."""
+
+    def __init__(self, infos: Sequence[Info], look: _Look, params: int) -> None:
+        self._infos = infos
+        self._look = look
+        self._params = params
+        longest = max((len(self._name(info)) + info.depth * 5 + 1 for info in infos), default=0)
+        #: Width of the column of names.
+        self.names = math.ceil(longest / 5) * 5 if longest >= 40 else 40
+
+    def header(self) -> str:
+        """The line of titles."""
+        named = " (var_name)" * ("var_names" in self._look.rows) + ":depth-idx" * ("depth" in self._look.rows)
+        return self._row(f"Layer (type{named})", _TITLES)
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the layers down to the depth that is shown."""
+        for info in self._infos:
+            hidden = info.again and "hide_recursive_layers" in self._look.rows
+            if info.depth <= self._look.depth and not hidden:
+                yield self._row(self._indent(info.depth) + self._name(info), self._cells(info))
+                if self._look.verbose == 2:
+                    yield from self._inner(info)
+
+    def _row(self, name: str, cells: Mapping[str, str]) -> str:
+        line = f"{name:<{self.names}} "
+        for column in self._look.columns:
+            line += f"{cells.get(column, ''):<{self._look.width}} "
+        return f"{line.rstrip()}\n"
+
+    def _indent(self, depth: int) -> str:
+        plain = "ascii_only" in self._look.rows
+        if depth == 0:
+            return ""
+        if depth == 1:
+            return "+ " if plain else "├─"
+        return ("|    " if plain else "│    ") * (depth - 1) + ("+ " if plain else "└─")
+
+    def _name(self, info: Info) -> str:
+        name = info.module.kind.rpartition(".")[2]
+        if "var_names" in self._look.rows:
+            name += f" ({info.module.path.rpartition('.')[2] or name})"
+        if "depth" in self._look.rows and info.depth > 0:
+            name += f": {info.depth}-{info.number}"
+        return name
+
+    def _cells(self, info: Info) -> dict[str, str]:
+        whole = info.leaf or info.depth == self._look.depth
+        left = info.params if whole else info.left_over()
+        return {
+            "kernel_size": _shown(_kernel(info)),
+            "input_size": _shown(list(info.input)),
+            "output_size": _shown(list(info.output)),
+            "num_params": self._count(info, whole, left),
+            "params_percent": self._share(info, left),
+            "mult_adds": self._macs(info),
+            "trainable": _trainable(info),
+        }
+
+    def _count(self, info: Info, whole: bool, left: int) -> str:
+        if not info.params:
+            return "--"
+        if info.again:
+            return "(recursive)"
+        if whole:
+            return f"{left:,}" if info.trainable else f"({left:,})"
+        return f"{left:,}" if left > 0 else "--"
+
+    def _share(self, info: Info, left: int) -> str:
+        if not self._params:
+            return "     --"
+        if info.again:
+            return "(recursive)"
+        return f"{left / self._params:>7.2%}" if left else "     --"
+
+    def _macs(self, info: Info) -> str:
+        if info.macs <= 0:
+            return "--"
+        if info.leaf:
+            return f"{info.macs:,}"
+        if info.depth == self._look.depth:
+            return f"{sum(child.macs for child in info.children if child.leaf):,}"
+        return "--"
+
+    def _inner(self, info: Info) -> Iterator[str]:
+        """A line for each parameter; those of the model itself that lie in other modules are left out."""
+        shown = {name: tensor for name, tensor in info.named.items() if info.parent is not None or "." not in name}
+        for name, tensor in shown.items():
+            shape = list(tensor.dims)
+            if name == "weight" and len(shape) > 1:
+                shape[0], shape[1] = shape[1], shape[0]
+            corner = "└─" if name == list(shown)[-1] else "├─"
+            cells = {"kernel_size": str(shape), "num_params": f"{corner}{tensor.numel:,}"}
+            yield self._row(self._indent(info.depth + 1) + name, cells)
+
+
+def _shown(value: Any) -> str:
+    return str(value) if value else "--"
+
+
+def _kernel(info: Info) -> Any:
+    kernel = info.module.options.get("kernel_size")
+    return list(kernel) if isinstance(kernel, (tuple, list)) else kernel
+
+
+def _trainable(info: Info) -> str:
+    if not info.params:
+        return "--"
+    return "False" if not info.trainable else "True" if info.trainable == info.params else "Partial"
+
+
+def summary(
+    model: nn.Module,
+    input_size: Any = None,
+    input_data: Any = None,
+    batch_dim: int | None = None,
+    cache_forward_pass: bool | None = None,
+    col_names: Iterable[str] | None = None,
+    col_width: int = 25,
+    depth: int = 3,
+    device: Any = None,
+    dtypes: list[torch.dtype] | None = None,
+    mode: str | None = None,
+    row_settings: Iterable[str] | None = None,
+    verbose: int | None = None,
+    **kwargs: Any,
+) -> ModelStatistics:
+    """The layers of a module with shapes, parameters and mult-adds; printed unless ``verbose`` is 0.
+
+    Args:
+        model: the module.
+        input_size: shape of the input, or a list of shapes; without it and ``input_data`` nothing runs.
+        input_data: the input, a sequence of positional arguments, or a mapping of keyword arguments.
+        batch_dim: where a batch of 1 is put into each shape of ``input_size``, and taken as 1 in what is shown.
+        cache_forward_pass: without effect: a run costs little.
+        col_names: columns, among input_size, output_size, num_params, params_percent, kernel_size, mult_adds and
+            trainable.
+        col_width: width of a column.
+        depth: how many levels of modules are shown.
+        device: without effect: nothing is computed on a device.
+        dtypes: element types of the inputs; None: 32-bit floating point.
+        mode: "eval" (default) or "train".
+        row_settings: among depth, var_names, ascii_only, hide_recursive_layers.
+        verbose: 0 prints nothing, 1 the table, 2 a line for each parameter as well.
+        kwargs: more keyword arguments of the module.
+
+    Raises:
+        InputError: an argument is none of these, or both inputs are given.
+        ModelError: the module fails.
+    """
+    given = input_size is not None or input_data is not None
+    columns = tuple(col_names) if col_names is not None else ("output_size", "num_params") if given else ("num_params",)
+    rows = frozenset(row_settings) if row_settings is not None else frozenset({"depth"})
+    if verbose is None:
+        verbose = 0 if getattr(sys, "ps1", None) else 1
+    _check("column", columns, _TITLES)
+    _check("row setting", rows, _ROWS)
+    _check("mode", [mode or "eval"], ("train", "eval"))
+    _check("verbosity", [verbose], (0, 1, 2))
+    if col_width <= 0:
+        raise InputError(f"col_width must be above 0, not {col_width}")
+    if input_size is not None and input_data is not None:
+        raise InputError("give input_size or input_data, not both")
+    if not given and _RUN & set(columns):
+        raise InputError(f"the columns {', '.join(sorted(_RUN & set(columns)))} need input_size or input_data")
+    look = _Look(depth, verbose, columns, col_width, rows)
+    if not given:
+        results = ModelStatistics(convention.lines(_not_run(model)), [], None, look)
+    else:
+        data = _made(input_size, batch_dim, dtypes) if input_data is None else input_data
+        args, named = _arguments(data)
+        graph = read(model, (args, {**named, **kwargs}), mode="train" if mode == "train" else "eval")
+        total = sum(map(_storage, _tensors((args, named))))
+        results = ModelStatistics(
+            convention.lines(graph, batch_dim), [list(t.shape) for t in _tensors((args, named))], total, look
+        )
+    if verbose:
+        print(results)
+    return results
+
+
+def _check(what: str, given: Iterable[Any], known: Iterable[Any]) -> None:
+    for one in given:
+        if one not in known:
+            raise InputError(f"unknown {what} {one!r}; known: {', '.join(map(str, known))}")
+
+
+def _not_run(model: nn.Module) -> Graph:
+    """The modules of a model that nobody called."""
+    from flopwise.readers.torch_modules import stored_tensors, submodules
+
+    found = submodules(model, stored_tensors(model))
+    return Graph(type(model).__name__, "torch", "", (), (), (), modules=found)
+
+
+def _made(size: Any, batch_dim: int | None, dtypes: Sequence[torch.dtype] | None) -> list[torch.Tensor]:
+    """Inputs of the shapes."""
+    import torch
+
+    if not isinstance(size, (tuple, list)) or not size:
+        raise InputError(f"input_size must be a shape or a list of shapes, not {size!r}")
+    shapes = [tuple(size)] if all(isinstance(d, int) for d in size) else [tuple(shape) for shape in size]
+    if any(not isinstance(d, int) or d <= 0 for shape in shapes for d in shape):
+        raise InputError(f"input_size must be made of numbers above 0, not {size!r}")
+    kinds = dtypes or [torch.float32] * len(shapes)
+    made = [torch.zeros(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=False)]
+    return made if batch_dim is None else [tensor.unsqueeze(batch_dim) for tensor in made]
+
+
+def _arguments(data: Any) -> tuple[list[Any], dict[str, Any]]:
+    if isinstance(data, Mapping):
+        return [], dict(data)
+    return (list(data), {}) if isinstance(data, (list, tuple)) else ([data], {})
+
+
+def _tensors(data: Any) -> Iterator[torch.Tensor]:
+    import torch
+
+    if isinstance(data, torch.Tensor):
+        yield data
+    elif isinstance(data, Mapping):
+        for part in data.values():
+            yield from _tensors(part)
+    elif isinstance(data, (list, tuple)):
+        for part in data:
+            yield from _tensors(part)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """Bytes that the storage of a tensor takes, with what Python needs for it."""
+    return sys.getsizeof(tensor.untyped_storage())

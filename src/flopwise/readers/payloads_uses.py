@@ -1,0 +1,116 @@
+"""Which operator of a graph a stored tensor belongs to, and which stored tensors say how another is quantised."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from flopwise.graph import STORED, Graph, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a graph says about a stored tensor."""
+
+    layer: str = ""
+    op: str = ""
+    #: Position among the stored tensors of the layer: its data in the order of the inputs, then scales and zero points.
+    slot: int = 0
+    zero_point: str = ""
+    scale: str = ""
+
+
+class Quantised(NamedTuple):
+    """Inputs of an operator: a quantised tensor, its scale, its zero point; -1 for what the operator has not."""
+
+    data: int
+    scale: int
+    zero_point: int
+
+
+#: Operator -> its quantised inputs, by place.
+#: https://onnx.ai/onnx/operators/ and
+#: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+QUANTISED: dict[str, tuple[Quantised, ...]] = {
+    "DequantizeLinear": (Quantised(0, 1, 2),),
+    "QLinearConv": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
+    "QLinearMatMul": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
+    "ConvInteger": (Quantised(0, -1, 2), Quantised(1, -1, 3)),
+    "MatMulInteger": (Quantised(0, -1, 2), Quantised(1, -1, 3)),
+    "com.microsoft::DequantizeLinear": (Quantised(0, 1, 2),),
+    "com.microsoft::QGemm": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
+    "com.microsoft::QLinearAdd": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
+    "com.microsoft::QLinearMul": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
+    "com.microsoft::MatMulNBits": (Quantised(1, 2, 3),),
+    "com.microsoft::DynamicQuantizeMatMul": (Quantised(1, 2, 3),),
+    "com.microsoft::MatMulIntegerToFloat": (Quantised(0, 2, 4), Quantised(1, 3, 5)),
+    "com.microsoft::QAttention": (Quantised(0, 3, 6), Quantised(1, 4, 7)),
+    "com.microsoft::GatherBlockQuantized": (Quantised(0, 2, 3),),
+}
+
+
+def uses(graph: Graph) -> dict[str, Use]:
+    """What a graph says about its stored tensors, by their names.
+
+    A tensor belongs to the first operator that works on it together with an activation; operators on stored tensors
+    alone hand it on.
+    """
+    from_stored: dict[str, tuple[str, ...]] = {}
+    found: dict[str, Use] = {}
+    handed: dict[str, Use] = {}
+    slots: Counter[str] = Counter()
+    for name, node in zip(node_names(graph), graph.nodes, strict=True):
+        for one in QUANTISED.get(node.op, ()):
+            _note_scales(node, one, from_stored, found)
+        parts = [(t, from_stored.get(t.name) or ((t.name,) if t.kind in STORED else ())) for t in node.known_inputs]
+        alone = bool(parts) and all(sources for _, sources in parts) and not node.within
+        for tensor, sources in _data_first(node, parts):
+            for source in sources:
+                if alone:
+                    handed.setdefault(source, Use(name, node.op))
+                elif not found.setdefault(source, Use()).layer:
+                    found[source] = replace(found[source], layer=name, op=node.op, slot=slots[name])
+                    slots[name] += 1
+            del tensor
+        if alone:
+            every = tuple(dict.fromkeys(s for _, sources in parts for s in sources))
+            from_stored.update((t.name, every) for t in node.known_outputs)
+    for source, use in handed.items():  # what no operator on activations needs
+        if not found.setdefault(source, Use()).layer:
+            found[source] = replace(found[source], layer=use.layer, op=use.op, slot=slots[use.layer])
+            slots[use.layer] += 1
+    return found
+
+
+def node_names(graph: Graph) -> Iterator[str]:
+    """A name for each operator: its own, or the operator in lower case with its running number (``conv_3``)."""
+    seen: Counter[str] = Counter()
+    for node in graph.nodes:
+        seen[node.op] += 1
+        yield node.name or f"{node.op.rpartition('::')[2].lower()}_{seen[node.op]}"
+
+
+def _note_scales(node: Node, one: Quantised, from_stored: dict[str, tuple[str, ...]], found: dict[str, Use]) -> None:
+    """Write down the scale and the zero point of a stored tensor."""
+
+    def stored(place: int) -> str:
+        if place < 0 or not node.has_input(place):
+            return ""
+        tensor = node.input(place)
+        sources = from_stored.get(tensor.name, ())
+        return tensor.name if tensor.kind in STORED else (sources[0] if len(sources) == 1 else "")
+
+    data = stored(one.data)
+    if data:
+        use = found.setdefault(data, Use())
+        scale, zero_point = use.scale or stored(one.scale), use.zero_point or stored(one.zero_point)
+        found[data] = replace(use, scale=scale, zero_point=zero_point)
+
+
+def _data_first(node: Node, parts: list[tuple[object, tuple[str, ...]]]) -> list[tuple[object, tuple[str, ...]]]:
+    """The inputs of a node with scales and zero points behind the others."""
+    places = {place for one in QUANTISED.get(node.op, ()) for place in (one.scale, one.zero_point)}
+    late = {node.input(p).name for p in places if p >= 0 and node.has_input(p)}
+    return sorted(parts, key=lambda part: getattr(part[0], "name", "") in late)
