@@ -21,10 +21,10 @@ LEVELS: list[set[str]] = [
     {"ops"},
     {"conventions"},
     {"rows", "precision", "grouping", "folding", "memory", "control_flow", "profiles"},
-    {"training", "comparing", "budgets", "sparse"},
+    {"training", "comparing", "budgets", "sparse", "statistics"},
     {"formulas", "writers"},
     {"report"},
-    {"api", "changes", "pruned"},
+    {"api", "changes", "pruned", "distributions"},
     {"__init__", "cli", "compat", "pytest_plugin", "__main__"},
 ]
 

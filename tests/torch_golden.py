@@ -1,9 +1,10 @@
-"""What the tools said of the small modules of ``torch_modules``, recorded beside this repository."""
+"""What PyTorch tests ask for that may not be here: recorded figures of tools, and published architectures."""
 
 from __future__ import annotations
 
 import functools
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,3 +24,13 @@ def recorded(module: str, tool: str) -> Any:
     if not _FILE.exists():
         pytest.skip("the recorded figures are not here")
     return _recorded()[module][tool]
+
+
+def architectures() -> Any:
+    """The builders of ``torch_models``; skips the test where torchvision or transformers is missing."""
+    for name in ("torch", "torchvision", "transformers"):
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    from tests.torch_models import MODELS
+
+    return MODELS

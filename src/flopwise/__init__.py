@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flopwise.comparing import Comparison
     from flopwise.conventions import CONVENTIONS, Convention
     from flopwise.counts import Counts
+    from flopwise.distributions import Weights, weights
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
     from flopwise.formulas.formula import Formula
     from flopwise.graph import Graph, Module, Node, Tensor
@@ -44,6 +45,7 @@ __all__ = [
     "Sparsity",
     "Sum",
     "Tensor",
+    "Weights",
     "__version__",
     "check",
     "compare",
@@ -52,6 +54,7 @@ __all__ = [
     "read",
     "render",
     "sparsity",
+    "weights",
     "write_shapes",
 ]
 
@@ -74,6 +77,7 @@ _HOMES = {
     "Sparsity": "sparse",
     "Sum": "rows",
     "Tensor": "graph",
+    "Weights": "distributions",
     "check": "changes",
     "compare": "changes",
     "formula": "api",
@@ -81,6 +85,7 @@ _HOMES = {
     "read": "api",
     "render": "report",
     "sparsity": "pruned",
+    "weights": "distributions",
     "write_shapes": "api",
 }
 

@@ -6,15 +6,15 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from flopwise import conventions
 from flopwise.conventions import Convention
-from flopwise.errors import FlopwiseError, InputError
+from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.ops import Rule
 from flopwise.profiles import Profile, profile_graph
-from flopwise.readers.formats import is_caffe, is_callable, is_module, is_torch_file
+from flopwise.readers.formats import is_caffe, is_callable, is_module, is_torch_file, is_url, is_weights, shown
 
 if TYPE_CHECKING:
     from flopwise.formulas.formula import Formula
@@ -44,7 +44,9 @@ def read(
     Args:
         model: path of an ONNX file, its bytes, an open binary file, or an ``onnx.ModelProto``; path of a Caffe net
             (.prototxt, .caffemodel); a ``torch.nn.Module``, which is afterwards as it was, the name of a callable that
-            makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file.
+            makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file;
+            path of a file with weights and no graph (.safetensors, its index, .gguf, .npz, .npy), whose operations
+            stay unknown. In place of a path, a URL: only the ranges that are needed come over the network.
         inputs: shapes by input name (``{"x": (1, 3, 224, 224)}``), one shape when there is one input, or texts of the
             form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open. An array in place of a shape
             carries its elements, which may decide shapes; a list of shapes or arrays is a sequence, None an empty
@@ -68,6 +70,15 @@ def read(
         InputError: a shape is missing or does not fit.
     """
     source = ""
+    if is_weights(model):
+        from flopwise.readers.weight_files import read_weights
+
+        _refuse("Caffe nets (.prototxt)", phase=phase, stages=stages, level=level, weights=weights)
+        _refuse("models with a graph", dims=dims, trips=trips, mode=mode, arguments=arguments)
+        progress("reading the header")
+        return read_weights(os.fsdecode(cast("str", model)), inputs, batch_size)
+    if is_url(model) and is_torch_file(model):
+        raise ModelError(f"{shown(str(model))}: PyTorch reads its files from local disks only; download it first")
     if is_callable(model) or is_torch_file(model):
         from flopwise.readers import torch_load
 
@@ -203,6 +214,8 @@ def formula(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     trips: Mapping[str, int] | None = None,
+    mode: Mode | None = None,
+    arguments: Mapping[str, str] | None = None,
     fold: bool | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Formula:
@@ -218,6 +231,8 @@ def formula(
         dims: values of symbolic dimensions that are not to be symbols.
         batch_size: as in :func:`read`.
         trips: as in :func:`read`.
+        mode: as in :func:`read`.
+        arguments: as in :func:`read`.
         fold: as in :func:`profile`.
         progress: as in :func:`read`.
 
@@ -235,8 +250,22 @@ def formula(
     from flopwise.readers.onnx_signature import signature
 
     if is_caffe(model):
-        raise InputError(f"{model}: formulas are made for ONNX models; a Caffe net has numbers for all its dimensions")
+        raise InputError(f"{model}: formulas are not made for Caffe nets, which have numbers for all their dimensions")
     chosen = conventions.get(convention)
+    if is_weights(model):
+        raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
+    if is_url(model) and is_torch_file(model):
+        raise ModelError(f"{shown(str(model))}: PyTorch reads its files from local disks only; download it first")
+    if is_callable(model) or is_torch_file(model):
+        from flopwise.readers import torch_load
+
+        progress("importing the model")
+        model = torch_load.made(str(model), arguments) if is_callable(model) else torch_load.loaded(str(model))
+    elif arguments:
+        raise InputError("arguments are for a model that is given as package.module:callable")
+    if is_module(model):
+        return _formula_of_module(model, inputs, chosen, rules, dims, batch_size, mode, fold, progress)
+    _refuse("PyTorch modules", mode=mode)
     progress("reading the inputs")
     signed = signature(model)
     loops: list[str] = []
@@ -260,6 +289,46 @@ def formula(
             raise InputError(closed_model(signed.inputs))
         counting, shapes = Counting(chosen, rules, fold), [(i.name, i.dtype, i.shape) for i in opened.inputs]
         found = derive(names, at, counting, opened.hints, shapes, progress)
+    return replace(found, renderer=_formula_as_text)
+
+
+def _formula_of_module(
+    model: Any,
+    inputs: Any,
+    convention: Convention,
+    rules: Mapping[str, Rule] | None,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    mode: Mode | None,
+    fold: bool | None,
+    progress: Callable[[str], None],
+) -> Formula:
+    """The formulas of a PyTorch module, which runs once for each point."""
+    from dataclasses import dataclass, replace
+
+    from flopwise.formulas.derive import derive
+    from flopwise.formulas.rows import Counting
+    from flopwise.formulas.sizes import open_inputs
+    from flopwise.readers.inputs import InputSpec
+    from flopwise.readers.torch_signature import open_specs
+
+    @dataclass(frozen=True)
+    class Declared:
+        name: str
+        dtype: str | None
+        dims: tuple[int | str, ...]
+
+    specs = open_specs(model, inputs)
+    declared = [Declared(s.name, s.dtype, s.shape) for s in specs]
+    opened = open_inputs(declared, [InputSpec(s.name, s.shape, s.dtype) for s in specs], dims, batch_size)
+    if not opened.symbols:
+        raise InputError("no size is open; write a name in place of a number, such as -i batchx3x224x224")
+
+    def at(point: Mapping[str, int]) -> Graph:
+        return read(model, {spec.name: spec for spec in opened.at(point)}, mode=mode)
+
+    shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
+    found = derive(opened.symbols, at, Counting(convention, rules, fold), opened.hints, shapes, progress)
     return replace(found, renderer=_formula_as_text)
 
 

@@ -59,28 +59,8 @@ def sparsity(
         found = _of_stored(model, wanted, tensors, threads, progress, {"inputs": inputs, **options})
     else:
         profile = _profile(model, inputs, options, progress)
-        found = sparsity_of_profile(profile, wanted, tensors, threads, progress)
+        found = sparsity_of(profile, wanted, tensors, threads, progress)
     return replace(found, renderer=_as_text)
-
-
-def sparsity_of_profile(
-    profile: Profile,
-    wanted: Asked,
-    tensors: Sequence[str] | None = None,
-    threads: int | None = None,
-    progress: Callable[[str], None] = lambda step: None,
-) -> Sparsity:
-    """The zeros of a profiled model, its weights streamed from where they lie.
-
-    Raises:
-        ModelError: a weight cannot be read.
-        InputError: a weight is not there.
-    """
-    from flopwise.readers.payloads import open_payloads
-
-    with open_payloads(profile.graph) as stored:
-        payloads = {payload.name: payload for payload in stored.payloads}
-        return sparsity_of(profile, wanted, tensors, payloads, threads, progress)
 
 
 def holds_tensors_alone(model: object) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests import torch_golden  # noqa: E402
 from tests.compat.nets import NETS, Odd, TestNet  # noqa: E402
 
 from flopwise.compat import fvcore as ours  # noqa: E402 - after the question for torch
@@ -42,10 +43,7 @@ def theirs() -> Any:
 def net(request: pytest.FixtureRequest) -> Any:
     if request.param in NETS:
         return NETS[request.param]()
-    pytest.importorskip("transformers")
-    from tests.torch_models import MODELS as BUILDERS
-
-    module, (image,), _ = BUILDERS[request.param]()
+    module, (image,), _ = torch_golden.architectures()[request.param]()
     return module, image
 
 

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 from tests import torch_tools  # noqa: E402
 from torch import nn  # noqa: E402
 
-from flopwise.compat import ptflops, thop, torchstat  # noqa: E402
+from flopwise.compat import calflops, ptflops, thop, torchstat  # noqa: E402
 
 
 class Net(nn.Module):
@@ -232,6 +232,36 @@ def test_thop_of_several_inputs_and_of_a_single_layer() -> None:
     assert printed(thop.profile, Pair(), inputs) == printed(tool.profile, Pair(), inputs)
     alone = printed(thop.profile, nn.Linear(6, 4), inputs[:1], ret_layer_info=True)
     assert alone == printed(tool.profile, nn.Linear(6, 4), inputs[:1], ret_layer_info=True)
+
+
+class Shared(nn.Module):
+    """One layer at two places, called at both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.Linear(6, 6)
+        self.left = nn.Sequential(layer, nn.PReLU())
+        self.right = nn.Sequential(layer, layer)
+
+    def forward(self, x: Any) -> Any:
+        return self.right(self.left(x))
+
+
+@pytest.mark.parametrize("name", ["ptflops", "thop", "calflops"])
+def test_a_layer_at_two_places(name: str) -> None:
+    inputs = torch.zeros(1, 6)
+    if name == "ptflops":
+        ours = printed(ptflops.get_model_complexity_info, Shared(), (6,))
+        theirs = _of_ptflops(pytest.importorskip("ptflops"), Shared(), (6,))
+        assert "counted twice" in ours[1]
+        assert (ours[0], ours[1][-600:].split("Shared(")[1]) == (theirs[0], theirs[1].split("Shared(")[1])
+    elif name == "thop":
+        assert printed(thop.profile, Shared(), (inputs,)) == printed(_of_thop().profile, Shared(), (inputs,))
+    else:
+        pytest.importorskip("accelerate")
+        quiet = {"print_results": False, "output_as_string": False}
+        tool = pytest.importorskip("calflops")
+        assert calflops.calculate_flops(Shared(), (1, 6), **quiet) == tool.calculate_flops(Shared(), (1, 6), **quiet)
 
 
 def test_thop_texts_of_numbers() -> None:

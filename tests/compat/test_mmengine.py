@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests import torch_golden  # noqa: E402
 from tests.compat.nets import NETS, TestNet  # noqa: E402
 
 from flopwise.compat import mmengine as ours  # noqa: E402 - after the question for torch
@@ -113,10 +114,7 @@ def test_a_model_with_modes_of_forward() -> None:
 
 
 def test_resnet_50_in_training_as_the_page_prints_it() -> None:
-    pytest.importorskip("transformers")
-    from tests.torch_models import MODELS
-
-    module, _, _ = MODELS["resnet50"]()
+    module, _, _ = torch_golden.architectures()["resnet50"]()
     found = ours.get_model_complexity_info(module.train(), (3, 224, 224), show_table=False, show_arch=False)
     assert (found["flops_str"], found["params_str"]) == ("4.145G", "25.557M")
     assert (found["out_table"], found["out_arch"]) == ("", "")
@@ -131,10 +129,7 @@ def test_mmengine_itself(name: str, width: str, monkeypatch: pytest.MonkeyPatch)
     if name in NETS:
         module, x = NETS[name]()
     else:
-        pytest.importorskip("transformers")
-        from tests.torch_models import MODELS
-
-        module, (x,), _ = MODELS[name]()
+        module, (x,), _ = torch_golden.architectures()[name]()
     assert ours.get_model_complexity_info(module, inputs=x) == theirs.get_model_complexity_info(module, inputs=x)
     if list(module.parameters()):
         shape = tuple(x.shape[1:])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import flopwise
 from flopwise.conventions import get
 from flopwise.graph import Graph
 from flopwise.profiles import Profile, profile_graph
@@ -241,6 +243,78 @@ def test_more_layers(tool: str) -> None:
     inputs = (torch.zeros(3, 4, 15, 15),)
     found = ours(tool, read_torch(model, inputs))
     assert found == torch_tools.TOOLS[tool](model, inputs, {})
+
+
+class Shared(nn.Module):
+    """One layer at two places and under two names at one of them, and a block at two places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.Linear(6, 6)
+        self.left = nn.Sequential(layer, nn.PReLU())
+        self.right = nn.Sequential(layer, layer, self.left)
+
+    def forward(self, x: Any) -> Any:
+        return self.right(self.left(x))
+
+
+@pytest.mark.parametrize("tool", [tool for tool in torch_tools.TOOLS if tool != "torchinfo"])
+@pytest.mark.filterwarnings("ignore")
+def test_a_layer_at_several_places(tool: str) -> None:
+    inputs = (torch.zeros(1, 6),)
+    assert ours(tool, read_torch(Shared(), inputs)) == torch_tools.TOOLS[tool](Shared(), inputs, {})
+
+
+def in_a_file() -> tuple[Any, Any]:
+    """An ONNX model, and the module that it is."""
+    helper = pytest.importorskip("onnx").helper
+    floats = 1
+    shapes = {"w": (8, 4, 3, 3), **dict.fromkeys("bstmv", (8,)), "u": (8, 3, 2, 2)}
+    weights = [helper.make_tensor(name, floats, shape, [0.0] * math.prod(shape)) for name, shape in shapes.items()]
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], group=1),
+        node("BatchNormalization", ["c", "s", "t", "m", "v"], ["n"]),
+        node("Relu", ["n"], ["r"]),
+        node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("ConvTranspose", ["p", "u"], ["q"], strides=[2, 2], group=2),
+        node("GlobalAveragePool", ["q"], ["a"]),
+        node("Resize", ["a", "", "scales"], ["z"], mode="nearest"),
+        node("LeakyRelu", ["z"], ["l"]),
+        node("AveragePool", ["l"], ["o"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Softmax", ["o"], ["y"], axis=1),
+    ]
+    weights.append(helper.make_tensor("scales", floats, (4,), [1.0, 1.0, 4.0, 4.0]))
+    graph = helper.make_graph(
+        nodes,
+        "file",
+        [helper.make_tensor_value_info("x", floats, (2, 4, 8, 8))],
+        [helper.make_tensor_value_info("y", floats, (2, 6, 2, 2))],
+        weights,
+    )
+    module = nn.Sequential(
+        nn.Conv2d(4, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.ConvTranspose2d(8, 6, 2, stride=2, groups=2, bias=False),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Upsample(scale_factor=4),
+        nn.LeakyReLU(),
+        nn.AvgPool2d(2),
+        nn.Softmax(1),
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), module
+
+
+@pytest.mark.parametrize("tool", [*torch_tools.TOOLS, "torchstat"])
+def test_a_file_counts_as_the_module(tool: str) -> None:
+    model, module = in_a_file()
+    of_file = flopwise.profile(model, convention=tool)
+    of_module = flopwise.profile(module, (2, 4, 8, 8), convention=tool)
+    assert (of_file.sum.count, of_file.own["params"]) == (of_module.sum.count, of_module.own["params"])
+    assert any("a file has no modules" in note for note in of_file.notes)
+    assert not any("a file has no modules" in note for note in of_module.notes)
 
 
 def test_thop_of_a_bare_layer_has_no_params() -> None:

@@ -139,10 +139,7 @@ MODELS: dict[str, int] = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_architectures(name: str) -> None:
-    pytest.importorskip("transformers")
-    from tests.torch_models import MODELS as BUILDERS
-
-    module, args, kwargs = BUILDERS[name]()
+    module, args, kwargs = torch_golden.architectures()[name]()
     found = _figures(_profile(module, (args, kwargs)))
     assert found[0] == MODELS[name]
     assert found == of_tool(module, args, kwargs)

@@ -153,10 +153,7 @@ MODELS: dict[str, int] = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_architectures(name: str) -> None:
-    pytest.importorskip("transformers")
-    from tests.torch_models import MODELS as BUILDERS
-
-    module, args, kwargs = BUILDERS[name]()
+    module, args, kwargs = torch_golden.architectures()[name]()
     assert _count(module, (args, kwargs)) == 2 * MODELS[name]
     if name == "bert_base":
         kwargs = {}  # transformers asks for the elements of a mask, which meta tensors do not have

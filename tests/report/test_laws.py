@@ -72,8 +72,9 @@ def test_sorting_keeps_every_row(name: str, key: str) -> None:
     column = COLUMNS[key]
     if column.kind in ("number", "bytes", "percent"):
         values = [line.values[-1] for line in ordered]
-        known = [v for v in values if v is not None]
-        assert values == [None] * (len(values) - len(known)) + sorted(known, reverse=True)
+        known = [v for v in values if v not in (None, "")]
+        unknown, nothing = values.count(None), values.count("")
+        assert values == [None] * unknown + sorted(known, reverse=True) + [""] * nothing
 
 
 @pytest.mark.parametrize("name", PROFILES)

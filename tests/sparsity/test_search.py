@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from tests.sparse_models import conv, in_blocks, matmul, model, scattered, two_of_four
 
 import flopwise
 from flopwise.sparse import Weight, asked, measure, measuring
 from flopwise.sparse.views import as_stored, transposed
 from flopwise.sparse.zeros import PLAIN
 
-from .models import conv, in_blocks, matmul, model, scattered, two_of_four
 from .test_counting import held
 
 tool = pytest.importorskip("onnx_tool.tensor")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.graphs import Sketch, sketch
 
@@ -10,6 +12,7 @@ from flopwise.counts import Counts
 from flopwise.graph import Body, Shape
 from flopwise.profiles import Profile
 from flopwise.training.gradients import gradients
+from flopwise.training.tables import BACKWARD
 
 _X: dict[str, Shape | None] = {"x": (4, 8), "w": (8, 8), "v": (8, 8), "a": (4, 8), "b": (4, 8), "y": (4, 8)}
 
@@ -153,3 +156,25 @@ def test_figures_of_training_are_there_only_when_asked_for() -> None:
     assert content["layers"][0]["backward"] == 512
     with pytest.raises(flopwise.InputError):
         plain.total("backward")
+
+
+def test_a_weight_of_unknown_shape_makes_the_optimizer_unknown() -> None:
+    s = sketch({**_X, "w": None}, x="input", w="weight")
+    s.node("MatMul", "x w", "y")
+    profile = trained(s, optimizer="adam")
+    assert profile.training is not None
+    assert profile.training.update is None
+    assert profile.to_dict()["training"]["state_bytes"] is None
+
+
+_SENSELESS = ({"axis": "x"}, {"perm": [9, 9]}, {"p": "two"}, {"size": -3}, {"kernel_shape": "abc"})
+
+
+@pytest.mark.parametrize("op", sorted(BACKWARD))
+def test_attributes_without_sense_make_a_row_unknown_and_never_an_error(op: str) -> None:
+    for attrs in _SENSELESS:
+        s = sketch(_X, x="input", w="weight", v="weight")
+        s.node("MatMul", "x w", "a")
+        s.node(op, "a v", "y")
+        s.nodes[1] = replace(s.nodes[1], attrs=attrs)
+        assert trained(s).to_dict()["training"]["backward_macs"] is not None

@@ -16,10 +16,16 @@ from flopwise.counts import Counts
 from flopwise.graph import Node, Tensor
 from flopwise.training.tables import BACKWARD
 
-from . import caffe_gradients, derivatives, layers, recurrences
+from . import caffe_gradients, derivatives, layers, recurrences, windows
 from .cases import CASES, Case
 
-GRADIENTS = {**derivatives.GRADIENTS, **layers.GRADIENTS, **recurrences.GRADIENTS, **caffe_gradients.GRADIENTS}
+GRADIENTS = {
+    **derivatives.GRADIENTS,
+    **layers.GRADIENTS,
+    **windows.GRADIENTS,
+    **recurrences.GRADIENTS,
+    **caffe_gradients.GRADIENTS,
+}
 EVERY = [*CASES, *caffe_gradients.cases()]
 
 

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "memory": "Weights, live activations and their peak, a plan of where they lie, and what training adds.",
     "table": "Several models as one table for a paper (LaTeX, Markdown), one line each.",
     "sparsity": "Zeros of the weights: single ones, blocks, N:M patterns, channels, and the MACs that they save.",
+    "weights": "Range, deviation, zeros and histograms of the weights, per layer or tensor; also as figures.",
     "layers": "Layers with their input and output names and shapes; also as a Graphviz graph.",
     "shapes": "Shape and element type of every tensor; with -o FILE.onnx the model with all shapes in it.",
     "formula": "Costs as closed formulas in the open dimensions of a model (batch, sequence ...).",

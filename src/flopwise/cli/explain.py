@@ -74,6 +74,8 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
             dims=given["dims"],
             batch_size=given["batch_size"],
             trips=given["trips"],
+            mode=given["mode"],
+            arguments=given["arguments"] or None,
             phase=given["phase"],
             stages=given["stages"],
             level=given["level"],

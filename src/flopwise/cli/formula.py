@@ -69,6 +69,8 @@ def command(model: str, at: tuple[str, ...], strict: bool, **given: Any) -> int:
             dims=given["dims"],
             batch_size=given["batch_size"],
             trips=given["trips"],
+            mode=given["mode"],
+            arguments=given["arguments"] or None,
             fold=False if given["no_fold"] else None,
             progress=progress,
         )

@@ -1,13 +1,15 @@
-"""MODEL on the command line: one file, or every model in a directory."""
+"""MODEL on the command line: one file, one URL, or every model in a directory."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from flopwise.cli.progress import Progress
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.readers.formats import in_folder, is_url, is_weights
 
 #: Endings of the files that a directory is searched for.
 ENDINGS = (".onnx", ".prototxt")
@@ -19,18 +21,20 @@ Step = Callable[[str], None]
 
 
 def find(model: str) -> list[str]:
-    """The model files that MODEL names, in order of their names.
+    """The model files that MODEL names, in order of their names; of a directory without models, its weights.
 
     Raises:
         ModelError: a directory holds none, or MODEL is of a kind that cannot be read.
     """
-    if "://" in model:
-        raise ModelError(f"{model}: models are read from local files; download it first")
-    if not os.path.isdir(model):
+    if is_url(model) or not os.path.isdir(model):
         return [model]
     found = [os.path.join(folder, file) for folder, _, files in os.walk(model) for file in files]
     found = [path for path in found if path.lower().endswith(ENDINGS)]
     if not found:
+        with contextlib.suppress(ModelError):
+            path = in_folder(model)
+            if is_weights(path):
+                return [path]
         raise ModelError(f"{model}: no model in this directory (looked for files ending in {', '.join(ENDINGS)})")
     return sorted(found)
 

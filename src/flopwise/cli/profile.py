@@ -45,6 +45,7 @@ def command(
     MODEL is an ONNX file, or a directory: then every model in it is profiled.
     """
     from flopwise.report import render
+    from flopwise.report.zeros import KEYS, read_zeros
 
     if not given["train"] and (missing := [key for key in given["columns"] or () if key in OF_TRAINING]):
         raise InputError(f"the column {missing[0]!r} is of a training step: ask for it with --train")
@@ -83,7 +84,10 @@ def command(
             **place(given["output"]),
         )
 
-    code = run(model, given, report, format_, strict, tables)
+    if KEYS.intersection([*(given["columns"] or ()), given["sort"]]):
+        code = run(model, given, report, format_, strict, tables, before=read_zeros)
+    else:
+        code = run(model, given, report, format_, strict, tables)
     for text, path in attachments:
         write(text, path)
     return code

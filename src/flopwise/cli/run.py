@@ -23,6 +23,7 @@ def run(
     format_: str,
     strict: bool = False,
     files: Sequence[bytes] = (),
+    before: Callable[[Profile, models.Step], object] = lambda profile, step: None,
 ) -> int:
     """Profile MODEL (or every model in it), write the reports, and return the exit code.
 
@@ -33,6 +34,7 @@ def run(
         format_: the format that ``render`` writes, which decides how several reports are put together.
         strict: whether an inexact profile means exit code 1.
         files: where ``render`` puts the report if it is no text.
+        before: what is done with a profile first, and takes its time.
     """
     import flopwise
 
@@ -40,6 +42,7 @@ def run(
 
     def work(path: str, step: models.Step) -> tuple[str, str, bool]:
         profile = flopwise.profile(path, progress=step, **arguments)
+        before(profile, step)
         step("writing the report")
         return path, render(profile), profile.exact
 

@@ -75,8 +75,8 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 def command(model: str, format_: str | None, strict: bool, **given: Any) -> int:
     """Zeros of MODEL's weights: single ones, blocks, N:M patterns, whole channels, and the MACs that they save.
 
-    A weight is seen as a matrix: rows are outputs, columns are what an output sums over. Without --block the largest
-    block is searched for in which the zeros come.
+    A weight is seen as a matrix: rows are outputs, columns are what an output sums over. In weights that are sparse
+    enough, the largest block is searched for in which the zeros come. MODEL may also be a file of tensors alone.
     """
     import flopwise
     from flopwise.report.sparsity import render_sparsity

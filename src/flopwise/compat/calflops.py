@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.compat.hooks import by_path, saying, watched
 from flopwise.conventions import modules, patched
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.calflops import RULES
 from flopwise.counts import Counts
 from flopwise.errors import InputError, ModelError
@@ -157,7 +158,7 @@ class _Figures:
             for name in modules.functions(node):
                 if name in RULES and at is not None:
                     rule = RULES[name]
-                    self._add(at, modules.tried(lambda rule=rule, node=node: rule(node)), node.name)  # type: ignore[misc]
+                    self._add(at, attempt(lambda rule=rule, node=node: rule(node)), node.name)  # type: ignore[misc]
 
     def _add(self, module: nn.Module, counts: Counts | None, name: str) -> None:
         if counts is None:

@@ -1,8 +1,8 @@
 """The functions of ``fvcore.nn``: flops and activations by module and operator, parameters, tables.
 
 They take the same arguments and give the same results and texts as fvcore 0.1.5.post20221221, but the module runs on
-meta tensors: no weights are touched. Attention is counted the same whether gradients are on or off; fvcore loses it when
-they are off. What fvcore fails on is an error here as well.
+meta tensors: no weights are touched. Attention is counted the same whether gradients are on or off; fvcore loses it
+when they are off. What fvcore fails on is an error here as well.
 """
 
 from __future__ import annotations
@@ -260,9 +260,9 @@ class _Analysis:
             if uncalled:
                 logger.warning(
                     "The following submodules of the model were never called during the trace of the graph. They may "
-                    "be unused, or they were accessed by direct calls to .forward() or via other python methods. In the "
-                    "latter case they will have zeros for statistics, though their statistics will still contribute "
-                    "to their parent calling module.\n%s",
+                    "be unused, or they were accessed by direct calls to .forward() or via other python methods. In "
+                    "the latter case they will have zeros for statistics, though their statistics will still "
+                    "contribute to their parent calling module.\n%s",
                     ", ".join(uncalled),
                 )
 
@@ -360,7 +360,7 @@ class _Type:
 
     def sizes(self) -> list[int]:
         """The shape."""
-        return list(self._tensor.dims)  # type: ignore[arg-type]
+        return list(self._tensor.dims)
 
     def dim(self) -> int:
         """How many dimensions."""

@@ -71,9 +71,8 @@ def rows(
     """
     figures = by_name(columns)
     first = next(iter(columns))
-    texts = {
-        name: {title: size(n) for title, n in of.items()} for name, of in figures.items() if name in _kept(figures)
-    }
+    kept = _kept(figures)
+    texts = {name: {title: size(n) for title, n in of.items()} for name, of in figures.items() if name in kept}
     for title, names in uncalled.items():
         for name in names & texts.keys():
             texts[name][title] = ""

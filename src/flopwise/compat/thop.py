@@ -6,6 +6,7 @@ as it was, while thop leaves buffers of its own in it. Nothing here needs ``dist
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -73,12 +74,13 @@ def profile(
     _tell(model, own, verbose or report_missing, report_missing)
     graph = watched(model, inputs)
     places = by_path(model)
+    hooks = Counter(map(id, inside_first(model)))  # the tool hangs one on a module for each of its places
     ops: dict[int, float] = {}
     params: dict[int, float] = {}
     for layer in modules.layers(graph):
         module = places[layer.path]
         if _known(module, own):
-            ops[id(module)] = ops.get(id(module), 0.0) + _counted(module, layer, own)
+            ops[id(module)] = ops.get(id(module), 0.0) + hooks[id(module)] * _counted(module, layer, own)
             params[id(module)] = float(sum([p.numel() for p in module.parameters()]))
     macs, parameters, layers = _added(model, ops, params, own)
     return (macs, parameters, layers) if ret_layer_info else (macs, parameters)

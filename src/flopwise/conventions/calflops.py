@@ -56,7 +56,8 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     classes=patched.COLUMNS,
-    whole=patched.whole(RULES),
-    own={"params": modules.trained, "macs": patched.macs(RULES)},
-    notes=("calflops counts nothing for fused attention and for operators", modules.OF_FILES),
+    whole=patched.whole(RULES, again=True),
+    own={"params": modules.trained, "macs": patched.macs(RULES, again=True)},
+    remarks=lambda graph: modules.remarks("calflops", graph),
+    notes=("calflops counts nothing for fused attention and for operators",),
 )

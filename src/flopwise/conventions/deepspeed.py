@@ -64,7 +64,8 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     classes=patched.COLUMNS,
-    whole=patched.whole(RULES),
-    own={"params": modules.parameters, "macs": patched.macs(RULES)},
-    notes=("DeepSpeed counts nothing for operators other than @", modules.OF_FILES),
+    whole=patched.whole(RULES, again=False),
+    own={"params": modules.parameters, "macs": patched.macs(RULES, again=False)},
+    remarks=lambda graph: modules.remarks("DeepSpeed", graph),
+    notes=("DeepSpeed counts nothing for operators other than @",),
 )

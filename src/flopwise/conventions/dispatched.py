@@ -225,8 +225,8 @@ _PRODUCTS: frozenset[str] = frozenset(_UNSEEN.split())
 
 
 def of_program(node: Node) -> bool:
-    """Whether a node was an operator of PyTorch, and not of a file."""
-    return bool(node.via) or node.origin.startswith("aten.")
+    """Whether a node is a call in a PyTorch program; the operators of a file may say that they come from one."""
+    return "args" in node.attrs
 
 
 def kernels(node: Node, counts: Counts | None, fused: bool) -> tuple[Kernel, ...] | None:

@@ -2,22 +2,24 @@
 
 Source: https://github.com/facebookresearch/fvcore, ``fvcore/nn/jit_handles.py`` and ``jit_analysis.py`` of the release
 0.1.5.post20221221 on the Python package index; mmengine 0.10.7 has the same rules in ``mmengine/analysis``. What the
-tools do by mistake is reproduced: a matrix product whose left operand is broadcast counts one batch, einsum goes through a
-number printed with four digits, a convolution with ``padding="same"`` counts nothing. They trace with gradients on;
-without, PyTorch fuses attention into operators that they do not know.
+tools do by mistake is reproduced: a matrix product whose left operand is broadcast counts one batch, einsum goes
+through a number printed with four digits, a convolution with ``padding="same"`` counts nothing. They trace with
+gradients on; without, PyTorch fuses attention into operators that they do not know. Operators whose results do not
+reach the model's result are not in their trace.
 """
 
 from __future__ import annotations
 
-import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from flopwise import ops
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention, Override, described
+from flopwise.conventions.dispatched import of_program
+from flopwise.conventions.einsum_paths import printed_flops, renamed
 from flopwise.counts import Counts
-from flopwise.errors import ShapeError
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.ops.extents import product
 
@@ -136,25 +138,16 @@ def einsum(node: Node) -> Number:
 
     The two are abc,abd->acd and abc,adc->adb, whatever the letters.
     """
-    import numpy
-
-    letters = dict.fromkeys(c for c in node.attrs["equation"] if c.isalpha())
-    if len(letters) > len(string.ascii_lowercase) or len(node.known_inputs) > 6:
-        return None
-    equation = (
-        node.attrs["equation"]
-        .replace(" ", "")
-        .translate({ord(letter): string.ascii_lowercase[place] for place, letter in enumerate(letters)})
-    )
+    equation = renamed(node.attrs["equation"])
     shapes = [tensor.dims for tensor in node.known_inputs]
     if equation == "abc,abd->acd":
         return node.input(0).numel * shapes[-1][-1]
     if equation == "abc,adc->adb":
         return node.input(0).numel * shapes[-1][1]
-    hollow = [numpy.broadcast_to(numpy.float32(0), shape) for shape in shapes]  # takes no memory
-    text = str(numpy.einsum_path(equation, *hollow, optimize="optimal")[1])
-    counts = [line.split(":")[-1] for line in text.splitlines() if "optimized flop" in line.lower()]
-    return float(counts[0]) // 2
+    try:
+        return printed_flops(node) // 2
+    except ValueError:
+        return None
 
 
 def _normalization(node: Node) -> int | None:
@@ -214,11 +207,6 @@ _CELLS: dict[str, dict[str, int]] = {
     "aten::rnn_tanh_cell": {"add_": 1, "tanh": 1},
     "aten::rnn_relu_cell": {"add_": 1, "relu": 1},
 }
-
-
-def of_program(node: Node) -> bool:
-    """Whether a node was an operator of PyTorch, and not of a file."""
-    return bool(node.via) or node.origin.startswith("aten.")
 
 
 def applied(node: Node) -> str:
@@ -300,7 +288,7 @@ def _members(node: Node) -> Iterator[str]:
 
 def _computes(node: Node) -> bool:
     """Whether flopwise counts something for a node, or has no rule for it."""
-    counts = ops.count(node)
+    counts = attempt(lambda: ops.count(node))
     return counts is None or any(counts)
 
 
@@ -318,7 +306,7 @@ def unsupported(graph: Graph) -> Counter[str]:
         if function and function in functions:
             continue
         functions.add(function)
-        for one in seen(node):
+        for one in attempt(lambda node=node: seen(node)) or ():  # type: ignore[misc]
             if one.kind not in RULES and one.kind not in IGNORED:
                 found[one.kind] += one.times
     return found
@@ -340,10 +328,7 @@ def activations(graph: Graph) -> list[int | None]:
 
 
 def _elements(node: Node) -> int | None:
-    try:
-        return sum([one.activations for one in seen(node)])
-    except ShapeError:
-        return None
+    return attempt(lambda: sum([one.activations for one in seen(node)]))
 
 
 def params(graph: Graph) -> int:
@@ -368,16 +353,13 @@ def size(number: int | float, digits: int = 3) -> str:
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return [_tried(node) if kept else Counts() for node, kept in zip(graph.nodes, traced(graph), strict=True)]
+    return [_kept(node) if kept else Counts() for node, kept in zip(graph.nodes, traced(graph), strict=True)]
 
 
-def _tried(node: Node) -> Counts | None:
-    """The count; None where a shape is missing, and for an operator of a file of which nobody knows what it was."""
-    try:
-        found = count(node)
-        return found if of_program(node) or any(found or ()) or node.op in ops.OPERATORS else None
-    except ShapeError:
-        return None
+def _kept(node: Node) -> Counts | None:
+    """The count; None where there is none, and for an operator of a file of which nobody knows what it was."""
+    found = attempt(lambda: count(node))
+    return found if of_program(node) or any(found or ()) or node.op in ops.OPERATORS else None
 
 
 def _remarks(graph: Graph) -> Iterator[str]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
+from flopwise.conventions.attempt import attempt
 from flopwise.counts import Counts
-from flopwise.errors import FlopwiseError
 from flopwise.graph import STORED, Call, Graph, Node, Submodule, Tensor
 from flopwise.ops.extents import product
 
@@ -144,9 +144,12 @@ _FUNCTIONS: dict[str, str] = {
     **{f"torch.{kind}{rank}d": f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3)},
     **{f"torch.{kind}1d": f"{kind}1d" for kind in ("avg_pool", "adaptive_avg_pool")},
     "torch.prelu": "prelu",
-    **{f"{home}.{name}": name for home in ("torch", "torch.Tensor") for name in ("mm", "bmm", "addmm")},
-    **{f"torch.{name}": name for name in ("matmul", "baddbmm", "add", "mul", "einsum")},
-    "torch.Tensor.matmul": "@",
+    **{
+        f"{home}.{name}": name
+        for home in ("torch", "torch.Tensor")
+        for name in ("mm", "bmm", "addmm", "matmul", "add", "mul")
+    },
+    **{f"torch.{name}": name for name in ("baddbmm", "einsum")},
     "torch.Tensor.__matmul__": "@",
 }
 
@@ -203,14 +206,6 @@ def scales(node: Node) -> tuple[float, ...] | list[float] | None:
     )
 
 
-def tried(rule: Callable[[], Counts | None]) -> Counts | None:
-    """What a rule gives; None where it lacks a shape or an argument, because the tool fails there as well."""
-    try:
-        return rule()
-    except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None
-
-
 def placed(graph: Graph, amounts: Amounts) -> list[Counts | None]:
     """The sum of amounts at each node; None where one of them is."""
     sums: list[Counts | None] = [Counts()] * len(graph.nodes)
@@ -242,18 +237,31 @@ def shared_out(amounts: Iterable[Fraction | int | None]) -> list[int | None]:
     return found
 
 
-def top_level(graph: Graph, kinds: Collection[str]) -> set[str]:
-    """Paths of the modules of some classes that lie in no other module of these classes."""
-    found: set[str] = set()
-    inside: set[str] = set()
+def places(graph: Graph, kinds: Collection[str] = ()) -> dict[str, int]:
+    """How often a tool comes by each module when it goes down from the model: once for each way through other modules.
+
+    Names of one module side by side in the same module are one way, because ``nn.Module.children`` leaves out doubles.
+
+    Args:
+        graph: the model.
+        kinds: classes of modules that the tool does not look into.
+    """
+    first = {path: module.path for module in graph.modules for path in (module.path, *module.also)}
+    closed = {module.path for module in graph.modules if bare(module.kind) in kinds}
+    found: dict[str, int] = {}
     for module in graph.modules:
-        above = parent_of(module.path) if module.path else None
-        if above is not None and above in inside:
-            inside.add(module.path)
-        elif bare(module.kind) in kinds:
-            found.add(module.path)
-            inside.add(module.path)
+        ways = {tuple([first[path] for path in _above(place)]) for place in (module.path, *module.also)}
+        found[module.path] = sum([closed.isdisjoint(way) for way in ways])
     return found
+
+
+def _above(path: str) -> list[str]:
+    """Paths of the modules around one, the nearest first."""
+    around = []
+    while path:
+        path = parent_of(path)
+        around.append(path)
+    return around
 
 
 def without_rule(graph: Graph, kinds: Collection[str], exact: bool = True) -> Counter[str]:
@@ -273,11 +281,19 @@ def without_rule(graph: Graph, kinds: Collection[str], exact: bool = True) -> Co
     )
 
 
-def remark(tool: str, missing: Counter[str]) -> Iterator[str]:
-    """What ``without_rule`` found, in words."""
+def remarks(tool: str, graph: Graph, missing: Counter[str] | None = None) -> Iterator[str]:
+    """What a tool's figure of one graph leaves out, in words.
+
+    Args:
+        tool: its name.
+        graph: the model.
+        missing: what ``without_rule`` found.
+    """
     if missing:
         listed = ", ".join(f"{kind} {times}" for kind, times in sorted(missing.items()))
         yield f"{tool} has no rule for these modules and counts nothing for them: {listed}"
+    if not graph.modules:
+        yield "a file has no modules: each operator counts as the PyTorch module that it would come from"
 
 
 # --- operators of files ---
@@ -400,10 +416,7 @@ _MODULES: dict[str, Callable[[Node], _Made | None]] = {
 def as_layer(node: Node, at: int) -> list[Layer]:
     """The module that an operator of a file would be, alone in a list; nothing where there is none."""
     rule = _MODULES.get(node.op)
-    try:
-        made = None if rule is None else rule(node)
-    except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return []  # whoever counts it says what is missing
+    made = None if rule is None else attempt(lambda: rule(node))
     if made is None:
         return []
     kind, options, tensors = made
@@ -447,6 +460,3 @@ _AS_FUNCTION: dict[str, Callable[[Node], str]] = {
     "Resize": _named("interpolate"),
     "Upsample": _named("interpolate"),
 }
-
-#: What a convention that goes by modules says of a file.
-OF_FILES = "in a file, an operator counts as the PyTorch module that it comes from would"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from flopwise.conventions import modules
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.einsum_paths import printed_flops
 from flopwise.conventions.modules import Layer
 from flopwise.counts import CLASSES, Counts
@@ -137,27 +138,37 @@ HOOKS: dict[str, Callable[[Layer], Counts]] = {
 }
 
 
-def amounts(graph: Graph, rules: Mapping[str, Rule]) -> list[Counts | None]:
-    """What a tool counts at each node."""
-    hooked = [
-        (layer.at, modules.tried(lambda layer=layer: HOOKS[layer.kind](layer)))  # type: ignore[misc]
-        for layer in modules.layers(graph)
-        if layer.kind in HOOKS
-    ]
-    called = [
-        (at, modules.tried(lambda rule=rules[name], node=node: rule(node)))  # type: ignore[misc]
-        for at, node in enumerate(graph.nodes)
-        for name in modules.functions(node)
-        if name in rules
-    ]
-    return modules.placed(graph, [*hooked, *called])
+def amounts(graph: Graph, rules: Mapping[str, Rule], again: bool) -> list[Counts | None]:
+    """What a tool counts at each node.
+
+    Args:
+        graph: the model.
+        rules: what the tool counts for each function.
+        again: whether it adds up a module once for each of its places in the model.
+    """
+    places = modules.places(graph) if again else {}
+    found: list[tuple[int, Counts | None]] = []
+    for layer in modules.layers(graph):
+        if layer.kind in HOOKS:
+            counted = attempt(lambda layer=layer: HOOKS[layer.kind](layer))  # type: ignore[misc]
+            found.append((layer.at, _times(counted, places.get(layer.path, 1))))
+    for at, node in enumerate(graph.nodes):
+        for name in modules.functions(node):
+            if name in rules:
+                counted = attempt(lambda rule=rules[name], node=node: rule(node))  # type: ignore[misc]
+                found.append((at, _times(counted, places.get(node.module, 1))))
+    return modules.placed(graph, found)
 
 
-def whole(rules: Mapping[str, Rule]) -> Callable[[Graph, Sequence[Counts | None]], list[Counts | None]]:
-    """For ``Convention.whole``."""
-    return lambda graph, canonical: amounts(graph, rules)
+def _times(counts: Counts | None, number: int) -> Counts | None:
+    return counts if counts is None or number == 1 else counts * number
 
 
-def macs(rules: Mapping[str, Rule]) -> Callable[[Graph], int]:
+def whole(rules: Mapping[str, Rule], again: bool) -> Callable[[Graph, Sequence[Counts | None]], list[Counts | None]]:
+    """For ``Convention.whole``; see ``amounts``."""
+    return lambda graph, canonical: amounts(graph, rules, again)
+
+
+def macs(rules: Mapping[str, Rule], again: bool) -> Callable[[Graph], int]:
     """A tool's MACs of a graph; a lower bound where it fails somewhere."""
-    return lambda graph: sum([counts.mac for counts in amounts(graph, rules) if counts is not None])
+    return lambda graph: sum([counts.mac for counts in amounts(graph, rules, again) if counts is not None])

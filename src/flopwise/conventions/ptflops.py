@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from flopwise.conventions import modules
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
 from flopwise.conventions.modules import Layer
 from flopwise.counts import Counts
@@ -198,13 +199,13 @@ def batch(graph: Graph) -> int:
 
 
 def of_modules(graph: Graph, hooks: dict[str, Callable[[Layer], int]] = HOOKS) -> list[tuple[Layer, int | None]]:
-    """What the hooks count, for the whole batch; None where the tool fails."""
-    shown = modules.top_level(graph, hooks)
+    """What the hooks count, for the whole batch and all places of a module; None where the tool fails."""
+    places = modules.places(graph, hooks)
     found: list[tuple[Layer, int | None]] = []
     for layer in modules.layers(graph):
-        if layer.kind in hooks and (layer.path in shown or not graph.modules):
-            counted = modules.tried(lambda layer=layer: Counts(mac=hooks[layer.kind](layer)))  # type: ignore[misc]
-            found.append((layer, None if counted is None else counted.mac))
+        if layer.kind in hooks:
+            counted = attempt(lambda layer=layer: Counts(mac=hooks[layer.kind](layer)))  # type: ignore[misc]
+            found.append((layer, None if counted is None else counted.mac * places.get(layer.path, 1)))
     return found
 
 
@@ -214,7 +215,7 @@ def of_functions(node: Node) -> Number | None:
     for name in modules.functions(node):
         rule = FUNCTIONS.get(name)
         if rule is not None:
-            counted = modules.tried(lambda rule=rule: Counts(mac=rule(node)))  # type: ignore[misc]
+            counted = attempt(lambda rule=rule: Counts(mac=rule(node)))  # type: ignore[misc]
             if counted is None:
                 return None
             total += counted.mac
@@ -249,6 +250,6 @@ CONVENTION = Convention(
     fold=False,
     whole=_whole,
     own={"params": modules.trained},
-    remarks=lambda graph: modules.remark("ptflops", modules.without_rule(graph, HOOKS)),
-    notes=("ptflops divides what modules cost by the batch, and does not what functions cost", modules.OF_FILES),
+    remarks=lambda graph: modules.remarks("ptflops", graph, modules.without_rule(graph, HOOKS)),
+    notes=("ptflops divides what modules cost by the batch, and does not what functions cost",),
 )

@@ -8,8 +8,10 @@ row-major order is mm without a bias.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention, described
 from flopwise.conventions.dispatched import kernels
 from flopwise.conventions.torch import missed
@@ -38,7 +40,8 @@ def params(graph: Graph) -> int:
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return [count(node, counts) for node, counts in zip(graph.nodes, canonical, strict=True)]
+    pairs = zip(graph.nodes, canonical, strict=True)
+    return [attempt(functools.partial(count, node, counts)) for node, counts in pairs]
 
 
 _WORDS = {

@@ -1,8 +1,8 @@
 """thop 0.1.1 (pytorch-OpCounter): multiply-adds, by hooks on modules of known classes.
 
-Source: https://github.com/Lyken17/pytorch-OpCounter, ``thop/profile.py``, ``rnn_hooks.py`` and ``vision/basic_hooks.py``
-of the release 0.1.1.post2209072238 on the Python package index. Functions and operators cost nothing there. What the
-tool does by mistake is reproduced: a transposed convolution counts each position of its result, bilinear upsampling eleven
+Source: https://github.com/Lyken17/pytorch-OpCounter, ``profile.py``, ``rnn_hooks.py``, ``vision/basic_hooks.py`` of
+the release 0.1.1.post2209072238 on the Python package index. Functions and operators cost nothing there. What the tool
+does by mistake is reproduced: a transposed convolution counts each position of its result, bilinear upsampling eleven
 per element, and a class without a rule has no parameters either.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flopwise.conventions import modules
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
 from flopwise.conventions.modules import Layer
 from flopwise.counts import Counts
@@ -128,23 +129,22 @@ CONTAINERS: frozenset[str] = frozenset({"Sequential", "ModuleList"})
 def counted(layer: Layer) -> int | None:
     """What the hook counts in one call; 0 for a class without a rule, None where the tool fails."""
     rule = HOOKS.get(layer.kind, nothing)
-    found = modules.tried(lambda: Counts(mac=rule(layer)))
+    found = attempt(lambda: Counts(mac=rule(layer)))
     return None if found is None else found.mac
 
 
-def _shown(graph: Graph) -> set[str]:
-    """Paths of the modules whose hooks the tool adds up; the model itself counts in any case."""
-    return modules.top_level(graph, HOOKS.keys() - CONTAINERS) | {""}
+def _places(graph: Graph) -> dict[str, int]:
+    """How often the tool adds up each module."""
+    return modules.places(graph, HOOKS.keys() - CONTAINERS)
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    shown = _shown(graph)
-    amounts = [
-        (layer.at, None if number is None else Counts(mac=number))
-        for layer in modules.layers(graph)
-        if layer.path in shown or not graph.modules
-        for number in (counted(layer),)
-    ]
+    added, hooks = _places(graph), modules.places(graph)  # the tool hangs a hook on a module for each of its places
+    amounts: list[tuple[int, Counts | None]] = []
+    for layer in modules.layers(graph):
+        number, path = counted(layer), layer.path
+        times = added.get(path, 1) * hooks.get(path, 1)
+        amounts.append((layer.at, None if number is None else Counts(mac=number * times)))
     return modules.placed(graph, amounts)
 
 
@@ -155,12 +155,15 @@ def _params(graph: Graph) -> int:
     """
     if not graph.modules:
         return modules.parameters(graph)
-    called = {call.path for call in graph.calls}
-    shown = modules.top_level(graph, HOOKS.keys() - CONTAINERS) - {""}
-    if not any(module.path for module in graph.modules):
-        return 0
-    held = {module.path: module for module in graph.modules}
-    return sum([_of_one(graph, held[path].path) for path in shown if path in called])
+    called, known = {call.path for call in graph.calls}, HOOKS.keys() - CONTAINERS
+    added = _places(graph)
+    return sum(
+        [
+            _of_one(graph, module.path) * added[module.path]
+            for module in graph.modules
+            if module.path and module.path in called and modules.bare(module.kind) in known
+        ]
+    )
 
 
 def _of_one(graph: Graph, path: str) -> int:
@@ -178,6 +181,6 @@ CONVENTION = Convention(
     fold=False,
     whole=_whole,
     own={"params": _params},
-    remarks=lambda graph: modules.remark("thop", modules.without_rule(graph, HOOKS)),
-    notes=("thop counts nothing for functions, operators and classes that it has no rule for", modules.OF_FILES),
+    remarks=lambda graph: modules.remarks("thop", graph, modules.without_rule(graph, HOOKS)),
+    notes=("thop counts nothing for functions, operators and classes that it has no rule for",),
 )

@@ -7,14 +7,15 @@ CPU they are one kernel that it does not know, and its figure lacks them. What i
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from flopwise import ops
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention, described
 from flopwise.conventions.dispatched import is_product, kernels
 from flopwise.counts import Counts
-from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph, Node
 
 
@@ -25,7 +26,8 @@ def count(node: Node, counts: Counts | None) -> Counts | None:
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return [count(node, counts) for node, counts in zip(graph.nodes, canonical, strict=True)]
+    pairs = zip(graph.nodes, canonical, strict=True)
+    return [attempt(functools.partial(count, node, counts)) for node, counts in pairs]
 
 
 def missed(graph: Graph, fused: bool) -> Iterator[str]:
@@ -37,12 +39,10 @@ def missed(graph: Graph, fused: bool) -> Iterator[str]:
     """
     found: Counter[str] = Counter()
     for node in graph.nodes:
-        try:
-            counts = ops.count(node)
-            if is_product(node) and kernels(node, counts, fused) == () and (counts is None or counts.mac):
-                found[node.origin or node.op] += 1
-        except FlopwiseError:
-            continue  # the row of the node says what is missing
+        counts = attempt(functools.partial(ops.count, node))
+        seen = attempt(functools.partial(kernels, node, counts, fused))
+        if seen == () and is_product(node) and (counts is None or counts.mac):
+            found[node.origin or node.op] += 1
     if found:
         listed = ", ".join(f"{name} {times}" for name, times in sorted(found.items()))
         yield f"the tool sees nothing of these products: {listed}"
@@ -61,8 +61,8 @@ def backward(node: Node, wanted: frozenset[int], counts: Counts) -> Counts:
     return Counts(mac=counts.mac + more * forward.mac)
 
 
-_WORDS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "Einsum", "Attention", "LSTM", "GRU", "RNN"), "2 per mac")
-_WORDS["MatMul"] = "2 per mac; nothing for a vector on the right"
+_WORDS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "Einsum", "Attention", "LSTM", "GRU", "RNN"), "mac")
+_WORDS["MatMul"] = "mac; nothing for a vector on the right"
 
 CONVENTION = Convention(
     name="torch",

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.conventions import modules
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
 from flopwise.conventions.modules import Layer
 from flopwise.counts import Counts
@@ -260,7 +261,7 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
         called = modules.layers(graph)
     return modules.placed(
         graph,
-        [(layer.at, modules.tried(lambda layer=layer: Counts(mac=_of_layer(layer)))) for layer in called],  # type: ignore[misc]
+        [(layer.at, attempt(lambda layer=layer: Counts(mac=_of_layer(layer)))) for layer in called],  # type: ignore[misc]
     )
 
 
@@ -282,8 +283,6 @@ CONVENTION = Convention(
     fold=False,
     whole=_whole,
     own={"params": _params, "output_bytes": _output_bytes},
-    notes=(
-        "torchinfo's mult-adds are right for convolutions and for linear layers of two dimensions",
-        modules.OF_FILES,
-    ),
+    remarks=lambda graph: modules.remarks("torchinfo", graph),
+    notes=("torchinfo's mult-adds are right for convolutions and for linear layers of two dimensions",),
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.conventions import modules
+from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
 from flopwise.conventions.modules import Layer
 from flopwise.counts import Counts
@@ -248,7 +249,7 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
     called = [layer for layer in leaves(graph).values() if layer is not None]
     return modules.placed(
         graph,
-        [(layer.at, modules.tried(lambda layer=layer: Counts(mac=line(layer).flops))) for layer in called],  # type: ignore[misc]
+        [(layer.at, attempt(lambda layer=layer: Counts(mac=line(layer).flops))) for layer in called],  # type: ignore[misc]
     )
 
 
@@ -259,7 +260,7 @@ def _sum(figure: Callable[[Line], float]) -> Callable[[Graph], int]:
         found: list[float] = []
         for layer in leaves(graph).values():
             if layer is not None:
-                modules.tried(lambda layer=layer: found.append(figure(line(layer))))  # type: ignore[misc]
+                attempt(lambda layer=layer: found.append(figure(line(layer))))  # type: ignore[misc]
         return int(sum(found))
 
     return total
@@ -278,9 +279,10 @@ TOTALS: Mapping[str, Callable[[Graph], int]] = {
 
 def _remarks(graph: Graph) -> Iterator[str]:
     """Classes without a rule, and where the tool stops."""
-    yield from modules.remark("torchstat", modules.without_rule(graph, [kind for kind, _ in FLOPS], exact=False))
+    missing = modules.without_rule(graph, [kind for kind, _ in FLOPS], exact=False)
+    yield from modules.remarks("torchstat", graph, missing)
     for layer in leaves(graph).values():
-        if layer is not None and modules.tried(lambda layer=layer: Counts(mac=line(layer).flops)) is None:  # type: ignore[misc]
+        if layer is not None and attempt(lambda layer=layer: Counts(mac=line(layer).flops)) is None:  # type: ignore[misc]
             yield f"torchstat fails at the module {layer.path!r}; its other totals leave out where it fails"
             return
 
@@ -299,6 +301,5 @@ CONVENTION = Convention(
     notes=(
         "what torchstat calls Flops are multiply-adds; its MAdd counts operations, about two for each",
         "torchstat always takes one image, and counts a module once however often it is called",
-        modules.OF_FILES,
     ),
 )

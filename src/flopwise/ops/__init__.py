@@ -15,6 +15,7 @@ from flopwise.ops import (
     aten_pointwise,
     aten_recurrent,
     aten_reduction,
+    aten_signals,
     attention,
     caffe,
     classical,
@@ -90,6 +91,7 @@ FAMILIES: dict[str, Mapping[str, Operator]] = {
     "aten, recurrent": aten_recurrent.OPERATORS,
     "aten, pointwise": aten_pointwise.OPERATORS,
     "aten, reductions, losses and pooling": aten_reduction.OPERATORS,
+    "aten, signals and linear algebra": aten_signals.OPERATORS,
     "programs": program.OPERATORS,
 }
 

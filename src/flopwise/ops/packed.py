@@ -40,6 +40,18 @@ class Packed:
         return (self.types or {}).get(node.attrs.get("quant_type"), f"int{self.width(node)}")
 
 
+class _Blocks(Packed):
+    """Blocks of a weight file, whose type has a name: up to eight elements in a byte."""
+
+    __slots__ = ()
+
+    def width(self, node: Node) -> int:
+        return 1
+
+    def dtype(self, node: Node) -> str:
+        return str(node.attrs.get("blocks", "uint8"))
+
+
 def _product(left: str, right: str) -> Figure:
     return lambda node: int(node.attrs[left]) * int(node.attrs[right])
 
@@ -60,6 +72,7 @@ _FITTING = Packed()
 
 #: Operator -> place of an input -> how it is packed.
 PACKED: dict[str, dict[int, Packed]] = {
+    "flopwise::Tensor": {0: _Blocks(lambda node: int(node.attrs["elements"]))},
     "com.microsoft::MatMulNBits": {1: _MATRIX, 3: Packed(_blocks)},
     "com.microsoft::MatMulNBitsMlp": {3: _MATRIX, 6: _MATRIX},
     "com.microsoft::MatMulNBitsQkv": {3: Packed(_product("K", "Nq")), 6: _KEYS, 9: _KEYS},

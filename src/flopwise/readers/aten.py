@@ -20,6 +20,7 @@ from flopwise.readers import (
     aten_pooling,
     aten_recurrent,
     aten_reduction,
+    aten_signals,
 )
 from flopwise.readers.aten_node import Lowered
 
@@ -34,6 +35,7 @@ LOWERINGS: dict[str, Lowering] = {
     **aten_normalization.LOWERINGS,
     **aten_recurrent.LOWERINGS,
     **aten_linear.LOWERINGS,
+    **aten_signals.LOWERINGS,
 }
 
 
@@ -80,7 +82,7 @@ def lower(
         return Lowered("torch::Function", tuple(_tensors(args))), Call(None, args, kwargs)
     base = bare[:-1] if bare.endswith("_") and not bare.endswith("__") else bare
     key = base if space == "aten" else f"{space}.{base}"
-    lowering = LOWERINGS.get(key)
+    lowering = LOWERINGS.get(key) or LOWERINGS.get(key.removesuffix("_copy"))
     if "self" in kwargs:
         kwargs = {("input" if k == "self" else k): v for k, v in kwargs.items()}
     if kwargs and "out" in kwargs:

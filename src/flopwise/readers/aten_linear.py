@@ -313,5 +313,6 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "cdist": cdist,
     "_cdist_forward": cdist,
     "pdist": lambda input, p=2.0: Lowered("aten::pdist", (input,), {"p": float(p)}),
+    "_pdist_forward": lambda input, p=2.0: Lowered("aten::pdist", (input,), {"p": float(p)}),
     "kron": lambda input, other: Lowered("Mul", (input, other)),
 }

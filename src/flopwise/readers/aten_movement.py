@@ -112,6 +112,12 @@ _NAMES = {
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
     **{name: _first(op) for name, op in _NAMES.items()},
+    **{name: _first("Concat") for name in ("diagflat", "fft_fftshift", "fft_ifftshift")},
+    **{name: _first("Slice") for name in ("linalg_diagonal", "narrow_copy", "slice_inverse")},
+    **{
+        name: _first("Identity") for name in ("row_indices", "ccol_indices", "_to_dense", "_coalesced", "record_stream")
+    },
+    **{name: _first("Where") for name in ("sparse_mask", "_sparse_mask_projection")},
     "meshgrid": _moved("Expand"),
     "broadcast_tensors": _moved("Expand"),
     "index_put": index_put,

@@ -188,6 +188,11 @@ _LOSSES = [
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
     **{name: _plain(op) for name, op in _SAME.items()},
     **{name: loss(f"aten::{name}") for name in _LOSSES},
+    "isreal": _plain("IsInf"),
+    "__xor__": _plain("BitwiseXor"),
+    "__ilshift__": _plain("BitShift"),
+    "__irshift__": _plain("BitShift"),
+    "__ixor__": _plain("BitwiseXor"),
     "add": _sum("Add"),
     "sub": _sum("Sub"),
     "subtract": _sum("Sub"),

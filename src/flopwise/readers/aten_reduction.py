@@ -112,5 +112,10 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "histc": _over("aten::histc"),
     "diff": lambda input, *rest, **more: Lowered("Sub", (input,)),
     "embedding_bag": lambda weight, input, *rest, **more: Lowered("aten::embedding_bag", (weight, input)),
+    "sum_to_size": _over("ReduceSum"),
+    "native_norm": norm,
+    "norm_except_dim": _over("ReduceL2"),
+    "nonzero_static": _over("NonZero"),
+    "_embedding_bag": lambda weight, input, *rest, **more: Lowered("aten::embedding_bag", (weight, input)),
     "multinomial": _over("aten::multinomial"),
 }

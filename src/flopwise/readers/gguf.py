@@ -64,6 +64,8 @@ TYPES: dict[int, Type] = {
     34: Type("tq1_0", 256, 54),
     35: Type("tq2_0", 256, 66),
     39: Type("mxfp4", 32, 17),
+    40: Type("nvfp4", 64, 36),
+    41: Type("q1_0", 128, 18),
 }
 
 #: Metadata type -> bytes of a value; strings (8) and arrays (9) have none.
@@ -159,7 +161,9 @@ def _placed(listed: list[_Listed], data: int, alignment: int, source: Source) ->
     Raises:
         ModelError: two have the same name or overlap, or one lies outside the file.
     """
-    found = [Entry(one.name, one.type, one.shape, data + one.offset, data + one.offset + _length(one)) for one in listed]
+    found = [
+        Entry(one.name, one.type, one.shape, data + one.offset, data + one.offset + _length(one)) for one in listed
+    ]
     names: set[str] = set()
     for one in found:
         if one.name in names:

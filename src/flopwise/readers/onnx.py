@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,11 @@ def resolve_onnx(
     with _one_line():
         skeleton, name, source = _skeleton(model)
     with _one_line(name):
-        return _resolve(
+        found = _resolve(
             skeleton, name, source.later() if source else None, inputs, dims or {}, batch_size, trips or {}, progress
         )
+        told = source.told() if source else ""
+        return replace(found, warnings=(*found.warnings, told)) if told else found
 
 
 def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None) -> Graph:

@@ -217,7 +217,7 @@ BUFFERS = frozenset({"running_mean", "running_var", "position_ids", "inv_freq", 
 def role_of(name: str, dtype: str) -> str:
     """What a tensor is for, as far as its name and type tell.
 
-    >>> role_of("bn1.running_mean", "float32"), role_of("fc.weight", "int8"), role_of("bn1.num_batches_tracked", "int64")
+    >>> role_of("bn.running_mean", "float32"), role_of("fc.weight", "int8"), role_of("bn.num_batches_tracked", "int64")
     ('buffer', 'weight', 'constant')
     """
     last = parted(name)[1]

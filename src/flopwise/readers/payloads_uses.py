@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from flopwise.graph import STORED, Graph, Node
+from flopwise.graph import STORED, Graph, Node, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ QUANTISED: dict[str, tuple[Quantised, ...]] = {
 }
 
 
+#: An input, and the stored tensors that it is made of.
+_Part = tuple[Tensor, tuple[str, ...]]
+
+
 def uses(graph: Graph) -> dict[str, Use]:
     """What a graph says about its stored tensors, by their names.
 
@@ -66,14 +70,13 @@ def uses(graph: Graph) -> dict[str, Use]:
             _note_scales(node, one, from_stored, found)
         parts = [(t, from_stored.get(t.name) or ((t.name,) if t.kind in STORED else ())) for t in node.known_inputs]
         alone = bool(parts) and all(sources for _, sources in parts) and not node.within
-        for tensor, sources in _data_first(node, parts):
+        for _, sources in _data_first(node, parts):
             for source in sources:
                 if alone:
                     handed.setdefault(source, Use(name, node.op))
                 elif not found.setdefault(source, Use()).layer:
                     found[source] = replace(found[source], layer=name, op=node.op, slot=slots[name])
                     slots[name] += 1
-            del tensor
         if alone:
             every = tuple(dict.fromkeys(s for _, sources in parts for s in sources))
             from_stored.update((t.name, every) for t in node.known_outputs)
@@ -109,8 +112,8 @@ def _note_scales(node: Node, one: Quantised, from_stored: dict[str, tuple[str, .
         found[data] = replace(use, scale=scale, zero_point=zero_point)
 
 
-def _data_first(node: Node, parts: list[tuple[object, tuple[str, ...]]]) -> list[tuple[object, tuple[str, ...]]]:
+def _data_first(node: Node, parts: list[_Part]) -> list[_Part]:
     """The inputs of a node with scales and zero points behind the others."""
     places = {place for one in QUANTISED.get(node.op, ()) for place in (one.scale, one.zero_point)}
     late = {node.input(p).name for p in places if p >= 0 and node.has_input(p)}
-    return sorted(parts, key=lambda part: getattr(part[0], "name", "") in late)
+    return sorted(parts, key=lambda part: part[0].name in late)

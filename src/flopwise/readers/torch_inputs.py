@@ -211,6 +211,8 @@ class _Making:
         """The argument that a value stands for."""
         if isinstance(value, TorchTensor):
             return value
+        if isinstance(value, InputSpec):
+            return self._from(value)
         if isinstance(value, numpy.ndarray):
             return torch.from_numpy(value.copy())
         if isinstance(value, str):

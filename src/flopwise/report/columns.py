@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from flopwise.counts import CLASSES
 from flopwise.errors import InputError
 from flopwise.graph import STORED, Shape, Tensor
+from flopwise.report import zeros
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
@@ -182,6 +183,10 @@ _TABLE = (
     Column("written_bytes", "bytes written", "bytes", _figure("written_bytes"), "bytes of the results, views left out"),
     Column("moved_bytes", "bytes moved", "bytes", _moved, "bytes read and written"),
     Column("intensity", "FLOP/byte", "ratio", _intensity, "arithmetic intensity: FLOPs for each byte moved, canonical"),
+    Column("sparsity", "zeros %", "percent", zeros.share, "zeros in the weights, which are read for it"),
+    Column("zero_block", "zero block", "text", zeros.block, "block in which the zeros of the largest weight come"),
+    Column("zero_block%", "zero blocks %", "percent", zeros.block_share, "share of such blocks that are zero"),
+    Column("effective_macs", "effective MACs", "number", zeros.effective_macs, "MACs without those of zero weights"),
     Column("memory", "memory bytes", "bytes", _memory, "stored bytes and bytes of all outputs", 8),
     Column("memory%", "memory %", "percent", _share("memory"), "share of the memory", 8),
     Column("backward", "backward", "number", _trained(_figure("backward")), "operations of the backward pass", 3),
@@ -268,7 +273,7 @@ def _find(name: str) -> Column:
 
 
 def order(column: Column, profile: Profile) -> Callable[[Item], Any]:
-    """A sort key: text in alphabetical order, anything else by size, the largest first and the unknown before it."""
+    """A sort key: text by the alphabet, else the largest first, the unknown before it, and what says nothing last."""
 
     def text(item: Item) -> str:
         return str(cell(column, item, profile)).casefold()
@@ -277,7 +282,9 @@ def order(column: Column, profile: Profile) -> Callable[[Item], Any]:
         value = cell(column, item, profile)
         if column.kind == "shapes":
             value = _elements(value)
-        return (1, -value) if isinstance(value, int | float) else (0, 0)
+        if isinstance(value, int | float):
+            return (1, -value)
+        return (2, 0) if value == "" else (0, 0)
 
     return text if column.kind == "text" else size
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from flopwise.errors import InputError
 from flopwise.report import json, writers
 from flopwise.report.columns import AtLeast, Value
-from flopwise.report.sheet import Figure, Head, Line, Look, Sheet, figure
+from flopwise.report.sheet import Figure, Head, Line, Look, Sheet, figure, only, without_empty
 from flopwise.sparse import Effective, Layer, Measured, Sparsity
 
 FORMATS = (*writers.SHEET_FORMATS, "json")
@@ -66,7 +66,7 @@ def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, format: str)
         lines = sorted(lines, key=lambda line: _most(line.values[zeros]))[:top]
     data = format == "csv"
     more = (f"{hidden} more weights are not shown; the total is of all",) if hidden and not data else ()
-    return Sheet(
+    found = Sheet(
         heads=tuple(heads),
         lines=tuple(lines),
         total=None if data else total,
@@ -75,6 +75,16 @@ def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, format: str)
         notes=tuple(look.text(note) for note in (*more, *sparsity.notes)),
         complete=True,
     )
+    return found if data else without_empty(_without_blocks(found))
+
+
+def _without_blocks(sheet: Sheet) -> Sheet:
+    """The sheet without the share of zero blocks where no block was found."""
+    keys = [head.key for head in sheet.heads]
+    block = keys.index("zero_block")
+    if any(line.values[block] for line in sheet.lines):
+        return sheet
+    return only(sheet, [i for i, key in enumerate(keys) if key not in ("zero_block", "zero_block%")])
 
 
 def _most(zeros: Value) -> int:
@@ -123,12 +133,10 @@ def _by_tensor(sparsity: Sparsity) -> tuple[list[Head], list[Line], Line]:
     for i, pattern in enumerate(sparsity.asked.patterns):
         columns.append(_Column(_share(str(pattern)), _pattern_ratio(i)))
     columns += [
-        _Column(Head("zero_outputs", "zero rows", "number", 6), lambda t: t.zero_outputs),
-        _Column(Head("zero_inputs", "zero columns", "number", 6), lambda t: t.zero_inputs),
+        _Column(Head("zero_outputs", "zero rows", "number", 6), lambda t: t.zero_outputs if len(t.shape) > 1 else ""),
+        _Column(Head("zero_inputs", "zero columns", "number", 6), lambda t: t.zero_inputs if len(t.shape) > 1 else ""),
         _Column(Head("note", "note", "text", 9), lambda t: t.note),
     ]
-    if not any(t.note for t in sparsity.tensors):
-        columns.pop()
     heads = [column.head for column in columns]
     lines = [
         Line(tuple(column.tensor(t) for column in columns), "unknown" if t.zeros is None else "")
@@ -195,6 +203,7 @@ def _total(sparsity: Sparsity, by_layer: bool) -> _Total:
         "sparsity": _percent(sparsity.ratio),
     }
     asked, effective = sparsity.asked, sparsity.effective
+    matrices = [t for t in sparsity.tensors if len(t.shape) > 1]
     if not by_layer:
         for i, block in enumerate(asked.blocks):
             counts = [t.blocks[i] for t in sparsity.tensors if t.blocks]
@@ -202,8 +211,8 @@ def _total(sparsity: Sparsity, by_layer: bool) -> _Total:
         for i, pattern in enumerate(asked.patterns):
             groups = [t.patterns[i] for t in sparsity.tensors if t.patterns]
             known[str(pattern)] = _of([g.holding for g in groups], [g.groups for g in groups])
-        known["zero_outputs"] = _bounded(sum(t.zero_outputs or 0 for t in sparsity.tensors), bool(sparsity.unknown))
-        known["zero_inputs"] = _bounded(sum(t.zero_inputs or 0 for t in sparsity.tensors), bool(sparsity.unknown))
+        known["zero_outputs"] = _bounded(sum(t.zero_outputs or 0 for t in matrices), bool(sparsity.unknown))
+        known["zero_inputs"] = _bounded(sum(t.zero_inputs or 0 for t in matrices), bool(sparsity.unknown))
     elif effective is not None:
         known |= {key: value for key, _, value in _effective(sparsity, effective)}
     return known

@@ -15,7 +15,7 @@ from flopwise.sparse.asking import Asked, Block, Pattern
 from flopwise.sparse.loaded import Loaded
 from flopwise.sparse.measuring import Measured, Stored, Weight, measure
 from flopwise.sparse.search import Found
-from flopwise.sparse.uses import Use, Uses
+from flopwise.sparse.uses import MATRICES, PLACES, Use, Uses
 from flopwise.sparse.views import as_stored
 from flopwise.sparse.zeros import PLAIN
 
@@ -51,6 +51,8 @@ class Layer:
     effective: Effective
     #: Why its multiply-accumulates are counted in full although it has weights ("" when they are not).
     full: str = ""
+    #: Whether the model does not hold the elements of one of its weights.
+    absent: bool = False
 
     @property
     def name(self) -> str:
@@ -65,7 +67,7 @@ class Layer:
     @property
     def zeros(self) -> int | None:
         """Zeros in its weights; None when they are unknown in one."""
-        return _sum([w.zeros for w in self.weights])
+        return None if self.absent else _sum([w.zeros for w in self.weights])
 
     @property
     def found(self) -> Found | None:
@@ -146,17 +148,15 @@ def sparsity_of(
     profile: Profile,
     asked: Asked,
     tensors: Sequence[str] | None = None,
-    payloads: Mapping[str, Stored] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Sparsity:
-    """The zeros of a profiled model.
+    """The zeros of a profiled model, its weights streamed from where they lie.
 
     Args:
         profile: its convention does not matter: multiply-accumulates are canonical.
         asked: what to look for.
         tensors: names of the weights to read; None: all.
-        payloads: where the elements of stored tensors lie, by name; a tensor that is missing comes from the graph.
         threads: how many threads count; None: one for each core.
         progress: called with what is being done.
 
@@ -164,9 +164,23 @@ def sparsity_of(
         ModelError: a weight cannot be read.
         InputError: a weight is not there.
     """
+    from flopwise.readers.payloads import open_payloads
+
+    with open_payloads(profile.graph) as stored:
+        return _sparsity_of(profile, asked, {p.name: p for p in stored.payloads}, tensors, threads, progress)
+
+
+def _sparsity_of(
+    profile: Profile,
+    asked: Asked,
+    payloads: Mapping[str, Stored],
+    tensors: Sequence[str] | None,
+    threads: int | None,
+    progress: Callable[[str], None],
+) -> Sparsity:
     graph = profile.graph
     folding, uses = fold(graph), Uses.of(graph)
-    found = _Weights(graph, asked, payloads or {})
+    found = _Weights(graph, asked, payloads)
     by_row = [(row, *found.take(row, folding, uses)) for row in profile.rows]
     weights = found.weights
     if tensors is not None:
@@ -183,7 +197,7 @@ def sparsity_of(
         graph.format,
         asked,
         tuple(measured.values()),
-        tuple(layer for layer in layers if layer.weights),
+        tuple(layer for layer in layers if layer.weights or layer.absent),
         whole,
         (*_notes(tuple(measured.values()), layers), *found.notes()),
     )
@@ -241,8 +255,7 @@ class _Weights:
         for tensor in trained:
             if tensor.name not in self.weights:
                 self.weights[tensor.name] = self._weight(tensor, row, used.get(tensor.name))
-        names = tuple(t.name for t in trained)
-        return names, tuple(use for name, use in used.items() if name in self.weights)
+        return tuple(t.name for t in behind), tuple(use for name, use in used.items() if name in self.weights)
 
     def _weight(self, tensor: Tensor, row: Row, use: Use | None) -> Weight:
         shape = tuple(int(d) for d in tensor.dims)
@@ -279,17 +292,17 @@ def _sized(tensor: Tensor) -> bool:
 def _layer(
     row: Row, names: tuple[str, ...], used: tuple[Use, ...], measured: Mapping[str, Measured], asked: Asked
 ) -> Layer:
-    weights = tuple(measured[name] for name in names if name in measured)
+    weights = tuple(measured[name] for name in dict.fromkeys(names) if name in measured)
     factors = [measured[use.tensor.name] for use in used if use.tensor.name in measured]
     elements = sum(f.elements for f in factors)
-    macs = row.macs
-    if macs is None:
+    macs, absent = row.macs, not set(names) <= set(measured)
+    if macs is None or (absent and row.node.op in PLACES.keys() | MATRICES):
         nothing = tuple([None] * len(asked.blocks)), tuple([None] * len(asked.patterns))
-        return Layer(row, weights, Effective(None, None, *nothing, None))
+        return Layer(row, weights, Effective(macs, None, *nothing, None), absent=absent)
     if not factors or not macs or macs % elements or len(factors) < len(used):
         full = "unknown uses" if weights and macs and _multiplies(row.node) else ""
         same = Effective(macs, macs, (macs,) * len(asked.blocks), (macs,) * len(asked.patterns), macs)
-        return Layer(row, weights, same, full)
+        return Layer(row, weights, same, full, absent)
     each = macs // elements
 
     def left(skipped: Callable[[Measured], int]) -> int | None:

@@ -98,6 +98,11 @@ PLACES: dict[str, tuple[Place, ...]] = {
     ),
 }
 
+#: PyTorch's recurrent operators take the matrices of all layers in a row, among states and biases.
+MATRICES = frozenset(
+    f"aten::{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")
+)
+
 #: Operators whose view says nothing of outputs and reduction, because that depends on an equation.
 UNORIENTED = frozenset({"Einsum"})
 
@@ -130,7 +135,11 @@ class Uses:
 
     def weights(self, node: Node, order: str) -> Iterator[Use]:
         """The stored tensors that an operator multiplies with, in the order of its inputs."""
-        for place in PLACES.get(node.op, ()):
+        places = PLACES.get(node.op, ())
+        if node.op in MATRICES:
+            inputs = [(i, t) for i, t in enumerate(node.inputs) if t is not None and t.kind == "weight"]
+            places = tuple(Place(i, _stacked) for i, t in inputs if t.shape is not None and len(t.shape) == 2)
+        for place in places:
             if node.has_input(place.slot):
                 use = self._use(node, place, order)
                 if use is not None:

@@ -7,13 +7,16 @@ The reordering loops see finite elements only.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 
 from flopwise.statistics.moments import Moments
 from flopwise.statistics.ranges import Ruler
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 NAME = f"numba {numba.__version__}"
 
@@ -33,8 +36,8 @@ _BITS = {
     "float64": (np.int64, np.int64(63), np.int64(0x7FFFFFFFFFFFFFFF), np.int64(0x7FF0000000000000)),
 }
 
-_plain = numba.njit(nogil=True, cache=True)
-_loose = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nnan", "ninf", "nsz"})
+_plain: Callable[[F], F] = numba.njit(nogil=True, cache=True)
+_loose: Callable[[F], F] = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nnan", "ninf", "nsz"})
 
 
 def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
@@ -42,6 +45,7 @@ def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
     if not x.size:
         return Moments()
     kind, shift, rest, infinity = _BITS[x.dtype.name]
+    x = _frozen(x)
     out = np.empty(10)
     _scan(x, x.view(kind), shift, rest, infinity, factor, out)
     count, nan, infinite, zeros = (int(v) for v in out[:4])
@@ -54,6 +58,7 @@ def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
 def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any, Any]:
     """How many finite elements lie in each bin; ``finite`` says that all are."""
     steps, low, scale, slack = ruler.fast(x.dtype)
+    x = _frozen(x)
     few = ruler.bins <= 256 and x.size >= 1 << 16
     found = np.empty(STRIP, np.uint8 if few else np.int32)
     pairs = found.view(np.uint16) if few else np.empty(0, np.uint16)
@@ -77,9 +82,16 @@ def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any,
 def codes(x: np.ndarray[Any, Any], many: int) -> np.ndarray[Any, Any]:
     """How often each of ``many`` bit patterns occurs in an array of uint8 or uint16."""
     tables = np.zeros((4, many), np.int64)
-    _codes(x, tables)
+    _codes(_frozen(x), tables)
     summed: np.ndarray[Any, Any] = tables.sum(0)
     return summed
+
+
+def _frozen(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A view that cannot be written to, as a mapping is: the loops are compiled for that type only."""
+    view: np.ndarray[Any, Any] = x.view()
+    view.flags.writeable = False
+    return view
 
 
 @_loose
@@ -101,15 +113,15 @@ def _extremes(bits: Any, shift: Any, rest: Any) -> Any:
 
 @_loose
 def _sums(x: Any, centre: float) -> Any:
-    """Sum, sum of magnitudes, and sum of squared deviations from ``centre``."""
-    total, magnitude, squares = 0.0, 0.0, 0.0
+    """Sum of magnitudes, of deviations from ``centre``, and of their squares."""
+    magnitude, drift, squares = 0.0, 0.0, 0.0
     for i in range(x.size):
         value = np.float64(x[i])
-        total += value
         magnitude += abs(value)
         deviation = value - centre
+        drift += deviation
         squares += deviation * deviation
-    return total, magnitude, squares
+    return magnitude, drift, squares
 
 
 @_plain
@@ -128,7 +140,7 @@ def _keep_finite(x: Any, bits: Any, rest: Any, infinity: Any, kept: Any) -> Any:
 
 @_plain
 def _scan(x: Any, bits: Any, shift: Any, rest: Any, infinity: Any, factor: float, out: Any) -> None:
-    kept, kept_bits = np.empty(BLOCK, x.dtype), np.empty(0, bits.dtype)
+    kept = np.empty(BLOCK, x.dtype)
     kept_bits = kept.view(bits.dtype)
     count, nan, infinite, zeros = 0, 0, 0, 0
     total, lost, magnitude, squares, mean = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -152,14 +164,15 @@ def _scan(x: Any, bits: Any, shift: Any, rest: Any, infinity: Any, factor: float
             low, high, none = _extremes(pattern, shift, rest)
         least, most = min(least, low), max(most, high)
         zeros += none
-        part, size, spread = _sums(block, mean)
-        drift = part - n * mean
+        centre = mean
+        size, drift, spread = _sums(block, centre)
         if drift * drift > 64.0 * n * (spread - drift * drift / n):  # digits would cancel
-            part, size, spread = _sums(block, part / n)
-            drift = 0.0
+            centre = mean + drift / n
+            size, drift, spread = _sums(block, centre)
         spread -= drift * drift / n
+        part = n * centre + drift
         magnitude += size
-        away = part / n - mean
+        away = (centre - mean) + drift / n
         squares += spread + away * away * (count / (count + n)) * n
         count += n
         raised = total + part

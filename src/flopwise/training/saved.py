@@ -109,9 +109,9 @@ class Storages:
 
 def _flips(node: Node) -> bool:
     """Whether an operator of a program swaps the last two axes and no others."""
-    if node.op != "Transpose":
+    rank = len(node.input(0).shape or ())
+    if node.op != "Transpose" or rank < 2:
         return False
-    rank = len(node.input(0).dims)
     name = node.origin.rpartition(".")[2].rstrip("_")
     if name in ("mT", "mH", "adjoint", "t"):
         return True
@@ -121,8 +121,8 @@ def _flips(node: Node) -> bool:
         plain = list(plain[0])
     axes = [v % rank for v in plain if isinstance(v, int)]
     if name in ("transpose", "swapaxes", "swapdims"):
-        return rank > 1 and set(axes) == {rank - 2, rank - 1}
-    return rank > 1 and axes == [*range(rank - 2), rank - 1, rank - 2]
+        return set(axes) == {rank - 2, rank - 1}
+    return axes == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _writes(node: Node) -> bool:

@@ -61,7 +61,7 @@ class Training:
             "backward_flops": None if backward is None else backward.dot(FLOPS),
             "backward_ops": None if backward is None else backward.to_dict(),
             "saved_bytes": self.saved_bytes,
-            "trained_params": sum(t.numel for t in self.weights),
+            "trained_params": sum(t.numel for t in self.weights if t.resolved),
             "weight_bytes": self.weight_bytes,
             "gradient_bytes": self.gradient_bytes,
             "optimizer": None if self.optimizer is None else self.optimizer.name,

@@ -60,3 +60,8 @@ def two_of_four(shape: tuple[int, int], seed: int = 0) -> Any:
     groups = values.reshape(-1, 4)
     numpy.put_along_axis(groups, numpy.abs(groups).argsort(axis=1)[:, :2], 0, axis=1)
     return groups.reshape(shape)
+
+
+def node_of(op: str, inputs: list[str], output: str) -> Any:
+    """An operator with a name of its own."""
+    return helper.make_node(op, inputs, [output], name=f"{op}_{output}")
