@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 #: They import torch, which must not be needed to look for tests; they hold no doctests.
-collect_ignore = ["torch_modules.py", "torch_models.py", "torch_vision.py", "compat/nets.py"]
+collect_ignore = ["torch_modules.py", "torch_tools.py", "torch_models.py", "torch_vision.py", "compat/nets.py"]

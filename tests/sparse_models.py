@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -65,3 +66,21 @@ def two_of_four(shape: tuple[int, int], seed: int = 0) -> Any:
 def node_of(op: str, inputs: list[str], output: str) -> Any:
     """An operator with a name of its own."""
     return helper.make_node(op, inputs, [output], name=f"{op}_{output}")
+
+
+def caffe_net(folder: Path) -> tuple[Path, Any]:
+    """A Caffe net of one convolution (4 filters of 3 × 3 × 3 over 3 × 8 × 8), its file of weights, and the weight."""
+    from tests.readers.caffemodel import caffemodel
+
+    net = folder / "net.prototxt"
+    net.write_text(
+        'name: "net" input: "data" input_shape { dim: 1 dim: 3 dim: 8 dim: 8 }\n'
+        'layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"\n'
+        "  convolution_param { num_output: 4 kernel_size: 3 } }\n"
+    )
+    stored = numpy.random.default_rng(0).uniform(0.1, 1.0, 108).astype("<f4")
+    pruned = stored.copy()
+    pruned[numpy.random.default_rng(1).random(108) < 0.6] = 0
+    content = caffemodel([("conv", "Convolution", [(4, 3, 3, 3), (4,)])])
+    net.with_suffix(".caffemodel").write_bytes(content.replace(stored.tobytes(), pruned.tobytes()))
+    return net, pruned

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, ModelError
 from flopwise.profiles import Profile
 from flopwise.readers import formats
 from flopwise.sparse import Asked, Sparsity, sparsity_of, sparsity_of_stored
@@ -55,12 +56,28 @@ def sparsity(
         InputError: a block, a pattern or a threshold makes no sense, or a weight is not there.
     """
     wanted = asked_for(blocks, patterns, min_size, min_ratio, tolerance, ranks, order)
+    if isinstance(model, str | os.PathLike) and os.path.isdir(model):
+        model = formats.in_folder(os.fspath(model))
     if holds_tensors_alone(model):
-        found = _of_stored(model, wanted, tensors, threads, progress, {"inputs": inputs, **options})
+        given = [name for name, value in {"inputs": inputs, **options}.items() if value and name not in _ABOUT_COUNTS]
+        if given:
+            raise InputError(f"{formats.shown(str(model))}: holds tensors and no operators; {given[0]} is of no use")
+        found = _of_stored(model, wanted, tensors, threads, progress, "the file holds no operators")
     else:
-        profile = _profile(model, inputs, options, progress)
-        found = sparsity_of(profile, wanted, tensors, threads, progress)
+        try:
+            profile = _profile(model, inputs, options, progress)
+        except ModelError as error:
+            if not _of_caffe(model):
+                raise
+            found = _of_stored(model, wanted, tensors, threads, progress, f"its operators cannot be read ({error})")
+        else:
+            found = sparsity_of(profile, wanted, tensors, threads, progress)
     return replace(found, renderer=_as_text)
+
+
+def _of_caffe(model: object) -> bool:
+    """Whether a file holds the weights of a Caffe net: the net in it is often one for training on some database."""
+    return formats.is_caffe(model) and formats.ending_of(str(model)).endswith((".caffemodel", ".caffemodel.h5"))
 
 
 def holds_tensors_alone(model: object) -> bool:
@@ -80,19 +97,14 @@ def _of_stored(
     tensors: Sequence[str] | None,
     threads: int | None,
     progress: Callable[[str], None],
-    options: Mapping[str, Any],
+    why: str,
 ) -> Sparsity:
-    """The zeros of a file that holds tensors alone."""
+    """The zeros of a file whose tensors alone are looked at, for a reason."""
     from flopwise.readers.payloads import open_payloads
 
-    given = [name for name, value in options.items() if value and name not in _ABOUT_COUNTS]
-    if given:
-        raise InputError(f"{formats.shown(str(model))}: holds tensors and no operators; {given[0]} makes no sense here")
     with open_payloads(model) as stored:
         weights = [payload for payload in stored.payloads if payload.role == "weight"]
-        found = sparsity_of_stored(
-            stored.model, stored.model, stored.format, weights, wanted, tensors, threads, progress
-        )
+        found = sparsity_of_stored(stored.model, stored.format, weights, why, wanted, tensors, threads, progress)
         return replace(found, notes=(*stored.notes, *found.notes))
 
 

@@ -221,7 +221,7 @@ class TestDirectory:
         (["profile"], "Missing argument 'MODEL'"),
         (["profile", "x.onnx", "--nonsense"], "No such option"),
         (["profile", "missing.onnx"], "missing.onnx: no such file"),
-        (["profile", "https://example.org/x.onnx"], "download it first"),
+        (["profile", "http://127.0.0.1:1/x.onnx"], "no connection to the server"),
         (["profile", EXAMPLES / "tiny_resnet.onnx", "-c", "none"], "unknown convention 'none'; known: flops, macs"),
         (["profile", EXAMPLES / "tiny_resnet.onnx", "--columns", "nmae"], "name"),
         (["profile", EXAMPLES / "tiny_resnet.onnx", "--sort", "nothing"], "nothing"),

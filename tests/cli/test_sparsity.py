@@ -101,7 +101,7 @@ def test_a_file_without_operators(run: Run, tmp_path: Path) -> None:
     found = json.loads(run("sparsity", tmp_path / "w.npz", "-f", "json").out)
     assert found["totals"]["zeros"] == int((weight == 0).sum())
     assert (found["totals"]["macs"], found["totals"]["effective_macs"], found["layers"]) == (None, None, [])
-    assert any("no operators" in note for note in found["notes"])
+    assert any("no effective MACs" in note for note in found["notes"])
     assert run("sparsity", tmp_path / "w.npz", "--by", "layer").code == 2
 
 

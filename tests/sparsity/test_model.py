@@ -172,6 +172,37 @@ def test_4_bits_in_blocks() -> None:
     assert tensor.zero_point == "per block"
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("k", [32, 40])
+def test_packed_weights(bits: int, given: bool, k: int) -> None:
+    """The oracle packs; a zero point for each block of 16, or the middle of the range."""
+    random = numpy.random.default_rng(8)
+    blocks = -(-k // 16)
+    values = random.integers(0, 1 << bits, (6, blocks * 16)) // 2 * 2
+    points = random.integers(0, 1 << bits, (6, blocks)) // 2 * 2 if given else numpy.full((6, blocks), 1 << (bits - 1))
+
+    def packed(elements: Any) -> Any:
+        per = 8 // bits
+        rows = numpy.pad(elements, ((0, 0), (0, -elements.shape[1] % per)))
+        parts = rows.reshape(len(rows), -1, per)
+        return sum(parts[:, :, i] << (bits * i) for i in range(per)).astype(numpy.uint8)
+
+    attributes = {"N": 6, "K": k, "bits": bits, "block_size": 16}
+    inputs = ["x", "w", "s", "z"][: 3 + given]
+    nodes = [helper.make_node("MatMulNBits", inputs, ["y"], name="fc", domain="com.microsoft", **attributes)]
+    weights = {"w": packed(values).reshape(6, blocks, -1), "s": numpy.ones((6, blocks), numpy.float32)}
+    if given:
+        weights["z"] = packed(points)
+    found = flopwise.sparsity(model(nodes, {"x": (5, k)}, weights), blocks="2x3", patterns="2:4")
+    kept = (values != points.repeat(16, axis=1))[:, :k]
+    (tensor,) = found.tensors
+    assert (tensor.shape, tensor.dtype, tensor.zeros) == ((6, k), f"uint{bits}", int((~kept).sum()))
+    assert tensor.zero_point == ("per block" if given else str(1 << (bits - 1)))
+    assert found.effective is not None
+    assert found.effective.zeros == 5 * int(kept.sum())
+
+
 def test_a_zero_point_that_is_not_stored() -> None:
     nodes = [node("MatMulInteger", "x w - z")]
     content = model(nodes, {"x": (2, 12), "z": ()}, {"w": numpy.zeros((12, 6), numpy.uint8)}, TensorProto.UINT8)

@@ -56,6 +56,7 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     classes=patched.COLUMNS,
+    overrides=modules.in_words(patched.whole(RULES, again=True), patched.HOOKS, RULES),
     whole=patched.whole(RULES, again=True),
     own={"params": modules.trained, "macs": patched.macs(RULES, again=True)},
     remarks=lambda graph: modules.remarks("calflops", graph),

@@ -64,6 +64,7 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     classes=patched.COLUMNS,
+    overrides=modules.in_words(patched.whole(RULES, again=False), patched.HOOKS, RULES),
     whole=patched.whole(RULES, again=False),
     own={"params": modules.parameters, "macs": patched.macs(RULES, again=False)},
     remarks=lambda graph: modules.remarks("DeepSpeed", graph),

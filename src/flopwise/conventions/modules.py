@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.conventions.attempt import attempt
+from flopwise.conventions.convention import Override, described
 from flopwise.counts import Counts
 from flopwise.graph import STORED, Call, Graph, Node, Submodule, Tensor
 from flopwise.ops.extents import product
@@ -460,3 +461,69 @@ _AS_FUNCTION: dict[str, Callable[[Node], str]] = {
     "Resize": _named("interpolate"),
     "Upsample": _named("interpolate"),
 }
+
+#: Operator of a file -> a module and a function of PyTorch that do the same, in two dimensions where there are several.
+_EXAMPLES: dict[str, tuple[str, str]] = {
+    "Conv": ("Conv2d", "conv2d"),
+    "ConvTranspose": ("ConvTranspose2d", "conv_transpose2d"),
+    "Gemm": ("Linear", "linear"),
+    "MatMul": ("Linear", "matmul"),
+    "Einsum": ("", "einsum"),
+    "Attention": ("", "scaled_dot_product_attention"),
+    "BatchNormalization": ("BatchNorm2d", "batch_norm"),
+    "InstanceNormalization": ("InstanceNorm2d", "instance_norm"),
+    "GroupNormalization": ("GroupNorm", "group_norm"),
+    "LayerNormalization": ("LayerNorm", "layer_norm"),
+    "Relu": ("ReLU", "relu"),
+    "Clip": ("ReLU6", "relu6"),
+    "LeakyRelu": ("LeakyReLU", "leaky_relu"),
+    "PRelu": ("PReLU", "prelu"),
+    "Elu": ("ELU", "elu"),
+    "Gelu": ("GELU", "gelu"),
+    "Softmax": ("Softmax", "softmax"),
+    "MaxPool": ("MaxPool2d", "max_pool2d"),
+    "AveragePool": ("AvgPool2d", "avg_pool2d"),
+    "GlobalMaxPool": ("AdaptiveMaxPool2d", "adaptive_max_pool2d"),
+    "GlobalAveragePool": ("AdaptiveAvgPool2d", "adaptive_avg_pool2d"),
+    "Resize": ("Upsample", "interpolate"),
+    "Upsample": ("Upsample", "interpolate"),
+    "Gather": ("Embedding", ""),
+    "RNN": ("RNN", ""),
+    "GRU": ("GRU", ""),
+    "LSTM": ("LSTM", ""),
+}
+
+
+def in_words(
+    whole: Callable[[Graph, Sequence[Counts | None]], Sequence[Counts | None]],
+    hooks: Mapping[str, Any],
+    rules: Mapping[str, Any],
+) -> dict[str, Override]:
+    """What a tool counts for each operator of a file, and in words.
+
+    Args:
+        whole: what it counts in a graph.
+        hooks: its rule for each class of modules.
+        rules: its rule for each function.
+    """
+    found: dict[str, Override] = {}
+    for op, (kind, name) in _EXAMPLES.items():
+        words = [
+            f"as {place}: {_first_sentence(rule.__doc__)}"
+            for place, rule in ((f"nn.{kind}", hooks.get(kind)), (f"the function {name}", rules.get(name)))
+            if rule is not None and rule.__doc__
+        ]
+        if words:
+            found[op] = described(lambda node, counts: whole(_alone(node), [counts])[0], "; ".join(words))
+    return found
+
+
+def _first_sentence(text: str) -> str:
+    """The first paragraph of a docstring in one line, without its full stop."""
+    return " ".join(text.partition("\n\n")[0].split()).rstrip(".")
+
+
+def _alone(node: Node) -> Graph:
+    """A graph of one operator."""
+    inputs = tuple([t for t in node.known_inputs if t.kind not in STORED])
+    return Graph(node.name, "", "", inputs, node.known_outputs, (node,))

@@ -145,6 +145,7 @@ HOOKS: dict[str, Callable[[Layer], int]] = {
 
 
 def _input(node: Node) -> int:
+    """numel(X)."""
     return node.input(0).numel
 
 
@@ -248,6 +249,7 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
+    overrides=modules.in_words(_whole, HOOKS, FUNCTIONS),
     whole=_whole,
     own={"params": modules.trained},
     remarks=lambda graph: modules.remarks("ptflops", graph, modules.without_rule(graph, HOOKS)),

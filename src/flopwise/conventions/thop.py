@@ -179,6 +179,7 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
+    overrides=modules.in_words(_whole, HOOKS, {}),
     whole=_whole,
     own={"params": _params},
     remarks=lambda graph: modules.remarks("thop", graph, modules.without_rule(graph, HOOKS)),

@@ -273,6 +273,13 @@ def _output_bytes(graph: Graph) -> int:
     return totals(lines(graph))["total_output_bytes"]
 
 
+#: Classes with parameters, of those that a file may have.
+_COSTLY: tuple[str, ...] = (
+    *("Conv2d", "ConvTranspose2d", "Linear", "Embedding", "PReLU"),
+    *("BatchNorm2d", "InstanceNorm2d", "GroupNorm", "LayerNorm"),
+    *("RNN", "GRU", "LSTM"),
+)
+
 CONVENTION = Convention(
     name="torchinfo",
     unit="MAC",
@@ -281,6 +288,7 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
+    overrides=modules.in_words(_whole, dict.fromkeys(_COSTLY, mult_adds), {}),
     whole=_whole,
     own={"params": _params, "output_bytes": _output_bytes},
     remarks=lambda graph: modules.remarks("torchinfo", graph),

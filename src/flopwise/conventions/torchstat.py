@@ -295,6 +295,7 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
+    overrides=modules.in_words(_whole, dict(FLOPS), {}),
     whole=_whole,
     own=TOTALS,
     remarks=_remarks,

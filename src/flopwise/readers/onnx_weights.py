@@ -123,7 +123,7 @@ def external_range(stored: Stored, needed: int | None, size: int, name: str) -> 
         raise ModelError(f"{what} wants data from byte {offset} of {location!r}, which has {size}")
     if needed is not None and length != needed:
         raise ModelError(f"{what} of shape {stored.dims} and type {stored.dtype} takes {needed} bytes, not {length}")
-    if offset + length > size:
+    if needed is not None and offset + length > size:
         raise ModelError(f"{what} wants bytes {offset} to {offset + length} of {location!r}, which has {size}")
     return offset, offset + length
 

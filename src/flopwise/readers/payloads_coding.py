@@ -88,11 +88,10 @@ def length(elements: int, dtype: str) -> int:
 
 def numbers(array: Any) -> Any:
     """An array with its elements in the types that a payload gives: float16 and narrower floats as float32."""
-    kind = array.dtype
-    if kind.kind in "iu" or kind.kind in "bfc":
+    kind, name = array.dtype, array.dtype.name
+    if name == "bool" or (name in PLAIN and name != "bfloat16"):
         plain = numpy.float32 if kind == numpy.float16 else kind.newbyteorder("=")
         return array.astype(plain, copy=False)
-    name = str(kind)
     if name == "bfloat16" or name.startswith("float"):
         return array.astype(numpy.float32)
     if name.startswith(("int", "uint")):

@@ -96,7 +96,7 @@ def _about(sparsity: Sparsity, look: Look) -> str:
     name, source = sparsity.name, sparsity.source
     if not source or source.startswith("<"):
         return look.text(name or "model")
-    return look.text(source if name in source else f"{name} ({source})")
+    return look.text(source if not name or name in source else f"{name} ({source})")
 
 
 def _searched(sparsity: Sparsity) -> str:

@@ -14,6 +14,7 @@ from flopwise.rows import Row
 from flopwise.sparse.asking import Asked, Block, Pattern
 from flopwise.sparse.loaded import Loaded
 from flopwise.sparse.measuring import Measured, Stored, Weight, measure
+from flopwise.sparse.nbits import Unpacked
 from flopwise.sparse.search import Found
 from flopwise.sparse.uses import MATRICES, PLACES, Use, Uses
 from flopwise.sparse.views import as_stored
@@ -204,16 +205,26 @@ def _sparsity_of(
 
 
 def sparsity_of_stored(
-    name: str,
     source: str,
     format: str,
     payloads: Sequence[Stored],
+    why: str,
     asked: Asked,
     tensors: Sequence[str] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Sparsity:
-    """The zeros of a file that holds tensors and no operators: rows are the first axis, zero is 0.
+    """The zeros of tensors whose operators nobody knows: rows are the first axis, zero is 0.
+
+    Args:
+        source: where they come from.
+        format: of the file.
+        payloads: the tensors.
+        why: why nothing is known of operators.
+        asked: what to look for.
+        tensors: names of the tensors to read; None: all.
+        threads: how many threads count; None: one for each core.
+        progress: called with what is being done.
 
     Raises:
         ModelError: a tensor cannot be read.
@@ -231,11 +242,11 @@ def sparsity_of_stored(
         if p.dtype != "string"
     ]
     measured = tuple(measure(weights, asked, threads, progress))
-    notes = ["a file of weights has no operators: no layers and no effective MACs; rows are the first axis of a tensor"]
+    notes = [f"no layers and no effective MACs, because {why}; rows are the first axis of a tensor"]
     integers = [m.name for m in measured if m.dtype.startswith(("int", "uint"))]
     if integers:
         notes.append(f"zero points are not known here; 0 is taken for zero in {_some(integers)}")
-    return Sparsity(name, source, format, asked, measured, (), None, (*notes, *_notes(measured, ())))
+    return Sparsity("", source, format, asked, measured, (), None, (*notes, *_notes(measured, ())))
 
 
 class _Weights:
@@ -262,6 +273,9 @@ class _Weights:
         stored = self._payloads.get(tensor.name)
         if stored is None or tuple(stored.shape) != shape:
             stored = Loaded(tensor.name, shape, tensor.dtype or "unknown", self._graph.weights[tensor.name])
+        if use is not None and use.packing is not None:
+            unpacked = Unpacked(stored, use.packing)
+            return Weight(unpacked, use.view, use.zero, use.reason, row.name, row.node.op)
         if use is not None:
             zero, reason = use.zero, use.reason
             if zero is not None and not zero.fits(shape):
@@ -296,7 +310,7 @@ def _layer(
     factors = [measured[use.tensor.name] for use in used if use.tensor.name in measured]
     elements = sum(f.elements for f in factors)
     macs, absent = row.macs, not set(names) <= set(measured)
-    if macs is None or (absent and row.node.op in PLACES.keys() | MATRICES):
+    if macs is None or (absent and row.node.op in PLACES.keys() | MATRICES | {"com.microsoft::MatMulNBits"}):
         nothing = tuple([None] * len(asked.blocks)), tuple([None] * len(asked.patterns))
         return Layer(row, weights, Effective(macs, None, *nothing, None), absent=absent)
     if not factors or not macs or macs % elements or len(factors) < len(used):

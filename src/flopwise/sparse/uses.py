@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from flopwise.graph import Graph, Node, Tensor
+from flopwise.sparse.nbits import Bits
 from flopwise.sparse.views import View, as_stored, conv_transpose, stacked, transposed
 from flopwise.sparse.zeros import PLAIN, ZeroPoint
 
@@ -118,6 +119,8 @@ class Use:
     zero: ZeroPoint | None
     reason: str = ""
     assumed: str = ""
+    #: How the elements are packed, where the operator unpacks them itself.
+    packing: Bits | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,6 +138,8 @@ class Uses:
 
     def weights(self, node: Node, order: str) -> Iterator[Use]:
         """The stored tensors that an operator multiplies with, in the order of its inputs."""
+        if node.op == "com.microsoft::MatMulNBits":
+            yield from self._packed(node)
         places = PLACES.get(node.op, ())
         if node.op in MATRICES:
             inputs = [(i, t) for i, t in enumerate(node.inputs) if t is not None and t.kind == "weight"]
@@ -144,6 +149,21 @@ class Uses:
                 use = self._use(node, place, order)
                 if use is not None:
                     yield use
+
+    def _packed(self, node: Node) -> Iterator[Use]:
+        """The packed weight of an operator, where its packing is one that is known."""
+        tensor = node.input(1) if node.has_input(1) else None
+        if tensor is None or tensor.name not in self.graph.weights or not _concrete(tensor):
+            return
+        packing = Bits.of(node, cast("Shape", tensor.shape))
+        if packing is None:
+            return
+        points = node.input(3).name if node.has_input(3) else None
+        zero, reason = None, f"unknown: its zero points {points!r} are not stored as integers"
+        if points is None or points in self.graph.weights:
+            zero = packing.zero_point(None if points is None else self.graph.weights[points])
+        view = as_stored((packing.n, packing.k))
+        yield Use(node, tensor, view, zero, "" if zero is not None else reason, packing=packing)
 
     def _use(self, node: Node, place: Place, order: str) -> Use | None:
         tensor = node.input(place.slot)
