@@ -1,10 +1,10 @@
-"""Weights: statistics and histograms against the numpy calls that give the same, on the same file with the same threads.
+"""Weights: statistics and histograms against the numpy calls that give the same, on one file with the same threads.
 
-Run it as ``python benchmarks/weights_speed.py``; ``--size 1.3`` (GB) for the sizes that are published, ``--threads`` for
-other than all cores. It prints ratios, because seconds do not repeat from machine to machine: how many times faster
-flopwise is than numpy's min, max, mean, std and histogram (``calls``), and what share of the speed of ``numpy.sum`` the
-statistics without a histogram reach (``sum``), for each set of loops; and the memory that one run takes beside the
-mapping of the file.
+Run it as ``python benchmarks/weights_speed.py``; ``--size 1.3`` for files of so many GB, ``--threads`` for other than
+all cores. It prints ratios, because seconds do not repeat from machine to machine: how many times faster flopwise is
+than numpy's min, max, mean, std and histogram ("x calls"), how much faster than on one thread, and what share of the
+speed of ``numpy.sum`` the statistics without a histogram reach ("x sum"), for each set of loops; and the memory that a
+run takes beside the mapping of the file.
 """
 
 from __future__ import annotations

@@ -105,7 +105,9 @@ def _of_stored(
     with open_payloads(model) as stored:
         weights = [payload for payload in stored.payloads if payload.role == "weight"]
         found = sparsity_of_stored(stored.model, stored.format, weights, why, wanted, tensors, threads, progress)
-        return replace(found, notes=(*stored.notes, *found.notes))
+        # What was fetched to open the file is less than what was fetched to read it.
+        notes = [note for note in stored.notes if " over the network in " not in note]
+        return replace(found, notes=(*notes, *found.notes))
 
 
 #: Arguments of ``profile`` that only say how operations are added up.

@@ -261,6 +261,21 @@ def test_what_does_not_reach_the_result_is_not_in_the_trace(inside: Any) -> None
     assert flopwise.profile(module, inputs, convention="macs").total("count") == 4 * 8 * 4
 
 
+def test_assignments_to_elements() -> None:
+    def inside(x: Any) -> Any:
+        y = x + 1
+        y[0, 1:3] = 2
+        y[:, 0] = x.sum()
+        y[1] = x[0]
+        y[torch.tensor([0])] = x[0]
+        return torch.nn.functional.pad(y, (1, 1))
+
+    module, inputs = torch_modules.Function(inside), (torch.zeros(4, 8),)
+    tool = pytest.importorskip("fvcore.nn")
+    analysis = _of_tool(tool.FlopCountAnalysis, module, inputs)
+    assert fvcore.unsupported(_profile(module, inputs).graph) == analysis.unsupported_ops()
+
+
 def test_what_the_tool_lacks_is_named() -> None:
     module, inputs = torch_modules.MODULES["SDPA causal"]()
     (note,) = [note for note in _profile(module, inputs).notes if "fvcore" in note]

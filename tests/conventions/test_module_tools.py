@@ -237,6 +237,7 @@ def test_more_layers(tool: str) -> None:
             x = self.out(x)
             x = torch.add(torch.mul(x, 2), x[:, :1]) + x
             x = torch.addmm(torch.mm(x, x.t()), x, x.t()) * 3
+            x = (x @ x).matmul(x).add(x).mul(2)
             return nn.functional.interpolate(nn.functional.silu(x)[None], scale_factor=3)
 
     model = More().eval()

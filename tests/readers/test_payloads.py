@@ -372,3 +372,32 @@ def _blob(shape: tuple[int, ...], data: bytes) -> bytes:
 
 def _layer(name: str, kind: str, blobs: list[bytes]) -> bytes:
     return field(100, field(1, name.encode()) + field(2, kind.encode()) + b"".join(blobs))
+
+
+def test_stored_tensors_need_no_input_shapes() -> None:
+    with open_payloads("examples/transformer_block.onnx") as free:
+        assert all(p.layer for p in free.payloads)
+        with open_payloads("examples/transformer_block.onnx", dims={"batch": 2, "sequence": 3}) as bound:
+            assert [(p.name, p.layer, p.slot, p.role) for p in free.payloads] == [
+                (p.name, p.layer, p.slot, p.role) for p in bound.payloads
+            ]
+        for payload in free.payloads:
+            assert payload.array().size == payload.numel
+
+
+def test_tensors_in_the_bodies_of_control_flow(tmp_path: Path) -> None:
+    """Found as well when the shapes of the inputs are open."""
+    inner = numpy_helper.from_array(numpy.arange(400, dtype=numpy.float32).reshape(20, 20), "w")
+    out = helper.make_tensor_value_info("o", TensorProto.FLOAT, None)
+    bodies = {
+        name: helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["o"], name="m")], name, [], [out], [inner])
+        for name in ("then_branch", "else_branch")
+    }
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 20])
+    c = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    model = _model(tmp_path, [], [helper.make_node("If", ["c"], ["y"], name="if", **bodies)], inputs=[x, c])
+    for given in ({}, {"dims": {"n": 3}}):
+        with open_payloads(model, **given) as stored:
+            assert len(stored.payloads) == 2
+            assert {p.shape for p in stored.payloads} == {(20, 20)}
+            assert all(p.array()[19, 19] == 399 for p in stored.payloads)

@@ -227,6 +227,17 @@ def test_an_unknown_zero_point_leaves_no_figure() -> None:
     assert (found.zero_point, found.note) == ("unknown", "unknown: nobody knows")
 
 
+@pytest.mark.parametrize("shape", [(0,), (), (0, 5), (5, 0), (0, 3, 4), (3, 0, 4), (3, 4, 0)])
+@pytest.mark.parametrize("make", [as_stored, stacked, transposed, conv_transpose])
+def test_no_elements(shape: tuple[int, ...], make: Any) -> None:
+    if len(shape) < 2 and make is not as_stored:
+        return
+    array = numpy.ones(shape, numpy.float32)
+    (found,) = measure([Weight(held(array), make(shape), PLAIN)], asked("2x2", "2:4", min_size=0))
+    assert (found.elements, found.zeros, found.ratio, found.found) == (array.size, 0, 0.0, None)
+    assert found.blocks[0].zero == found.zero_outputs == 0
+
+
 @pytest.mark.parametrize("length", [0, 15, 17])
 def test_a_tensor_that_is_not_as_long_as_its_shape_says(length: int) -> None:
     short = Held(numpy.ones(length, numpy.float32), 7, (4, 4))

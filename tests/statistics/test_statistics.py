@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.statistics.arrays import arrays, expected
+
 from flopwise.distributions import weights_of_arrays
 from flopwise.statistics import engine, portable
 from flopwise.statistics.ranges import Ruler
-
-from tests.statistics.arrays import arrays, expected
 
 ARRAYS = arrays()
 

@@ -45,8 +45,6 @@ _TRACED: dict[str, str] = {
     "linalg_matmul": "matmul",
     "__rmatmul__": "matmul",
     "getitem": "select",
-    "setitem_": "copy_",
-    "pad": "constant_pad_nd",
     "concat": "cat",
     "concatenate": "cat",
     "multiply": "mul",
@@ -221,6 +219,8 @@ def kind(node: Node) -> str:
     space, _, name = node.origin.partition(".")
     if of_program(node) and space != "aten":
         return f"{space}::{name}"
+    if of_program(node) and name == "setitem_":
+        return _assignment(*list(node.attrs["args"].values())[1:])
     if of_program(node):
         traced = f"aten::{_TRACED.get(name, name)}"
         named = traced == "aten::_convolution" and isinstance(node.attrs.get("args", {}).get("padding"), str)
@@ -231,6 +231,13 @@ def kind(node: Node) -> str:
     if node.op in ("GlobalAveragePool", "GridSample") and len(node.input(0).dims) != 4:
         return node.op
     return _OF_FILES.get(node.op, node.op)
+
+
+def _assignment(index: object, value: object) -> str:
+    """What a trace calls the assignment of a value to some elements."""
+    if any(isinstance(one, Tensor) for one in (index if isinstance(index, tuple) else (index,))):
+        return "aten::index_put_"
+    return "aten::copy_" if isinstance(value, Tensor) and value.dims else "aten::fill_"
 
 
 def seen(node: Node) -> tuple[Seen, ...]:

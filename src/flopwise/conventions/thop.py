@@ -9,7 +9,7 @@ per element, and a class without a rule has no parameters either.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flopwise.conventions import modules
@@ -17,7 +17,7 @@ from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
 from flopwise.conventions.modules import Layer
 from flopwise.counts import Counts
-from flopwise.graph import Graph
+from flopwise.graph import Graph, Submodule
 from flopwise.ops.extents import product
 
 Rule = Callable[[Layer], int]
@@ -156,19 +156,22 @@ def _params(graph: Graph) -> int:
     if not graph.modules:
         return modules.parameters(graph)
     called, known = {call.path for call in graph.calls}, HOOKS.keys() - CONTAINERS
-    added = _places(graph)
+    added, held = _places(graph), modules.children(graph)
     return sum(
         [
-            _of_one(graph, module.path) * added[module.path]
+            sum(_of_one(held, module).values()) * added[module.path]
             for module in graph.modules
             if module.path and module.path in called and modules.bare(module.kind) in known
         ]
     )
 
 
-def _of_one(graph: Graph, path: str) -> int:
-    inside = [m for m in graph.modules if m.path == path or m.path.startswith(f"{path}.")]
-    return sum({t.name: t.numel for m in inside for t in m.tensors.values() if t.kind == "weight"}.values())
+def _of_one(held: Mapping[str, Sequence[Submodule]], module: Submodule) -> dict[str, int]:
+    """Elements of the parameters of a module and of those in it, by name."""
+    own = {t.name: t.numel for t in module.tensors.values() if t.kind == "weight"}
+    for child in held[module.path]:
+        own |= _of_one(held, child)
+    return own
 
 
 CONVENTION = Convention(

@@ -127,16 +127,23 @@ def _width(tensor: Tensor) -> int:
     return BITS.get(tensor.dtype or "float32", 32) // 8
 
 
-def _named(found: Sequence[Submodule], path: str) -> dict[str, Tensor]:
-    prefix = f"{path}." if path else ""
-    tensors: dict[str, tuple[str, Tensor]] = {}
+def _named(found: Sequence[Submodule]) -> dict[str, dict[str, Tensor]]:
+    """For each module its parameters with those of the modules in it, by the name from there; a shared one once."""
+    named: dict[str, dict[str, Tensor]] = {module.path: {} for module in found}
+    seen: dict[str, set[str]] = {module.path: set() for module in found}
     for module in found:
-        if module.path == path or module.path.startswith(prefix):
-            inner = f"{module.path}.".removeprefix(prefix) if module.path != path else ""
-            for name, tensor in module.tensors.items():
-                if tensor.kind == "weight":
-                    tensors.setdefault(tensor.name, (inner + name, tensor))
-    return dict(tensors.values())
+        stored = [(name, tensor) for name, tensor in module.tensors.items() if tensor.kind == "weight"]
+        around, inner = module.path, ""
+        while True:
+            for name, tensor in stored:
+                if tensor.name not in seen[around]:
+                    seen[around].add(tensor.name)
+                    named[around][inner + name] = tensor
+            if not around:
+                break
+            inner = f"{around.rpartition('.')[2]}.{inner}"
+            around = modules.parent_of(around)
+    return named
 
 
 class _Lines:
@@ -146,6 +153,7 @@ class _Lines:
         self._graph = graph
         self._held = modules.children(graph)
         self._modules = {module.path: module for module in graph.modules}
+        self._named = _named(graph.modules)
         self._seen: set[str] = set()
         #: What the tool takes as the parent of what a module holds: made once for each module.
         self._around: dict[str, Info] = {}
@@ -183,7 +191,7 @@ class _Lines:
 
     def _hooks(self, path: str, depth: int, parent: Info | None) -> None:
         module = self._modules[path]
-        info = Info(module, depth, parent, self._leaf(path), _named(self._graph.modules, path))
+        info = Info(module, depth, parent, self._leaf(path), self._named[path])
         self._around[path] = info
         for child in self._held[path]:
             self._hooks(child.path, depth + 1, info)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx.shape_inference
 from google.protobuf.message import DecodeError
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
@@ -26,7 +28,7 @@ from flopwise.readers.onnx_proto import from_proto
 from flopwise.readers.onnx_skeleton import Skeleton
 from flopwise.readers.onnx_spelling import unify
 from flopwise.readers.onnx_types import Shapes, in_short, one_line
-from flopwise.readers.onnx_weights import Reopen, check_external, fill_small
+from flopwise.readers.onnx_weights import Reopen, check_external, fill_small, load
 from flopwise.readers.onnx_wire import read_skeleton
 from flopwise.readers.signature import refuse_other_formats
 from flopwise.readers.source import Source, open_source
@@ -95,6 +97,69 @@ def resolve_onnx(
         )
         told = source.told() if source else ""
         return replace(found, warnings=(*found.warnings, told)) if told else found
+
+
+def read_stored(model: object, **given: Any) -> Graph:
+    """The graph of an ONNX model for its stored tensors, which need no input shapes: what stays open stays open.
+
+    Args:
+        model: as for `read_onnx`.
+        given: arguments of `read_onnx`; with any of them, what they leave open is an error as there.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: what is given does not fit.
+    """
+    with _one_line():
+        skeleton, name, source = _skeleton(model)
+    with _one_line(name):
+        reopen = source.later() if source else None
+        try:
+            arguments = (
+                given.get("inputs"),
+                given.get("dims") or {},
+                given.get("batch_size"),
+                given.get("trips") or {},
+            )
+            found = _resolve(skeleton, name, reopen, *arguments, lambda step: None)
+        except InputError:
+            if any(given.values()):
+                raise
+            found = _unresolved(skeleton, name, reopen)
+        graph = _with_all_stored(_build(found), skeleton, name, reopen)
+        told = source.told() if source else ""
+        return replace(graph, warnings=(*graph.warnings, told)) if told else graph
+
+
+def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen | None) -> Graph:
+    """The graph with the tensors in bodies and functions that nobody looked into."""
+    loaders = [loader for loader in graph.weights.values() if isinstance(loader, functools.partial)]
+    seen = {id(argument) for loader in loaders for argument in loader.args}
+    weights = dict(graph.weights)
+    for mark, stored in skeleton.inner.items():
+        if id(stored) not in seen:
+            key = stored.name or mark
+            while key in weights:
+                key += "'"
+            weights[key] = functools.partial(load, stored, name, reopen)
+    return replace(graph, weights=weights)
+
+
+def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolved:
+    """The model with the types and shapes that follow without those of its inputs."""
+    proto = parsed(skeleton)
+    take_back(proto, skeleton, name)
+    check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
+    proto, warnings = unify(proto)
+    in_execution_order(proto.graph)
+    noted = notes(proto.graph)
+    name_control_flow(proto.graph)
+    inferred = proto.graph
+    with contextlib.suppress(Exception):  # types are a help here, and nothing depends on them
+        inferred = onnx.shape_inference.infer_shapes(proto).graph
+    values = (*inferred.input, *inferred.value_info, *inferred.output)
+    shapes = Shapes({v.name: v.type for v in values}, proto.graph.initializer)
+    return Resolved(proto, shapes, skeleton, name, reopen, noted, False, tuple(map(one_line, warnings)))
 
 
 def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None) -> Graph:

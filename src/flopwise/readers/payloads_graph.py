@@ -37,10 +37,10 @@ def of_model(model: object, options: Mapping[str, Any]) -> Stored:
         from flopwise.readers.payloads_caffe import of_caffe
 
         return of_caffe(model, options)
-    from flopwise.readers.onnx import read_onnx
+    from flopwise.readers.onnx import read_stored
 
     known = {key: options[key] for key in ("inputs", "dims", "batch_size", "trips") if options.get(key)}
-    return of_graph(read_onnx(model, **known))
+    return of_graph(read_stored(model, **known))
 
 
 def of_graph(graph: Graph) -> Stored:

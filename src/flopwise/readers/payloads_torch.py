@@ -5,6 +5,7 @@ A checkpoint is loaded with ``weights_only=True``: tensors and plain containers,
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -161,7 +162,9 @@ def of_checkpoint(source: Source) -> Stored:
 
         return of_module(torch_load.loaded(path), name)
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what a pickle looks like; what matters is an error
+            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     except Exception as error:  # whatever PyTorch says about a damaged file
         raise ModelError(f"{name}: {_why(error)}") from error
     tensors = dict(_tensors(loaded, torch.Tensor))

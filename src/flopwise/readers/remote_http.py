@@ -134,20 +134,35 @@ class Http(Transport):
                 raise ModelError(f"{self.name}: the server {_said(status, meaning)} (HTTP {status})")
         raise ModelError(f"{self.name}: more than {REDIRECTS} redirects")
 
+    def _parts(self, url: str) -> urllib.parse.SplitResult:
+        """The parts of a URL.
+
+        Raises:
+            ModelError: it names no server, or no port.
+        """
+        try:
+            parts = urllib.parse.urlsplit(url)
+            _ = parts.port  # asked for here, as it may be no number
+        except ValueError as error:
+            raise ModelError(f"{self.name}: is no URL of a server ({' '.join(str(error).split())[:100]})") from None
+        if not parts.hostname:
+            raise ModelError(f"{self.name}: names no server")
+        return parts
+
     def _checked(self, url: str) -> str:
-        scheme = urllib.parse.urlsplit(url).scheme
+        scheme = url.partition(":")[0].lower()
         if scheme not in ("http", "https"):
             raise ModelError(f"{self.name}: the server redirects to {scheme or 'no'}://, which is not followed")
         return url
 
     def _request(self, url: str, start: int, end: int) -> tuple[int, str, Answer | None]:
         """Status, the place that a redirect names, and the answer if it holds bytes."""
-        parts = urllib.parse.urlsplit(url)
+        parts = self._parts(url)
         headers = {
             "Range": f"bytes={start}-{end - 1}",
             "Accept-Encoding": "identity",
             "User-Agent": "flopwise",
-            **_login(parts, urllib.parse.urlsplit(self._given)),
+            **_login(parts, self._parts(self._given)),
         }
         connection, path = self._connection(parts)
         connection.request("GET", path, headers=headers)
@@ -222,13 +237,7 @@ class Http(Transport):
 
     def _connection(self, parts: urllib.parse.SplitResult) -> tuple[http.client.HTTPConnection, str]:
         """A connection to a server, and what to ask it for."""
-        host, secure = parts.hostname or "", parts.scheme == "https"
-        if not host:
-            raise ModelError(f"{self.name}: names no server")
-        try:
-            port = parts.port
-        except ValueError:
-            raise ModelError(f"{self.name}: has no number as its port") from None
+        host, port, secure = parts.hostname or "", parts.port, parts.scheme == "https"
         path = urllib.parse.quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (
             f"?{parts.query}" if parts.query else ""
         )

@@ -74,9 +74,7 @@ def _sheet(
         }
         lines.append(Line(tuple(values.get(c.key, "") for c in shown), "rest"))
     return Sheet(
-        heads=tuple(
-            Head(c.key, c.title.format(one=weights.by), c.kind, c.rank) for c in shown
-        ),
+        heads=tuple(Head(c.key, c.title.format(one=weights.by), c.kind, c.rank) for c in shown),
         lines=tuple(lines),
         total=Line(tuple(_total(c, weights.total, look) for c in shown)),
         about=_about(weights, look),

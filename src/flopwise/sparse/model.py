@@ -313,7 +313,7 @@ def _layer(
     if macs is None or (absent and row.node.op in PLACES.keys() | MATRICES | {"com.microsoft::MatMulNBits"}):
         nothing = tuple([None] * len(asked.blocks)), tuple([None] * len(asked.patterns))
         return Layer(row, weights, Effective(macs, None, *nothing, None), absent=absent)
-    if not factors or not macs or macs % elements or len(factors) < len(used):
+    if not factors or not macs or not elements or macs % elements or len(factors) < len(used):
         full = "unknown uses" if weights and macs and _multiplies(row.node) else ""
         same = Effective(macs, macs, (macs,) * len(asked.blocks), (macs,) * len(asked.patterns), macs)
         return Layer(row, weights, same, full, absent)

@@ -37,6 +37,8 @@ def _conv(node: Node, shape: Shape, order: str) -> View:
 
 def _conv_transpose(node: Node, shape: Shape, order: str) -> View:
     groups = int(node.attrs.get("group", 1))
+    if len(shape) < 2:
+        return as_stored(shape)
     return conv_transpose(shape, groups if groups > 0 and shape[0] % groups == 0 else 1)
 
 

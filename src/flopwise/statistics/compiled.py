@@ -46,13 +46,13 @@ def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
         return Moments()
     kind, shift, rest, infinity = _BITS[x.dtype.name]
     x = _frozen(x)
-    out = np.empty(10)
+    out = np.empty(12)
     _scan(x, x.view(kind), shift, rest, infinity, factor, out)
     count, nan, infinite, zeros = (int(v) for v in out[:4])
-    low, high, total, lost, magnitude, squares = (float(v) for v in out[4:])
+    low, high, *sums = (float(v) for v in out[4:])
     if not count:
         return Moments(nan=nan, infinite=infinite)
-    return Moments(count, nan, infinite, zeros, low + 0.0, high + 0.0, total, lost, magnitude, squares)
+    return Moments(count, nan, infinite, zeros, low + 0.0, high + 0.0, *sums)
 
 
 def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any, Any]:
@@ -143,7 +143,7 @@ def _scan(x: Any, bits: Any, shift: Any, rest: Any, infinity: Any, factor: float
     kept = np.empty(BLOCK, x.dtype)
     kept_bits = kept.view(bits.dtype)
     count, nan, infinite, zeros = 0, 0, 0, 0
-    total, lost, magnitude, squares, mean = 0.0, 0.0, 0.0, 0.0, 0.0
+    total, lost, magnitude, squares, anchor, offset = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     least, most = infinity, -infinity
     for start in range(0, x.size, BLOCK):
         block, pattern = x[start : start + BLOCK], bits[start : start + BLOCK]
@@ -164,27 +164,30 @@ def _scan(x: Any, bits: Any, shift: Any, rest: Any, infinity: Any, factor: float
             low, high, none = _extremes(pattern, shift, rest)
         least, most = min(least, low), max(most, high)
         zeros += none
-        centre = mean
+        centre = anchor + offset
         size, drift, spread = _sums(block, centre)
         if drift * drift > 64.0 * n * (spread - drift * drift / n):  # digits would cancel
-            centre = mean + drift / n
+            centre += drift / n
             size, drift, spread = _sums(block, centre)
         spread -= drift * drift / n
         part = n * centre + drift
         magnitude += size
-        away = (centre - mean) + drift / n
+        if count == 0:
+            anchor = centre
+        away = (centre - anchor) + drift / n - offset
         squares += spread + away * away * (count / (count + n)) * n
         count += n
+        offset += away * (n / count)
         raised = total + part
         lost += (total - raised) + part if abs(total) >= abs(part) else (part - raised) + total
         total = raised
-        mean = (total + lost) / count
     ends = np.empty(2, bits.dtype)
     ends[0] = least ^ ((least >> shift) & rest)
     ends[1] = most ^ ((most >> shift) & rest)
     numbers = ends.view(x.dtype)
     out[0], out[1], out[2], out[3] = count, nan, infinite, zeros
     out[4], out[5], out[6], out[7], out[8], out[9] = numbers[0], numbers[1], total, lost, magnitude, squares
+    out[10], out[11] = anchor, offset
 
 
 @_loose

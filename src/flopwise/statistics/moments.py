@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+#: Attributes that are in the unit of the elements.
+_LINEAR = ("low", "high", "total", "lost", "magnitude", "centre", "offset")
+
 
 @dataclass(frozen=True, slots=True)
 class Moments:
@@ -28,6 +31,9 @@ class Moments:
     magnitude: float = 0.0
     #: Sum of squared deviations from the mean.
     squares: float = 0.0
+    #: A number near the mean and the mean less it: together they say where the mean is more finely than one number.
+    centre: float = 0.0
+    offset: float = 0.0
 
     @property
     def length(self) -> int:
@@ -41,7 +47,7 @@ class Moments:
 
     def times(self, factor: float) -> Moments:
         """The moments of the elements times ``factor``, a positive power of two."""
-        scaled = {name: getattr(self, name) * factor for name in ("low", "high", "total", "lost", "magnitude")}
+        scaled = {name: getattr(self, name) * factor for name in _LINEAR}
         return replace(self, squares=self.squares * factor * factor, **scaled)
 
 
@@ -57,9 +63,10 @@ def merge(parts: Iterable[Moments]) -> Moments:
     if not some:
         return Moments(nan=nan, infinite=infinite)
     count = sum(part.count for part in some)
-    total = _sum(x for part in some for x in (part.total, part.lost))
-    mean = total / count
-    squares = _sum(x for part in some for x in (part.squares, part.count * (part.mean - mean) ** 2))
+    centre = some[0].centre
+    offsets = [(part.centre - centre) + part.offset for part in some]
+    offset = _sum(part.count * away for part, away in zip(some, offsets, strict=True)) / count
+    between = [part.count * (away - offset) * (away - offset) for part, away in zip(some, offsets, strict=True)]
     return Moments(
         count,
         nan,
@@ -67,10 +74,12 @@ def merge(parts: Iterable[Moments]) -> Moments:
         sum(part.zeros for part in some),
         min(part.low for part in some),
         max(part.high for part in some),
-        total,
+        _sum(x for part in some for x in (part.total, part.lost)),
         0.0,
         _sum(part.magnitude for part in some),
-        squares,
+        _sum([*(part.squares for part in some), *between]),
+        centre,
+        offset,
     )
 
 

@@ -23,7 +23,8 @@ def scan(x: Array, factor: float = 1.0) -> Moments:
 
 
 def _scan(x: Array, factor: float) -> Moments:
-    wide = x.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signaling NaN
+        wide = x.astype(np.float64)
     low, high, nan, infinite = wide.min(), wide.max(), 0, 0
     if not (np.isfinite(low) and np.isfinite(high)):
         nan = int(np.count_nonzero(np.isnan(wide)))
@@ -38,12 +39,15 @@ def _scan(x: Array, factor: float) -> Moments:
     zeros = wide.size - int(np.count_nonzero(wide))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         total, magnitude = float(wide.sum()), float(np.abs(wide).sum())
-        wide -= total / wide.size
+        centre = total / wide.size
+        wide -= centre
         drift = float(wide.sum())
         wide *= wide  # not a dot product, which would start threads of its own
         squares = float(wide.sum()) - drift * drift / wide.size
     low, high = float(low) + 0.0, float(high) + 0.0
-    return Moments(wide.size, nan, infinite, zeros, low, high, total, 0.0, magnitude, squares)
+    return Moments(
+        wide.size, nan, infinite, zeros, low, high, total, 0.0, magnitude, squares, centre, drift / wide.size
+    )
 
 
 def bins(x: Array, ruler: Ruler, finite: bool) -> Array:

@@ -37,7 +37,8 @@ def moments_of_table(counts: Array, values: Array) -> Moments:
         return Moments(nan=nan, infinite=infinite)
     count = int(some.sum())
     total = math.fsum(some * value)
-    squares = math.fsum(some * (value - total / count) ** 2)
+    away = value - total / count
+    drift = math.fsum(some * away)
     return Moments(
         count,
         nan,
@@ -48,7 +49,9 @@ def moments_of_table(counts: Array, values: Array) -> Moments:
         total,
         0.0,
         math.fsum(some * np.abs(value)),
-        squares,
+        math.fsum(some * away * away) - drift * drift / count,
+        total / count,
+        drift / count,
     )
 
 
