@@ -28,6 +28,7 @@ NAMES = {
     "Sparsity",
     "Sum",
     "Tensor",
+    "Weights",
     "__version__",
     "check",
     "compare",
@@ -36,6 +37,7 @@ NAMES = {
     "read",
     "render",
     "sparsity",
+    "weights",
     "write_shapes",
 }
 

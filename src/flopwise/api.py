@@ -252,6 +252,8 @@ def formula(
     if is_caffe(model):
         raise InputError(f"{model}: formulas are not made for Caffe nets, which have numbers for all their dimensions")
     chosen = conventions.get(convention)
+    if not chosen.closed:
+        raise InputError(f"{chosen.name} rounds in ways that no formula follows; give another convention")
     if is_weights(model):
         raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
     if is_url(model) and is_torch_file(model):

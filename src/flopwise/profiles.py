@@ -268,9 +268,17 @@ _SEEN_ALONE = Counts(mac=-1)
 
 
 def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> Sequence[Counts | None]:
-    """What a convention that looks at the whole graph sees at each node."""
+    """What a convention that looks at the whole graph sees at each node.
+
+    Of a file nobody knows what the tool would have made of an operator without a rule.
+    """
     assert convention.whole is not None
-    return convention.whole(graph, [_tried(lambda n=n: count(n, rules), "")[0] for n in graph.nodes])  # type: ignore[misc]
+    canonical = [_tried(lambda n=n: count(n, rules), "")[0] for n in graph.nodes]  # type: ignore[misc]
+    seen = convention.whole(graph, canonical)
+    if graph.modules:
+        return seen
+    known = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
+    return [view if has_rule else None for view, has_rule in zip(seen, known, strict=True)]
 
 
 def _row(

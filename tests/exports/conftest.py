@@ -1,4 +1,4 @@
-"""One export per case, made when it is first asked for and deleted after the last test that needs it."""
+"""One export per case, made when it is first asked for and deleted after the last test."""
 
 from __future__ import annotations
 
@@ -16,16 +16,27 @@ collect_ignore = ["exporting.py", "models.py"]
 
 
 @pytest.fixture(scope="session")
-def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
+def exports() -> Iterator[dict[object, Exported]]:
+    """The files that were made so far, by case."""
+    made: dict[object, Exported] = {}
+    yield made
+    for one in made.values():
+        one.path.unlink()  # some are hundreds of megabytes
+
+
+@pytest.fixture(scope="session")
+def exported(
+    request: pytest.FixtureRequest, exports: dict[object, Exported], tmp_path_factory: pytest.TempPathFactory
+) -> Exported:
     """The file of ``request.param``, a Case, and the facts about its module."""
     for name in ("torch", "torchvision", "transformers", "onnxscript"):
         if not _installed(name):
             pytest.skip(f"{name} is not installed")
     from .exporting import export
 
-    made = export(request.param, tmp_path_factory.mktemp("exports"))
-    yield made
-    made.path.unlink()  # some are hundreds of megabytes
+    if request.param not in exports:
+        exports[request.param] = export(request.param, tmp_path_factory.mktemp("exports"))
+    return exports[request.param]
 
 
 def _installed(name: str) -> bool:

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 from tests.statistics.arrays import arrays, expected
 
 from flopwise.distributions import weights_of_arrays
-from flopwise.statistics import engine, portable
+from flopwise.statistics import engine
 from flopwise.statistics.ranges import Ruler
 
 ARRAYS = arrays()
 
 
-def _loops() -> list[Any]:
-    try:
-        from flopwise.statistics import compiled
-    except ImportError:
-        return [pytest.param(None, marks=pytest.mark.skip("needs numba"), id="compiled")]
-    return [pytest.param(compiled, id="compiled")]
-
-
-@pytest.fixture(params=[pytest.param(portable, id="portable"), *_loops()], scope="module")
-def loops(request: pytest.FixtureRequest) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "loops", lambda elements: request.param)
-        yield request.param
+@pytest.fixture(params=["portable", "compiled"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+    found = import_module(f"flopwise.statistics.{request.param}")
+    monkeypatch.setattr(engine, "loops", lambda elements: found)
+    return found
 
 
 @pytest.mark.parametrize("name", ARRAYS)

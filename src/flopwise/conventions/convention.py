@@ -60,6 +60,8 @@ class Convention:
     merged: Callable[[Sequence[Node]], Collection[int]] | None = None
     #: Whether the tool always takes a single image, whatever the batch.
     per_image: bool = False
+    #: Whether its counts follow a closed formula in the sizes of the inputs, which rounding may prevent.
+    closed: bool = True
     #: How the tool prints a number for people; None for flopwise's own way.
     human: Callable[[int], str] | None = None
     #: For a tool that counts modules or looks around: the graph and the canonical counts of all its nodes -> what the

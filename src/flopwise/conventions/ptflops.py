@@ -251,6 +251,7 @@ CONVENTION = Convention(
     fold=False,
     overrides=modules.in_words(_whole, HOOKS, FUNCTIONS),
     whole=_whole,
+    closed=False,
     own={"params": modules.trained},
     remarks=lambda graph: modules.remarks("ptflops", graph, modules.without_rule(graph, HOOKS)),
     notes=("ptflops divides what modules cost by the batch, and does not what functions cost",),

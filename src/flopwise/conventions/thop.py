@@ -184,6 +184,7 @@ CONVENTION = Convention(
     fold=False,
     overrides=modules.in_words(_whole, HOOKS, {}),
     whole=_whole,
+    closed=False,
     own={"params": _params},
     remarks=lambda graph: modules.remarks("thop", graph, modules.without_rule(graph, HOOKS)),
     notes=("thop counts nothing for functions, operators and classes that it has no rule for",),

@@ -88,7 +88,8 @@ def draw(
     return paths
 
 
-def _style() -> dict[str, Any]:
+def _style() -> Any:
+    """Settings of matplotlib while figures are drawn."""
     return {
         "font.family": "DejaVu Sans",
         "font.size": 9,

@@ -36,8 +36,9 @@ _BITS = {
     "float64": (np.int64, np.int64(63), np.int64(0x7FFFFFFFFFFFFFFF), np.int64(0x7FF0000000000000)),
 }
 
-_plain: Callable[[F], F] = numba.njit(nogil=True, cache=True)
-_loose: Callable[[F], F] = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nnan", "ninf", "nsz"})
+_njit: Any = numba.njit
+_plain: Callable[[F], F] = _njit(nogil=True, cache=True)
+_loose: Callable[[F], F] = _njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nnan", "ninf", "nsz"})
 
 
 def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -53,10 +54,10 @@ def loops(elements: int) -> ModuleType:
 @functools.cache
 def _compiled() -> ModuleType | None:
     try:
-        from flopwise.statistics import compiled
-    except ImportError:
+        import_module("numba")
+    except ImportError:  # it is not there, or does not know this numpy yet
         return None
-    return compiled
+    return import_module("flopwise.statistics.compiled")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
