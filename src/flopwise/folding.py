@@ -61,7 +61,9 @@ def fold(graph: Graph) -> Folding:
             continue
         if node.op in SHAPE_QUERIES and node.has_input(0) and node.input(0).shape is not None:
             behind: tuple[Tensor, ...] = ()
-        elif node.op in RANDOM | WITH_BODIES or not outputs or not node.known_inputs or any(map(folding.varies, node.known_inputs)):
+        elif node.op in RANDOM | WITH_BODIES or not outputs or not node.known_inputs:
+            continue
+        elif any(map(folding.varies, node.known_inputs)):
             continue
         else:
             behind = folding.stored(node)

@@ -16,9 +16,9 @@ collect_ignore = ["exporting.py", "models.py"]
 
 
 @pytest.fixture(scope="session")
-def exports() -> Iterator[dict[object, Exported]]:
+def exports() -> Iterator[dict[str, Exported]]:
     """The files that were made so far, by case."""
-    made: dict[object, Exported] = {}
+    made: dict[str, Exported] = {}
     yield made
     for one in made.values():
         one.path.unlink()  # some are hundreds of megabytes
@@ -26,7 +26,7 @@ def exports() -> Iterator[dict[object, Exported]]:
 
 @pytest.fixture(scope="session")
 def exported(
-    request: pytest.FixtureRequest, exports: dict[object, Exported], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, exports: dict[str, Exported], tmp_path_factory: pytest.TempPathFactory
 ) -> Exported:
     """The file of ``request.param``, a Case, and the facts about its module."""
     for name in ("torch", "torchvision", "transformers", "onnxscript"):
@@ -34,9 +34,10 @@ def exported(
             pytest.skip(f"{name} is not installed")
     from .exporting import export
 
-    if request.param not in exports:
-        exports[request.param] = export(request.param, tmp_path_factory.mktemp("exports"))
-    return exports[request.param]
+    name = str(request.param)
+    if name not in exports:
+        exports[name] = export(request.param, tmp_path_factory.mktemp("exports"))
+    return exports[name]
 
 
 def _installed(name: str) -> bool:
