@@ -61,12 +61,15 @@ def fold(graph: Graph) -> Folding:
             continue
         if node.op in SHAPE_QUERIES and node.has_input(0) and node.input(0).shape is not None:
             behind: tuple[Tensor, ...] = ()
-        elif node.op in RANDOM | WITH_BODIES or not outputs or not node.known_inputs:
-            continue
-        elif any(map(folding.varies, node.known_inputs)):
+        elif _runs_each_time(node) or any(map(folding.varies, node.known_inputs)):
             continue
         else:
             behind = folding.stored(node)
         positions.add(position)
         sources.update((t.name, behind) for t in outputs)
     return Folding(frozenset(positions), sources)
+
+
+def _runs_each_time(node: Node) -> bool:
+    """Whether an operator is none to fold, whatever flows into it."""
+    return node.op in RANDOM | WITH_BODIES or not node.known_outputs or not node.known_inputs

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from tests.statistics.arrays import arrays, expected
+from tests.weight_statistics.arrays import arrays, expected
 
 from flopwise.distributions import weights_of_arrays
 from flopwise.statistics import engine
