@@ -65,8 +65,8 @@ class Convention:
     #: How the tool prints a number for people; None for flopwise's own way.
     human: Callable[[int], str] | None = None
     #: For a tool that counts modules or looks around: the graph and the canonical counts of all its nodes -> what the
-    #: tool counts at each node, in place of ``overrides`` and ``others``. A count that belongs to a whole call of a module
-    #: stands at one node of the call.
+    #: tool counts at each node, in place of ``overrides`` and ``others``. A count that belongs to a whole call of a
+    #: module stands at one node of the call.
     whole: Callable[[Graph, Sequence[Counts | None]], Sequence[Counts | None]] | None = None
     #: Elements that the tool counts as activations at each node; None for flopwise's own, all outputs.
     activations: Callable[[Graph], Sequence[int | None]] | None = None
