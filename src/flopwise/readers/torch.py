@@ -14,6 +14,7 @@ from torch import nn
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph, Module, Tensor
 from flopwise.readers import torch_inputs
+from flopwise.readers.formats import is_callable
 from flopwise.readers.torch_graph import nodes_of, unused
 from flopwise.readers.torch_modules import Calls, as_it_was, stored_tensors, submodules
 from flopwise.readers.torch_regions import regions
@@ -96,7 +97,7 @@ def read_torch(
     parts = submodules(model, known)
     weights = {ours.name: functools.partial(_loaded, tensor) for tensor, ours in known.values()}
     return Graph(
-        name=kind,
+        name=name.rpartition(":")[2] if is_callable(name) else kind,
         format="torch",
         source=name or f"{type(model).__module__}.{type(model).__qualname__}",
         inputs=given.listed,
