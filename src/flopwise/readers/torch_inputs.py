@@ -16,7 +16,7 @@ from flopwise.errors import InputError
 from flopwise.graph import Tensor
 from flopwise.readers.inputs import FORM, InputSpec, parse
 from flopwise.readers.torch_packed import shape_of
-from flopwise.readers.torch_watch import DTYPES
+from flopwise.readers.torch_tensors import DTYPES
 
 _BY_NAME = {name: dtype for dtype, name in reversed(DTYPES.items())}
 

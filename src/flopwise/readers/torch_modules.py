@@ -14,7 +14,8 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from flopwise.errors import ModelError
 from flopwise.graph import Call, Kind, Module, Submodule, Tensor
-from flopwise.readers.torch_watch import DTYPES, Watch
+from flopwise.readers.torch_tensors import DTYPES
+from flopwise.readers.torch_watch import Watch
 
 #: Only one model at a time has its calls watched: the class of all modules is changed for it.
 _ONE_AT_A_TIME = threading.RLock()

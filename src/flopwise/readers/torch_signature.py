@@ -12,7 +12,7 @@ from flopwise.errors import InputError
 from flopwise.readers.inputs import InputSpec, given, parse
 from flopwise.readers.torch_configured import configured
 from flopwise.readers.torch_inputs import WHOLE, parameters_of
-from flopwise.readers.torch_watch import DTYPES
+from flopwise.readers.torch_tensors import DTYPES
 
 
 def open_specs(model: nn.Module, inputs: Any) -> list[InputSpec]:

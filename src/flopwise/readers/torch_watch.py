@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,25 +19,13 @@ from torch import Tensor as TorchTensor
 from torch.overrides import TorchFunctionMode
 
 from flopwise.graph import Kind, Module, Tensor
+from flopwise.readers.torch_flex import flex_attention
 from flopwise.readers.torch_known import OVER, PLAIN, again, keep, key_of
 from flopwise.readers.torch_packed import SPARSE, shape_of, stored_elements, unpacked
 from flopwise.readers.torch_plans import Plan, is_sign, plan_of
 from flopwise.readers.torch_shapes import shaped
+from flopwise.readers.torch_tensors import DTYPES, flat, in_order, like_meta
 from flopwise.readers.torch_values import NeedsValues, Values, sized_by
-
-#: How PyTorch's element types are called here.
-DTYPES: dict[torch.dtype, str] = {
-    d: str(d).removeprefix("torch.").replace("float8_e", "float8e").replace("float4_e2m1fn_x2", "float4e2m1")
-    for d in vars(torch).values()
-    if isinstance(d, torch.dtype)
-}
-DTYPES.update(
-    {
-        getattr(torch, name): ours
-        for name, ours in (("quint8", "uint8"), ("qint8", "int8"), ("qint32", "int32"))
-        if hasattr(torch, name)
-    }
-)
 
 _PLANS: dict[Any, Plan] = {}
 _SIGNED: dict[Any, Plan] = {}
@@ -168,7 +156,7 @@ class Watch(TorchFunctionMode):
         if plan.name == "higher.flex_attention":
             outside, self.busy = self.busy, True
             try:
-                return self._flex_attention(plan, args)
+                return flex_attention(self, args)
             finally:
                 self.busy = outside
         with self:
@@ -323,7 +311,7 @@ class Watch(TorchFunctionMode):
                 return  # an argument as it was
             self._made(result, outputs, inplace)
         elif isinstance(result, (tuple, list)):
-            for part in _flat(result):
+            for part in flat(result):
                 if inplace or "_flopwise" not in part.__dict__:
                     self._made(part, outputs, inplace)
         if outputs:
@@ -338,7 +326,7 @@ class Watch(TorchFunctionMode):
             shape_of(tensor),
             DTYPES.get(tensor.dtype),
             grad=self.grad and tensor.requires_grad,
-            contiguous=_in_order(tensor),
+            contiguous=in_order(tensor),
         )
         self._call_it(tensor, made)
         if inplace:
@@ -361,7 +349,7 @@ class Watch(TorchFunctionMode):
         plan = Plan("record", f"autograd.{name}.apply", "torch.autograd.Function.apply", _nothing)
         ours = tuple(self.tensor_of(a) for a in args if isinstance(a, TorchTensor))
         outputs: list[Tensor] = []
-        for part in _flat((result,)):
+        for part in flat((result,)):
             self._made(part, outputs, False)
         self.events.append(Event(plan, ours, {}, tuple(outputs), self.scope, (*self.regions, *self.via, plan.public)))
 
@@ -387,7 +375,7 @@ class Watch(TorchFunctionMode):
             return known[1]
         with torch._C.DisableTorchFunction(), torch.no_grad():
             ours = self.known.get(id(tensor)) or self._constant(tensor)
-            stand_in = _like_meta(tensor)
+            stand_in = like_meta(tensor)
             if isinstance(tensor, _PARAMETER):
                 stand_in = _PARAMETER(stand_in, tensor.requires_grad)
             elif self.grad and tensor.requires_grad:
@@ -406,7 +394,7 @@ class Watch(TorchFunctionMode):
             self.foreign.append(name)
         kind: Kind = "weight" if isinstance(tensor, _PARAMETER) else "constant"
         ours = Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
-        return replace(ours, contiguous=_in_order(tensor))
+        return replace(ours, contiguous=in_order(tensor))
 
     def _ours(self, thing: Any) -> Any:
         """An argument with our tensors in place of PyTorch's."""
@@ -434,59 +422,6 @@ class Watch(TorchFunctionMode):
     def _value_of(self, tensor: TorchTensor) -> TorchTensor | None:
         return self.values.of(self._swap(tensor))
 
-    def _flex_attention(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        """Attention whose scores a function of the program changes: that one is watched on all scores at once."""
-        query, key, value = used = tuple([self._swap(a) for a in args[:3]])
-        out = query.new_empty((*query.shape[:-1], value.shape[-1]))
-        if self.grad and any(t.requires_grad for t in used):
-            out.requires_grad_()
-        change = args[3] if len(args) > 3 else None
-        if change is not None and getattr(change, "__name__", "") != "_identity":
-            self._change_scores(change, (*query.shape[:-1], key.shape[-2]), query)
-        plain = Plan("record", "aten.flex_attention", "torch.nn.attention.flex_attention.flex_attention", plan.call)
-        self._write(plain, out, used, {}, tuple(map(self._ours, used)), {})
-        return out, query.new_empty(query.shape[:-1], dtype=torch.float32), query.new_empty(query.shape[:-1])
-
-    def _change_scores(self, change: Callable[..., Any], shape: tuple[int, ...], like: TorchTensor) -> None:
-        """Run the function for one score on all scores; one that takes single scores only is unknown."""
-        places = [
-            torch.empty([n if i == axis else 1 for i in range(4)], dtype=torch.int64, device=_META)
-            for axis, n in enumerate(shape)
-        ]
-        scores = torch.empty(shape, dtype=like.dtype, device=_META)
-        for tensor in (scores, *places):
-            self._made(tensor, [], False)
-        before = len(self.events)
-        try:
-            with self:
-                change(scores, *places)
-        except Exception:  # whatever it wants of a single score
-            del self.events[before:]
-            name = getattr(change, "__name__", "score_mod")
-            unknown = Plan("record", "flex.score_mod", name, _nothing)
-            self._write(unknown, scores.new_empty(shape), (scores,), {}, (self._ours(scores),), {})
-
 
 def _nothing(*args: Any) -> None:
     """What nobody calls."""
-
-
-def _flat(things: Sequence[Any]) -> Iterator[TorchTensor]:
-    """The tensors among some results, nested ones in a row."""
-    for thing in things:
-        if isinstance(thing, TorchTensor):
-            yield thing
-        elif isinstance(thing, (tuple, list)):
-            yield from _flat(thing)
-
-
-def _in_order(tensor: TorchTensor) -> bool:
-    return tensor.layout is torch.strided and tensor.is_contiguous()
-
-
-def _like_meta(tensor: TorchTensor) -> TorchTensor:
-    """A meta tensor of the same shape, strides and type."""
-    try:
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
-    except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
-        return torch.empty(tensor.shape, dtype=tensor.dtype, device=_META)
