@@ -14,6 +14,7 @@ from flopwise.compat.hooks import by_path, saying, watched
 from flopwise.conventions import modules, patched
 from flopwise.conventions.attempt import attempt
 from flopwise.conventions.calflops import RULES
+from flopwise.conventions.layer import bare
 from flopwise.counts import Counts
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Node
@@ -169,7 +170,7 @@ class _Figures:
         """The module that a function counts for: the innermost one that is neither ignored nor recurrent."""
         for step in reversed(node.scope):
             module = places[step.path]
-            if type(module) not in ignored and modules.bare(_qualified(type(module))) not in patched.HOOKS:
+            if type(module) not in ignored and bare(_qualified(type(module))) not in patched.HOOKS:
                 return module
         return None
 

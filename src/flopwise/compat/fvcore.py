@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from flopwise.compat.modules import pipes, rows, tree
+from flopwise.compat.parameters import above, parameter_count, parameter_count_table, shapes
+from flopwise.compat.reading import dropouts, read
+from flopwise.compat.traced import values_of
 from flopwise.conventions import fvcore as convention
 from flopwise.errors import InputError
-from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph import Graph, Node
 
 if TYPE_CHECKING:
     from torch import nn
@@ -203,14 +206,14 @@ class _Analysis:
         for name in dict.fromkeys(self._aliases.values()):
             found.counts[name], found.unsupported[name] = Counter(), Counter()
         applied: set[str] = set()
-        for paths in _dropouts(self._taken()):
+        for paths in dropouts(self._taken()):
             found.uncalled.difference_update(*self._places(paths))
         graph = self._taken()
         for node, kept in zip(graph.nodes, convention.traced(graph), strict=True):
             if not kept or node.op == convention.UNUSED:
                 continue
-            scopes, above = self._places([module.path for module in node.scope])
-            found.uncalled.difference_update(scopes, above)
+            scopes, owners = self._places([module.path for module in node.scope])
+            found.uncalled.difference_update(scopes, owners)
             function = convention.applied(node)
             if function:
                 if function in applied:
@@ -218,7 +221,7 @@ class _Analysis:
                 applied.add(function)
             for one in convention.seen(node):
                 counts = self._counted(node, one)
-                for name in above:
+                for name in owners:
                     if counts is not None:
                         found.counts[name] += counts
                     elif one.kind not in self._ignored:
@@ -228,7 +231,7 @@ class _Analysis:
     def _places(self, paths: Sequence[str]) -> tuple[list[str], set[str]]:
         """Names of the modules around an operator, outermost first, and those to which it belongs."""
         scopes = [self._aliases.get(path, path) for path in paths] or [""]
-        return scopes, set(scopes) if self._ancestors == "caller" else set(_above(scopes[-1]))
+        return scopes, set(scopes) if self._ancestors == "caller" else set(above(scopes[-1]))
 
     def _counted(self, node: Node, one: convention.Seen) -> Counter[str] | None:
         """The figures of one operator; None when it has no rule.
@@ -240,7 +243,7 @@ class _Analysis:
         if handle is None:
             return None
         if one.kind in self._own:
-            inputs, outputs = _values(node, one.kind)
+            inputs, outputs = values_of(node, one.kind)
             number = handle(inputs, outputs)
             if isinstance(number, Counter):
                 return number
@@ -279,68 +282,11 @@ class ActivationCountAnalysis(_Analysis):
     _RULES: ClassVar = dict.fromkeys(convention.ACTIVATIONS, lambda one: one.activations)
 
 
-def read(model: nn.Module, inputs: Any) -> Graph:
-    """The graph of a module, each of its modules in the mode that it is in.
-
-    Args:
-        model: the module.
-        inputs: a tensor, or the positional arguments.
-    """
-    import torch
-    from torch.nn.parallel import DataParallel, DistributedDataParallel
-
-    from flopwise.readers.torch import read_torch
-
-    args = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
-    if isinstance(model, (DataParallel, DistributedDataParallel)):
-        return _wrapped(read_torch(model.module, (args, {}), mode="as-is"))
-    return read_torch(model, (args, {}), mode="as-is")
-
-
-def _dropouts(graph: Graph) -> Iterator[list[str]]:
-    """The modules around each call of a dropout layer, the layer last: in eval mode it leaves no node, but a trace."""
-    layers = {m.path for m in graph.modules if "torch.nn.modules.dropout._DropoutNd" in m.bases}
-    for call in graph.calls:
-        if call.path in layers:
-            around = [call.path]
-            while call.caller is not None:
-                call = graph.calls[call.caller]
-                around.append(call.path)
-            yield around[::-1]
-
-
-def _wrapped(graph: Graph) -> Graph:
-    """The graph of the module in a wrapper, with the wrapper's name before each of its names."""
-    from dataclasses import replace
-
-    from flopwise.graph import Module
-
-    def inside(path: str) -> str:
-        return f"module.{path}" if path else "module"
-
-    def around(scope: Sequence[Module]) -> tuple[Module, ...]:
-        return (Module("", ""), *(Module(inside(m.path), m.kind) for m in scope))
-
-    return replace(
-        graph,
-        nodes=tuple(replace(node, scope=around(node.scope)) for node in graph.nodes),
-        modules=tuple(replace(module, path=inside(module.path)) for module in graph.modules),
-        calls=tuple(replace(call, path=inside(call.path)) for call in graph.calls),
-    )
-
-
 def _aliases(model: nn.Module) -> Iterator[tuple[str, str]]:
     """Every name of a module, and its first one."""
     first: dict[int, str] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         yield name, first.setdefault(id(module), name)
-
-
-def _above(name: str) -> Iterator[str]:
-    """A name and all that it lies in, the model included."""
-    yield ""
-    parts = name.split(".")
-    yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
 def _has_forward(model: nn.Module, name: str) -> bool:
@@ -350,82 +296,6 @@ def _has_forward(model: nn.Module, name: str) -> bool:
     forward = getattr(type(model.get_submodule(name)), "forward", None)
     silent = (modules.ModuleList, modules.ModuleDict, modules.Module, modules.Identity)
     return all(forward is not getattr(kind, "forward", None) for kind in silent)
-
-
-class _Type:
-    """The type of a value."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
-
-    def sizes(self) -> list[int]:
-        """The shape."""
-        return list(self._tensor.dims)
-
-    def dim(self) -> int:
-        """How many dimensions."""
-        return len(self._tensor.dims)
-
-
-class _List:
-    """What made a list."""
-
-    def __init__(self, things: Sequence[Any]) -> None:
-        self._things = things
-
-    def inputs(self) -> list[_Value]:
-        """The members."""
-        return [_Value(thing) for thing in self._things]
-
-
-class _Value:
-    """An input or output of an operator, with the methods of ``torch._C.Value`` that rules call."""
-
-    def __init__(self, thing: Any) -> None:
-        self._thing = thing
-
-    def isCompleteTensor(self) -> bool:  # noqa: N802 - the name that rules call
-        """Whether it is a tensor."""
-        return isinstance(self._thing, Tensor)
-
-    def type(self) -> _Type:
-        """Its type, which knows the shape."""
-        return _Type(self._thing)
-
-    def toIValue(self) -> Any:  # noqa: N802 - the name that rules call
-        """What it is, when it is no tensor."""
-        return None if isinstance(self._thing, Tensor) else self._thing
-
-    def node(self) -> _List:
-        """What made it, when it is a list."""
-        return _List(self._thing if isinstance(self._thing, (list, tuple)) else ())
-
-
-def _values(node: Node, kind: str) -> tuple[list[_Value], list[_Value]]:
-    """Inputs in the order of the operator's schema, and outputs."""
-    import torch
-
-    given = dict(node.attrs.get("args", {}))
-    outputs = [_Value(tensor) for tensor in node.outputs]
-    if kind == "aten::_convolution":
-        names = ("stride", "padding", "dilation")
-        settled = [given.get(name) for name in names]
-        x, weight, bias = (*node.inputs, None)[:3]
-        transposed = node.op == "ConvTranspose"
-        rest = [transposed, given.get("output_padding", [0]), given.get("groups", 1), False, False, True, True]
-        return [_Value(thing) for thing in (x, weight, bias, *settled, *rest)], outputs
-    if kind in ("aten::linear",) and node.op.endswith("_cell"):
-        return [_Value(tensor) for tensor in node.inputs[:2]], outputs
-    packet = getattr(torch.ops.aten, kind.partition("::")[2], None) if kind.startswith("aten::") else None
-    if packet is None:
-        return [_Value(thing) for thing in given.values()], outputs
-    schema = getattr(packet, packet.overloads()[0])._schema
-    named = [("input" if a.name == "self" else a.name, a) for a in schema.arguments]
-    values = [
-        given.pop(name, given.pop(f"arg{place}", argument.default_value if argument.has_default_value() else None))
-        for place, (name, argument) in enumerate(named)
-    ]
-    return [_Value(thing) for thing in values], outputs
 
 
 def _by_operator(analysis: _Analysis, supported_ops: Mapping[str, Handle] | None, scale: float) -> Any:
@@ -466,51 +336,6 @@ def activation_count(
     return found
 
 
-def parameter_count(model: nn.Module) -> defaultdict[str, int]:
-    """Elements by name of a parameter, and of a module with all below it; "" is the model."""
-    found: defaultdict[str, int] = defaultdict(int)
-    for name, parameter in model.named_parameters():
-        for above in _above(name):
-            found[above] += parameter.numel()
-    return found
-
-
-def _shapes(model: nn.Module) -> dict[str, str]:
-    return {name: str(tuple(parameter.shape)) for name, parameter in model.named_parameters()}
-
-
-def parameter_rows(model: nn.Module, max_depth: int) -> list[tuple[str, str]]:
-    """Lines of the table of parameters: name and size or shape, indented by depth."""
-    count, shapes = parameter_count(model), _shapes(model)
-
-    def below(level: int, prefix: str) -> Iterator[tuple[str, str]]:
-        for name, number in count.items() if level < max_depth else ():
-            if name and name.count(".") == level and name.startswith(prefix):
-                indent = " " * (level + 1)
-                yield indent + name, indent + (shapes.get(name) or _short(number))
-                if name not in shapes:
-                    yield from below(level + 1, f"{name}.")
-
-    return [("model", _short(count[""])), *below(0, "")]
-
-
-def _short(number: int) -> str:
-    for power, letter in ((9, "G"), (6, "M"), (3, "K")):
-        if number > 10 ** (power - 1):
-            return f"{number / 10**power:.1f}{letter}"
-    return str(number)
-
-
-def parameter_count_table(model: nn.Module, max_depth: int = 3) -> str:
-    """The parameters of a model, its modules and its parameters as a Markdown table.
-
-    Args:
-        model: the module.
-        max_depth: how many levels to show.
-    """
-    return pipes(["name", "#elements or shape"], parameter_rows(model, max_depth))
-
-
 def table_of(
     flops: _Analysis, activations: _Analysis | None, max_depth: int, show_param_shapes: bool
 ) -> tuple[list[str], list[list[str]]]:
@@ -518,7 +343,7 @@ def table_of(
     columns, uncalled = _columns(
         flops, activations, ("#parameters or shape" if show_param_shapes else "#parameters", "#flops", "#activations")
     )
-    return ["module", *columns], rows(columns, _shapes(flops._model), uncalled, max_depth, show_param_shapes)
+    return ["module", *columns], rows(columns, shapes(flops._model), uncalled, max_depth, show_param_shapes)
 
 
 def _columns(

@@ -15,10 +15,9 @@ from flopwise.compat.fvcore import (
     activation_count,
     flop_count,
     flop_count_str,
-    parameter_count,
-    parameter_rows,
     table_of,
 )
+from flopwise.compat.parameters import parameter_count, parameter_rows
 from flopwise.conventions.fvcore import size
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, saying
 from flopwise.conventions import modules
 from flopwise.conventions import ptflops as convention
 from flopwise.conventions.dispatched import kernels
+from flopwise.conventions.layer import Layer
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.ops import count
@@ -197,7 +198,7 @@ class _Run:
         """Whether there is a rule for the very class of a module."""
         return type(module) in self.own or kind_of(type(module)) in convention.HOOKS
 
-    def _counted(self, module: nn.Module, layer: modules.Layer) -> float:
+    def _counted(self, module: nn.Module, layer: Layer) -> float:
         if type(module) in self.own:
             return float(hooked(self.own[type(module)], module, layer, "__flops__", 0))
         return convention.HOOKS[layer.kind](layer)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, watched
 from flopwise.conventions import modules
 from flopwise.conventions import thop as convention
+from flopwise.conventions.layer import Layer
 from flopwise.errors import ModelError
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _tell(model: nn.Module, own: Mapping[type, Hook], verbose: bool, missing: bo
             )
 
 
-def _counted(module: nn.Module, layer: modules.Layer, own: Mapping[type, Hook]) -> float:
+def _counted(module: nn.Module, layer: Layer, own: Mapping[type, Hook]) -> float:
     hook = own.get(type(module))
     if hook is not None:
         import torch

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flopwise.compat.hooks import by_path, watched
 from flopwise.conventions import modules
 from flopwise.conventions import torchstat as convention
+from flopwise.conventions.layer import Layer
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 
@@ -88,7 +89,7 @@ def _ended(inner: dict[int | None, list[int]], around: int | None) -> Iterator[i
         yield position
 
 
-def _row(path: str, layer: modules.Layer | None) -> _Row:
+def _row(path: str, layer: Layer | None) -> _Row:
     if layer is None:
         return _Row(path, (0, 0, 0), (0, 0, 0), 0, 0, 0, 0, 0, 0)
     import numpy

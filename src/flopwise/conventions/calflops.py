@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flopwise.conventions import modules, patched
+from flopwise.conventions import modules, of_files, patched
 from flopwise.conventions.convention import Convention
 from flopwise.counts import Counts
 from flopwise.graph import Node
@@ -56,7 +56,7 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     classes=patched.COLUMNS,
-    overrides=modules.in_words(patched.whole(RULES, again=True), patched.HOOKS, RULES),
+    overrides=of_files.in_words(patched.whole(RULES, again=True), patched.HOOKS, RULES),
     whole=patched.whole(RULES, again=True),
     own={"params": modules.trained, "macs": patched.macs(RULES, again=True)},
     remarks=lambda graph: modules.remarks("calflops", graph),

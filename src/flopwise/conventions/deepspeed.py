@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flopwise.conventions import modules, patched
+from flopwise.conventions import modules, of_files, patched
 from flopwise.conventions.convention import Convention
 from flopwise.counts import Counts
 from flopwise.graph import Node
@@ -64,7 +64,7 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     classes=patched.COLUMNS,
-    overrides=modules.in_words(patched.whole(RULES, again=False), patched.HOOKS, RULES),
+    overrides=of_files.in_words(patched.whole(RULES, again=False), patched.HOOKS, RULES),
     whole=patched.whole(RULES, again=False),
     own={"params": modules.parameters, "macs": patched.macs(RULES, again=False)},
     remarks=lambda graph: modules.remarks("DeepSpeed", graph),

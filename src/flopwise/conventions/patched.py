@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from flopwise.conventions import modules
+from flopwise.conventions import modules, of_files
 from flopwise.conventions.attempt import attempt
 from flopwise.conventions.einsum_paths import printed_flops
-from flopwise.conventions.modules import Layer
+from flopwise.conventions.layer import Layer
 from flopwise.counts import CLASSES, Counts
 from flopwise.graph import Graph, Node
 from flopwise.ops.extents import product
@@ -36,7 +36,7 @@ def elements(node: Node) -> Counts:
 
 def linear(node: Node) -> Counts:
     """numel(X) × output features MACs; the bias is left out."""
-    return Counts(mac=node.input(0).numel * modules.columns(node))
+    return Counts(mac=node.input(0).numel * of_files.columns(node))
 
 
 #: numel(A) × columns of B, whatever is broadcast.

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from flopwise.conventions import modules
+from flopwise.conventions import modules, of_files
 from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
-from flopwise.conventions.modules import Layer
+from flopwise.conventions.layer import Layer
 from flopwise.counts import Counts
 from flopwise.graph import Graph, Node
 from flopwise.ops.extents import product
@@ -161,7 +161,7 @@ def _resampled(node: Node) -> Number:
 
 def _product(node: Node) -> int:
     """numel(A) × columns of B, whatever is broadcast."""
-    return node.input(0).numel * modules.columns(node)
+    return node.input(0).numel * of_files.columns(node)
 
 
 def _sum_of_product(node: Node) -> int:
@@ -249,7 +249,7 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=modules.in_words(_whole, HOOKS, FUNCTIONS),
+    overrides=of_files.in_words(_whole, HOOKS, FUNCTIONS),
     whole=_whole,
     closed=False,
     own={"params": modules.trained},

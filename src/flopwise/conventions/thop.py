@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flopwise.conventions import modules
+from flopwise.conventions import modules, of_files
 from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
-from flopwise.conventions.modules import Layer
+from flopwise.conventions.layer import Layer, bare
 from flopwise.counts import Counts
 from flopwise.graph import Graph, Submodule
 from flopwise.ops.extents import product
@@ -161,7 +161,7 @@ def _params(graph: Graph) -> int:
         [
             sum(_of_one(held, module).values()) * added[module.path]
             for module in graph.modules
-            if module.path and module.path in called and modules.bare(module.kind) in known
+            if module.path and module.path in called and bare(module.kind) in known
         ]
     )
 
@@ -182,7 +182,7 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=modules.in_words(_whole, HOOKS, {}),
+    overrides=of_files.in_words(_whole, HOOKS, {}),
     whole=_whole,
     closed=False,
     own={"params": _params},

@@ -11,10 +11,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flopwise.conventions import modules
+from flopwise.conventions import modules, of_files
 from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
-from flopwise.conventions.modules import Layer
+from flopwise.conventions.layer import Layer, bare
 from flopwise.counts import Counts
 from flopwise.dtypes import BITS
 from flopwise.graph import Graph, Shape, Submodule, Tensor
@@ -176,8 +176,7 @@ class _Lines:
 
     def _leaf(self, path: str) -> bool:
         return not any(
-            self._held[child.path] or not _SIZED & {modules.bare(base) for base in child.bases}
-            for child in self._held[path]
+            self._held[child.path] or not _SIZED & {bare(base) for base in child.bases} for child in self._held[path]
         )
 
     def _info(self, path: str) -> Info:
@@ -296,7 +295,7 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=modules.in_words(_whole, dict.fromkeys(_COSTLY, mult_adds), {}),
+    overrides=of_files.in_words(_whole, dict.fromkeys(_COSTLY, mult_adds), {}),
     whole=_whole,
     own={"params": _params, "output_bytes": _output_bytes},
     remarks=lambda graph: modules.remarks("torchinfo", graph),

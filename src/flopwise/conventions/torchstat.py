@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from flopwise.conventions import modules
+from flopwise.conventions import modules, of_files
 from flopwise.conventions.attempt import attempt
 from flopwise.conventions.convention import Convention
-from flopwise.conventions.modules import Layer
+from flopwise.conventions.layer import Layer
 from flopwise.counts import Counts
 from flopwise.dtypes import BITS
 from flopwise.graph import Graph
@@ -295,7 +295,7 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=modules.in_words(_whole, dict(FLOPS), {}),
+    overrides=of_files.in_words(_whole, dict(FLOPS), {}),
     whole=_whole,
     own=TOTALS,
     remarks=_remarks,
