@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,8 @@ def test_a_callable_makes_the_model(net: str, name: str, arguments: dict[str, st
     [
         ("Nett", {}, "has no 'Nett'; near: Net"),
         ("broken", {}, "failed with ValueError: no such luck at all"),
-        ("numbers", {}, "returned a int, no torch.nn.Module"),
-        ("number", {}, "is a int, no callable"),
+        ("numbers", {}, "returned an int, no torch.nn.Module"),
+        ("number", {}, "is an int, no callable"),
         ("Net", {"depth": "3"}, "failed with TypeError: .*depth"),
         ("Net", {"config.width": "3"}, "there is no --arg config=package.module:callable"),
     ],
@@ -93,6 +94,23 @@ def test_modules_that_are_not_there() -> None:
         flopwise.profile("no.such.package:net", (1, 4))
     with pytest.raises(ModelError, match=r"nowhere\.py: no such file"):
         flopwise.profile("nowhere.py:net", (1, 4))
+
+
+def test_a_file_finds_the_modules_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "blocks_beside_it.py").write_text("from torch import nn\nBlock = nn.Linear")
+    (tmp_path / "outer.py").write_text("from blocks_beside_it import Block\ndef net():\n    return Block(4, 3)")
+    before = list(sys.path)
+    assert flopwise.profile(f"{tmp_path / 'outer.py'}:net", (1, 4)).total("macs") == 12
+    assert sys.path == before
+
+
+def test_what_is_given_in_place_of_a_callable(net: str) -> None:
+    with pytest.raises(
+        ModelError, match=r"what makes the model, as .*:NAME; it has Config, Net, Asks, b"
+    ):
+        flopwise.profile(net)
+    with pytest.raises(ModelError, match=r"a callable is given as torchvision\.models:resnet50$"):
+        flopwise.profile("torchvision.models.resnet50", (1, 3, 224, 224))
 
 
 def test_on_the_command_line(net: str, capsys: pytest.CaptureFixture[str]) -> None:

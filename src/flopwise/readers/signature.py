@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from flopwise.errors import ModelError
 from flopwise.readers.source import Source
 
@@ -35,9 +37,22 @@ def refuse_other_formats(source: Source) -> None:
     """
     if source.size == 0:
         raise ModelError(f"{source.name}: the file is empty")
+    if source.name.endswith(".py"):
+        made = ", ".join(_defined(source)) or "no function or class"
+        raise ModelError(f"{source.name}: Python code; say what makes the model, as {source.name}:NAME; it has {made}")
     head = source.read(0, min(source.size, 32))
     for start, what in _OTHERS:
         if head.startswith(start):
             raise ModelError(f"{source.name}: not an ONNX model but {what}")
     if head[4:8] == b"TFL3":
         raise ModelError(f"{source.name}: not an ONNX model but a TensorFlow Lite model; convert it to ONNX")
+
+
+def _defined(source: Source) -> list[str]:
+    """Names of the classes and functions that a Python file defines; it is not run."""
+    try:
+        body = ast.parse(source.read(0, min(source.size, 1 << 20))).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    made = (ast.ClassDef, ast.FunctionDef)
+    return [thing.name for thing in body if isinstance(thing, made) and not thing.name.startswith("_")][:20]

@@ -96,6 +96,20 @@ def _exactly(stream: IO[bytes], name: str, length: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _missing(name: str) -> str:
+    """What is said of a file that is not there; a dotted name may have been meant for a callable.
+
+    >>> _missing("net.onnx"), _missing("torchvision.models.resnet50")
+    ('no such file', 'no such file; a callable is given as torchvision.models:resnet50')
+    """
+    home, _, last = name.rpartition(".")
+    parts = name.split(".")
+    dotted = len(parts) > 2 or os.path.isfile(f"{home}.py") if home else False
+    if dotted and all(part.isidentifier() for part in parts):
+        return f"no such file; a callable is given as {home}:{last}"
+    return "no such file"
+
+
 class FileSource(Source):
     """A file on disk, opened at once."""
 
@@ -105,7 +119,9 @@ class FileSource(Source):
         if os.path.isdir(self.name):
             raise ModelError(f"{self.name}: is a directory")
         if not os.path.isfile(self.name):
-            raise ModelError(f"{self.name}: {'not a regular file' if os.path.exists(self.name) else 'no such file'}")
+            raise ModelError(
+                f"{self.name}: {'not a regular file' if os.path.exists(self.name) else _missing(self.name)}"
+            )
         try:
             self._file = open(self.name, "rb", buffering=0)  # noqa: SIM115 - open until close()
         except (OSError, ValueError) as error:

@@ -42,14 +42,20 @@ def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool
     if isinstance(found, torch.nn.Module):
         return found
     if not callable(found):
-        raise ModelError(f"{model}: is a {type(found).__name__}, no callable that returns a torch.nn.Module")
+        raise ModelError(f"{model}: is {_kind(found)}, no callable that returns a torch.nn.Module")
     try:
         result = _called(model, found, arguments or {}, None if in_memory else torch.device("meta"))
     except ModelError:
         result = _called(model, found, arguments or {}, None)  # a few decide by values while they are made
     if not isinstance(result, torch.nn.Module):
-        raise ModelError(f"{model}: returned a {type(result).__name__}, no torch.nn.Module")
+        raise ModelError(f"{model}: returned {_kind(result)}, no torch.nn.Module")
     return result
+
+
+def _kind(thing: Any) -> str:
+    """What something is, with an article."""
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _called(model: str, found: Any, arguments: Mapping[str, str], device: Any) -> Any:
@@ -114,16 +120,8 @@ def _found(model: str) -> Any:
 
 
 def _module(model: str, where: str) -> Any:
-    here = os.getcwd()
-    added = here not in sys.path
-    if added:
-        sys.path.insert(0, here)  # a user expects the module in the current folder to be found
-    try:
-        with _named(model), _silent():
-            return _repaired(lambda: importlib.import_module(where))
-    finally:
-        if added:
-            sys.path.remove(here)
+    with _beside(os.getcwd()), _named(model), _silent():  # a user expects the module in the current folder to be found
+        return _repaired(lambda: importlib.import_module(where))
 
 
 def _has(model: str, found: Any, part: str) -> bool:
@@ -170,9 +168,22 @@ def _file(path: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with _named(path):
+    with _named(path), _beside(os.path.dirname(os.path.abspath(path))):
         spec.loader.exec_module(module)
     return module
+
+
+@contextlib.contextmanager
+def _beside(folder: str) -> Iterator[None]:
+    """Modules in a folder are found, as they are by a script that lies in it."""
+    added = folder not in sys.path
+    if added:
+        sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if added:
+            sys.path.remove(folder)
 
 
 @contextlib.contextmanager
