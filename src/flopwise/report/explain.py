@@ -57,11 +57,11 @@ def operator_sheet(name: str) -> Sheet:
         Head("unit", "unit", "text"),
         Head("weights", "weighed", "text", prose=True),
     )
-    back = [f"backward: {told['backward']}"] if told["backward"] else []
+    rest = [f"backward: {told['backward']}" if told["backward"] else "", told["source"]]
     return Sheet(
         heads=heads,
         lines=tuple(Line((c["convention"], c["count"], c["unit"], c["weights"])) for c in told["conventions"]),
-        about=(f"{told['operator']} ({told['family']}, {told['claim']}): {told['formula']}", *back, told["source"]),
+        about=(f"{told['operator']} ({told['family']}, {told['claim']}): {told['formula']}", *filter(None, rest)),
     )
 
 
