@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.ops.oracle import numbers, values
-from tests.ops.oracle.number import Number, exp, larger, log, pointwise, select, tanh
+from tests.ops.oracle.number import Number, exp, larger, log, pointwise, select
 from tests.ops.oracle.reduction import add_up
 
 from flopwise.counts import Counts
 from flopwise.graph import Node, Tensor
 from flopwise.training.tables import BACKWARD
 
+from .aten_reductions import differences, index_add, matrix_norm, means, nanmean, nansum
 from .cases import normal, positive, small
 from .derivatives import cosine, sigmoid, sign, sine, sum_to
 
@@ -67,11 +68,6 @@ def _sinc(g: Any, x: Any, y: Any) -> Any:
 def _softplus(g: Any, x: Any, y: Any) -> Any:
     e = exp(1.7 * x)
     return g * e / (e + 1.0)
-
-
-def _tanhshrink(g: Any, x: Any, y: Any) -> Any:
-    t = tanh(x)
-    return g * (t * t)
 
 
 def _share(g: Any, x: Any) -> Any:
@@ -202,6 +198,9 @@ def _cdist(g: Any, y: Any, wanted: Any, a: Any, b: Any) -> dict[int, Any]:
 
 F = torch.nn.functional
 _G, _BOTH = frozenset({0}), frozenset({0, 1})
+_OF_UPDATES = (_G, frozenset({2}), frozenset({0, 2}))
+_HOLES = np.where(normal(3, 4) < -0.5, np.nan, normal(3, 4))
+_INDEX, _ROWS = np.array([[0, 1, 0, 2], [1, 1, 1, 1]]), np.array([0, 2, 0, 0])
 
 CASES = [
     one("square", lambda g, x, y: g * (2.0 * x), lambda x: x**2, normal(3, 4)),
@@ -226,7 +225,6 @@ CASES = [
         normal(3, 4),
     ),
     one("hardshrink", lambda g, x, y: select((x < -0.5) | (x > 0.5), g, 0.0), F.hardshrink, normal(3, 4)),
-    one("tanhshrink", _tanhshrink, F.tanhshrink, normal(3, 4)),
     one("softplus_scaled", _softplus, lambda x: F.softplus(x, 1.7), normal(3, 4)),
     one(
         "ndtr", lambda g, x, y: g * (1 / math.sqrt(2 * math.pi) * exp(-0.5 * (x * x))), torch.special.ndtr, normal(3, 4)
@@ -301,6 +299,61 @@ CASES = [
     ),
     Case("aten::var", _spread(False, False), lambda x: x.var(-1, keepdim=True), (normal(3, 4),)),
     Case("aten::std", _spread(True, False), lambda x: x.std(-1, keepdim=True), (normal(3, 4),)),
+    Case("aten::nansum", nansum, lambda x: x.nansum(-1, keepdim=True), (_HOLES,)),
+    Case("aten::nanmean", nanmean, lambda x: x.nanmean(-1, keepdim=True), (_HOLES,)),
+    *(
+        Case(
+            "aten::diff",
+            differences(n, axis),
+            lambda x, n=n, axis=axis: torch.diff(x, n, axis),
+            (normal(5, 4),),
+            attrs={"n": n, "dim": axis},
+        )
+        for n, axis in ((2, -1), (3, 0), (4, 0), (3, 1))
+    ),
+    *(
+        Case(
+            "aten::linalg_matrix_norm",
+            matrix_norm(axis),
+            lambda x, ord=ord: torch.linalg.matrix_norm(x, ord),
+            (normal(2, 3, 4),),
+            attrs={"summed": axis},
+        )
+        for ord, axis in ((1, -2), (-1, -2), (math.inf, -1), (-math.inf, -1))
+    ),
+    *(
+        case
+        for own in (True, False)
+        for wanted in _OF_UPDATES
+        for case in (
+            Case(
+                "aten::scatter_reduce",
+                means(own),
+                lambda x, i, s, own=own: x.scatter_reduce(0, i, s, "mean", include_self=own),
+                (normal(3, 4), _INDEX, normal(2, 4)),
+                wanted,
+                {"include_self": int(own)},
+            ),
+            Case(
+                "aten::index_reduce",
+                means(own),
+                lambda x, i, s, own=own: x.index_reduce(0, i, s, "mean", include_self=own),
+                (normal(3, 4), _ROWS, normal(4, 4)),
+                wanted,
+                {"include_self": int(own)},
+            ),
+        )
+    ),
+    *(
+        Case(
+            "aten::index_add",
+            index_add,
+            lambda x, i, s: x.index_add(0, i, s, alpha=0.5),
+            (normal(3, 4), _ROWS, normal(4, 4)),
+            wanted,
+        )
+        for wanted in _OF_UPDATES
+    ),
     Case("aten::logsumexp", _logsumexp, lambda x: x.logsumexp(-1, keepdim=True), (normal(3, 4),)),
     *(
         Case(
@@ -330,6 +383,7 @@ CASES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:index_reduce")  # which is in beta
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.op}/{''.join(map(str, sorted(c.wanted)))}")
 def test_rule_counts_what_the_gradient_executes(case: Case) -> None:
     given = [torch.tensor(x, requires_grad=i in case.wanted) for i, x in enumerate(case.inputs)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
+from flopwise.ops.aten_norms import norm
+from flopwise.ops.aten_pointwise import quantize_dynamic
 from flopwise.ops.attention import attention
-from flopwise.ops.extents import extent, product
+from flopwise.ops.extents import broadcast, extent, product
 from flopwise.ops.operator import Operator, by
 
 
@@ -110,19 +112,20 @@ def weight_only(node: Node) -> Counts:
 
 
 def vecdot(node: Node) -> Counts:
-    """numel(X) mac: one product per pair of elements.
+    """numel mac, numel of both broadcast: one product per pair of elements.
 
     https://docs.pytorch.org/docs/stable/generated/torch.linalg.vecdot.html
     """
-    return Counts(mac=max(node.input(0).numel, node.input(1).numel))
+    return Counts(mac=product(broadcast(node.input(0).dims, node.input(1).dims)))
 
 
 def addmm_activation(node: Node) -> Counts:
     """numel(Y) × (K mac + 1 add + 1 cmp), K the last extent of A; with gelu (1 div + 1 erf + 1 add + 2 mul) in place of
-    the cmp.
+    the cmp; alpha ≠ 1: numel(Y) mul; beta ≠ 1: numel(C) mul, and beta = 0 leaves C and its add out.
     """
-    once = Counts(add=1) + (Counts(div=1, erf=1, add=1, mul=2) if node.attrs.get("gelu", 0) else Counts(cmp=1))
-    return (once + Counts(mac=extent(node, node.input(0), -1))) * node.output().numel
+    outputs = node.output().numel
+    once = Counts(div=1, erf=1, add=1, mul=2) if node.attrs.get("gelu", 0) else Counts(cmp=1)
+    return (once + Counts(mac=extent(node, node.input(0), -1))) * outputs + _added(node, outputs)
 
 
 def sparse_mm(node: Node) -> Counts:
@@ -139,59 +142,66 @@ def sparse_mm(node: Node) -> Counts:
 
 
 def quantized_layer(node: Node) -> Counts:
-    """numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given; the result is rescaled, numel(Y) × (1 mul + 1 add
-    + 3 cmp). Dynamic: X is quantized first, numel(X) × (1 div + 1 add + 5 cmp), and Y only scaled, numel(Y) mul.
+    """numel(Y) × prod(W.shape[1:]) mac, numel(X) + numel(W) add (zero points), numel(Y) add when B is given; numel(Y) ×
+    (1 mul + 1 add + 3 cmp) to requantise, and the ratio of the scales, 1 mul + 1 div. Dynamic: numel(X) × (1 div + 1
+    add + 5 cmp) + 5 cmp + 2 div + 2 add to quantise X first; Y is only scaled, 1 mul (the product of the scales) +
+    numel(Y) mul, and numel(Y) cmp for a ReLU, which is else a bound of the output's range.
+
+    As QLinearConv, and DynamicQuantizeMatMul of com.microsoft: a quantised tensor of PyTorch always has a zero point,
+    and the packed weight has one too. It does not tell how many scales it has: one is counted, also where each feature
+    has its own.
 
     https://docs.pytorch.org/docs/stable/quantization.html
     """
     outputs = node.output().numel
-    counts = Counts(mac=outputs * product(node.input(1).dims[1:]), add=outputs if node.has_input(2) else 0)
+    counts = _layer(node) + Counts(add=node.input(0).numel + node.input(1).numel)
     if node.attrs.get("dynamic", 0):
-        return counts + Counts(div=1, add=1, cmp=5) * node.input(0).numel + Counts(mul=outputs)
-    return counts + Counts(mul=1, add=1, cmp=3) * outputs
+        return counts + quantize_dynamic(node) + Counts(mul=1 + outputs)
+    return counts + Counts(mul=1, add=1, cmp=3) * outputs + Counts(mul=1, div=1)
 
 
 def half_layer(node: Node) -> Counts:
-    """numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given: the weight is kept in 16 bits."""
-    outputs = node.output().numel
-    return Counts(mac=outputs * product(node.input(1).dims[1:]), add=outputs if node.has_input(2) else 0)
+    """numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) cmp for a ReLU: the weight is kept in 16
+    bits, a float that has no zero point.
+    """
+    return _layer(node)
+
+
+def _layer(node: Node) -> Counts:
+    """The products, the bias, and a ReLU on real results."""
+    once = Counts(mac=product(node.input(1).dims[1:]), add=int(node.has_input(2)), cmp=node.attrs.get("relu", 0))
+    return once * node.output().numel
 
 
 def distances(node: Node) -> Counts:
     """numel(Y) × D × (1 add + 1 mac) + numel(Y) sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp)
-    for p = ∞, else × (2 add + 1 bit + 1 pow) + numel(Y) pow; D = X.shape[-1].
+    for p = ∞, × (2 add + 1 cmp) for p = 0, else × (2 add + 1 bit + 1 pow) + numel(Y) pow; D = X.shape[-1].
 
     https://docs.pytorch.org/docs/stable/generated/torch.cdist.html
     """
-    outputs, p = node.output().numel, node.attrs.get("p", 2.0)
-    cells = outputs * extent(node, node.input(0), -1)
-    if p == 2:
-        return Counts(add=cells, mac=cells, sqrt=outputs)
-    if p == 1:
-        return Counts(add=2 * cells, bit=cells)
-    if p == float("inf"):
-        return Counts(add=cells, bit=cells, cmp=cells)
-    return Counts(add=2 * cells, bit=cells, pow=cells + outputs)
+    outputs = node.output().numel
+    element, result = norm(node.attrs.get("p", 2.0), Counts(mac=1))
+    return ((Counts(add=1) + element) * extent(node, node.input(0), -1) + result) * outputs
 
 
 def solve(node: Node) -> Counts:
-    """for each n × n matrix and k right sides, (n³ − n) / 3 + n² k mac, n (n − 1) / 2 + n k div: elimination and two
-    triangular solutions; pivots are found with n (n + 1) / 2 cmp.
+    """for each n × n matrix and k right sides, n (n − 1) (2n − 1) / 6 + n (n − 1) k mac, n (n − 1) / 2 + n k div:
+    elimination and two triangular solutions; the largest pivots are found with n (n + 1) / 2 × (1 cmp + 1 bit).
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve.html
     """
     matrix = node.input(0)
     size = extent(node, matrix, -1)
     sides = node.output().numel // max(1, product(matrix.dims[:-2]) * size)
-    once = Counts(
-        mac=(size**3 - size) // 3 + size * size * sides,
-        div=size * (size - 1) // 2 + size * sides,
-        cmp=size * (size + 1) // 2,
-    )
-    return once * product(matrix.dims[:-2])
+    once = Counts(mac=size * (size - 1) * sides, div=size * sides)
+    return eliminate(node) + once * product(matrix.dims[:-2])
 
 
 def inverse(node: Node) -> Counts:
-    """for each n × n matrix, a solution for n right sides: (n³ − n) / 3 + n³ mac, n (n − 1) / 2 + n² div, n (n + 1) / 2
-    cmp.
+    """for each n × n matrix, a solution for n right sides: n (n − 1) (2n − 1) / 6 + n² (n − 1) mac, n (n − 1) / 2 + n²
+    div, n (n + 1) / 2 × (1 cmp + 1 bit).
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html
     """
     return solve(node)
 
@@ -205,39 +215,57 @@ def cholesky(node: Node) -> Counts:
 
 
 def triangular(node: Node) -> Counts:
-    """for each of k right sides of an n × n triangle, n (n − 1) / 2 mac + n div."""
+    """for each of k right sides of an n × n triangle, n (n − 1) / 2 mac + n div; unitriangular: no div.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_triangular.html
+    """
     matrix, sides = node.input(0), node.output()
     size = extent(node, matrix, -1)
-    return Counts(mac=(size - 1) * sides.numel // 2, div=sides.numel)
+    return Counts(mac=(size - 1) * sides.numel // 2, div=0 if node.attrs.get("unit", 0) else sides.numel)
 
 
 def eliminate(node: Node) -> Counts:
-    """at most, for each n × n matrix, n (n − 1) (2n − 1) / 6 mac + n (n − 1) / 2 div + n (n + 1) / 2
-    cmp: elimination with pivots."""
+    """at most, for each m × n matrix, r = min(m, n), Σ (m − i) (n − i) mac + Σ (m − i) div + Σ (m − i + 1) × (1 cmp +
+    1 bit) for i = 1 … r: elimination with the largest pivots; n × n: n (n − 1) (2n − 1) / 6 mac + n (n − 1) / 2 div + n
+    (n + 1) / 2 × (1 cmp + 1 bit).
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu_factor.html
+    """
     matrix = node.input(0)
-    size = extent(node, matrix, -1)
-    once = Counts(mac=size * (size - 1) * (2 * size - 1) // 6, div=size * (size - 1) // 2, cmp=size * (size + 1) // 2)
+    rows, columns = extent(node, matrix, -2), extent(node, matrix, -1)
+    steps = rows if rows == columns else min(rows, columns)
+    places = steps * (steps - 1) // 2
+    below = steps * (rows - 1) - places
+    products = steps * (rows - 1) * (columns - 1) - (rows + columns - 2) * places
+    once = Counts(mac=products + places * (2 * steps - 1) // 3, div=below, cmp=below + steps, bit=below + steps)
     return once * product(matrix.dims[:-2])
 
 
 def matrix_power(node: Node) -> Counts:
-    """n³ mac for each product: bits(p) − 1 squares and one product for each further one bit of p."""
+    """n³ mac for each product: bits(p) − 1 squares and one product for each further one bit of p; p < 0: an inverse
+    first.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.matrix_power.html
+    """
     matrix = node.input(0)
-    power = abs(int(node.attrs.get("n", 1)))
+    exponent = int(node.attrs.get("n", 1))
+    power = abs(exponent)
     products = max(0, power.bit_length() - 1 + power.bit_count() - 1) if power else 0
-    return Counts(mac=products * matrix.numel * extent(node, matrix, -1))
+    counts = Counts(mac=products * matrix.numel * extent(node, matrix, -1))
+    return counts + inverse(node) if exponent < 0 else counts
 
 
 def fourier(node: Node) -> Counts:
     """at most numel(Y) × N × 4 mac for each transformed axis, the definition's sum over N terms (a fast transform needs
-    fewer); a complex product is 4 mac. The factors are constants.
+    fewer); a complex product is 4 mac. The factors are constants. An inverse, and a norm that scales: 2 numel(Y) div.
 
     https://docs.pytorch.org/docs/stable/fft.html
     """
     x, y = node.input(0), node.output()
     axes = node.attrs.get("axes") or [-1]
     larger: Tensor = y if y.numel >= x.numel else x
-    return Counts(mac=sum(4 * larger.numel * extent(node, larger, axis) for axis in axes))
+    scale = Counts(div=2 * y.numel if node.attrs.get("scaled", 0) else 0)
+    return Counts(mac=sum(4 * larger.numel * extent(node, larger, axis) for axis in axes)) + scale
 
 
 OPERATORS: dict[str, Operator] = {

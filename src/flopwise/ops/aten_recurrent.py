@@ -29,7 +29,7 @@ def _layers(kind: str) -> Rule:
         x = node.input(0)
         steps = x.numel // max(1, extent(node, x, -1))
         total = Counts()
-        for w_ih, w_hh, biased, projection in _weights(node):
+        for w_ih, w_hh, biased, projection in _weights(node, gates):
             hidden = extent(node, w_ih, 0) // gates
             inner = extent(node, w_ih, 1) + extent(node, w_hh, 1)
             own = once + Counts(add=2 * gates if biased else 0, mac=gates * inner)
@@ -44,8 +44,9 @@ def _layers(kind: str) -> Rule:
     return rule
 
 
-def _weights(node: Node) -> Iterator[tuple[Tensor, Tensor, bool, Tensor | None]]:
-    """The weights of each layer and direction.
+def _weights(node: Node, gates: int) -> Iterator[tuple[Tensor, Tensor, bool, Tensor | None]]:
+    """The weights of each layer and direction: two matrices, two biases, and a projection where the state that the
+    second matrix takes is not as wide as the gates.
 
     Raises:
         ShapeError: they are not as many as the layers need.
@@ -53,26 +54,13 @@ def _weights(node: Node) -> Iterator[tuple[Tensor, Tensor, bool, Tensor | None]]
     parts = node.attrs.get("layers", 1) * node.attrs.get("directions", 1)
     biased = bool(node.attrs.get("biases", 1))
     weights = node.known_inputs[1:]
-    for each in (5, 4) if biased else (3, 2):
-        if len(weights) >= parts * each and _fits(weights, parts, each, biased):
-            break
-    else:
+    projected = len(weights) > 1 and extent(node, weights[1], 1) * gates != extent(node, weights[1], 0)
+    each = (4 if biased else 2) + int(projected)
+    if len(weights) < parts * each:
         raise ShapeError(f"{node.op} {node.name!r}: {len(weights)} weights for {parts} layers and directions")
     for part in range(parts):
         own = weights[part * each : (part + 1) * each]
-        yield own[0], own[1], biased, own[-1] if each in (5, 3) else None
-
-
-def _fits(weights: tuple[Tensor, ...], parts: int, each: int, biased: bool) -> bool:
-    """Whether every part has two matrices, then biases, then maybe a projection."""
-    for part in range(parts):
-        own = weights[part * each : (part + 1) * each]
-        ranks = [len(w.dims) for w in own]
-        if ranks != ([2, 2] + ([1, 1] if biased else []) + ([2] if each in (5, 3) else [])):
-            return False
-        if each in (5, 3) and own[-1].kind not in ("weight", "constant", "activation"):
-            return False
-    return True
+        yield own[0], own[1], biased, own[-1] if projected else None
 
 
 def _cell(kind: str) -> Rule:

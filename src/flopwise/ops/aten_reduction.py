@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from flopwise.counts import Counts
 from flopwise.graph import Dim, Node
-from flopwise.ops.extents import extent, product
+from flopwise.ops.aten_losses import OPERATORS as LOSSES
+from flopwise.ops.aten_norms import norm
+from flopwise.ops.extents import broadcast, extent, product
 from flopwise.ops.operator import Operator, by, words
 
 
@@ -27,9 +29,36 @@ def sorting(node: Node) -> Counts:
     return Counts(cmp=x.numel * _bits(x.numel))
 
 
+def median(node: Node) -> Counts:
+    """at most numel(X) × bits(numel(X)) cmp: each element finds its place among those before it by binary search; mode:
+    numel(X) × (1 add + 2 cmp) more, for the longest run of equal ones.
+    """
+    runs = Counts(add=1, cmp=2) * node.input(0).numel if node.attrs.get("runs", 0) else Counts()
+    return sorting(node) + runs
+
+
+def unique(node: Node) -> Counts:
+    """at most numel(X) × bits(numel(X)) cmp: each element finds its place among those before it by binary search; the
+    number of each: numel(X) add.
+    """
+    return sorting(node) + Counts(add=node.input(0).numel if node.attrs.get("counts", 0) else 0)
+
+
+def unique_consecutive(node: Node) -> Counts:
+    """numel(X) cmp, and numel(X) add each for the place among the results and for the length of each run.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html
+    """
+    asked = sum(int(node.attrs.get(name, 0)) for name in ("inverse", "counts"))
+    return Counts(cmp=1, add=asked) * node.input(0).numel
+
+
 def quantile(node: Node) -> Counts:
-    """at most numel(X) × bits(numel(X)) cmp to sort, and numel(Y) × (1 mul + 2 add) between two neighbours."""
-    return sorting(node) + Counts(mul=1, add=2) * node.output().numel
+    """at most numel(X) × bits(numel(X)) cmp to sort, and numel(Y) × (1 mul + 2 add) between two neighbours; where q is
+    a tensor, numel(q) × (1 mul + 1 add + 1 cmp) for their places.
+    """
+    places = node.input(1).numel if node.has_input(1) else 0
+    return sorting(node) + Counts(mul=1, add=2) * node.output().numel + Counts(mul=1, add=1, cmp=1) * places
 
 
 def searchsorted(node: Node) -> Counts:
@@ -52,28 +81,107 @@ def trace(node: Node) -> Counts:
 
 
 def dist(node: Node) -> Counts:
-    """numel × (1 add + 1 mac) + 1 sqrt for p = 2; else numel × (2 add + 1 bit + 1 pow) + 1 pow.
+    """numel × (1 add + 1 mac) + 1 sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp) for p = ∞, ×
+    (2 add + 1 cmp) for p = 0, else × (2 add + 1 bit + 1 pow) + 1 pow; numel of both broadcast.
 
     https://docs.pytorch.org/docs/stable/generated/torch.dist.html
     """
-    cells = node.input(0).numel
-    if node.attrs.get("p", 2.0) == 2:
-        return Counts(add=cells, mac=cells, sqrt=1)
-    return Counts(add=2 * cells, bit=cells, pow=cells + 1)
+    element, result = norm(node.attrs.get("p", 2.0), Counts(mac=1))
+    return (Counts(add=1) + element) * product(broadcast(node.input(0).dims, node.input(1).dims)) + result
+
+
+def matrix_norm(node: Node) -> Counts:
+    """numel(X) × (1 add + 1 bit) for the sums of absolute values of each column or row, and 1 cmp for each sum.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.matrix_norm.html
+    """
+    x = node.input(0)
+    return Counts(add=1, bit=1) * x.numel + Counts(cmp=x.numel // extent(node, x, node.attrs.get("summed", -2)))
+
+
+def differences(node: Node) -> Counts:
+    """n m + n (n − 1) / 2 add for each line, m its differences of order n: those of each order are made from those of
+    the order below.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.diff.html
+    """
+    order, left, lines = of_differences(node)
+    return Counts(add=lines * (order * left + order * (order - 1) // 2))
+
+
+def of_differences(node: Node) -> tuple[int, int, int]:
+    """The order of the differences, how many there are in a line, and the lines."""
+    y, axis = node.output(), node.attrs.get("dim", -1)
+    left = extent(node, y, axis)
+    return node.attrs.get("n", 1), left, product(d for i, d in enumerate(y.dims) if i != axis % len(y.dims))
+
+
+def scatter_mean(node: Node) -> Counts:
+    """numel(index) × 2 add (the sums, and how many came to each place) + numel(Y) div; include_self = False: numel(Y)
+    cmp for the places that nothing came to.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_reduce_.html
+    """
+    return _means(node, node.input(1).numel)
+
+
+def index_mean(node: Node) -> Counts:
+    """numel(source) × 2 add (the sums, and how many came to each place) + numel(Y) div; include_self = False: numel(Y)
+    cmp for the places that nothing came to.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_reduce_.html
+    """
+    return _means(node, node.input(2).numel)
+
+
+def _means(node: Node, updates: int) -> Counts:
+    outside = 0 if node.attrs.get("include_self", 1) else 1
+    return Counts(add=2 * updates) + Counts(div=1, cmp=outside) * node.output().numel
+
+
+def index_add(node: Node) -> Counts:
+    """numel(source) × (1 mul + 1 add): alpha × source is added to the rows that indices pick; alpha = 1 is
+    ScatterElements.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_add_.html
+    """
+    return Counts(mul=1, add=1) * node.input(2).numel
+
+
+def histc(node: Node) -> Counts:
+    """numel(X) × (2 add + 1 mul + 4 cmp): each element is held against both bounds, its place is rounded down, the
+    last one for the upper bound, and one more there; without bounds numel(X) × 2 cmp + 1 add + 1 div to find them.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.histc.html
+    """
+    elements = node.input(0).numel
+    counts = Counts(add=2, mul=1, cmp=4) * elements
+    return counts if node.attrs.get("bounded", 0) else counts + Counts(cmp=2 * elements, add=1, div=1)
 
 
 def embedding_bag(node: Node) -> Counts:
-    """numel(indices) × D add: the rows of each bag are added up, D = W.shape[1].
+    """numel(indices) × D add: the rows of each bag are added up, D = W.shape[1]; mode mean: numel(Y) div more; mode
+    max: cmp for add; a weight for each row: mac for add.
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.EmbeddingBag.html
     """
-    return Counts(add=node.input(1).numel * extent(node, node.input(0), 1))
+    elements, mode = node.input(1).numel * extent(node, node.input(0), 1), node.attrs.get("mode", "sum")
+    if mode == "max":
+        return Counts(cmp=elements)
+    if node.has_input(2):
+        return Counts(mac=elements)
+    return Counts(add=elements, div=node.output().numel if mode == "mean" else 0)
 
 
 def multinomial(node: Node) -> Counts:
-    """at most numel(X) × (1 add + 1 div) for the running sums, and numel(Y) × bits(n) cmp for the draws."""
-    x = node.input(0)
-    return Counts(add=1, div=1) * x.numel + Counts(cmp=node.output().numel * _bits(extent(node, x, -1)))
+    """at most numel(X) × (1 add + 1 div) for the running sums, without replacement before each draw, and numel(Y) ×
+    bits(n) cmp for the draws.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
+    """
+    x, y = node.input(0), node.output()
+    rounds = 1 if node.attrs.get("replacement", 0) else extent(node, y, -1)
+    return Counts(add=1, div=1) * (x.numel * rounds) + Counts(cmp=y.numel * _bits(extent(node, x, -1)))
 
 
 def weight_norm(node: Node) -> Counts:
@@ -85,9 +193,15 @@ def weight_norm(node: Node) -> Counts:
 
 
 def renorm(node: Node) -> Counts:
-    """numel(X) × (2 mul + 1 add) + rows × (1 sqrt + 1 cmp + 1 div): each slice is scaled down to a norm."""
+    """numel(X) × (2 mul + 1 add) + slices × (1 sqrt + 1 cmp + 1 div): each slice is scaled down to a norm; p ≠ 2: the
+    norm's own operations for 1 mul + 1 add and 1 sqrt.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.renorm.html
+    """
     x = node.input(0)
-    return Counts(mul=2, add=1) * x.numel + Counts(sqrt=1, cmp=1, div=1) * extent(node, x, 0)
+    element, result = norm(node.attrs.get("p", 2.0), Counts(mul=1, add=1))
+    slices = extent(node, x, node.attrs.get("dim", 0))
+    return (element + Counts(mul=1)) * x.numel + (result + Counts(cmp=1, div=1)) * slices
 
 
 def adaptive_avg_pool(node: Node) -> Counts:
@@ -117,64 +231,11 @@ def _windows(node: Node) -> int:
     return cells
 
 
-def _loss(formula: str, **classes: int) -> Operator:
-    """A row for a loss: so much for each element, then the reduction."""
-    once = Counts(**classes)
-
-    def rule(node: Node) -> Counts:
-        elements = max(node.input(0).numel, node.input(1).numel)
-        weighted = Counts(mul=elements) if node.has_input(2) else Counts()
-        return once * elements + weighted + _reduced(node, elements)
-
-    return Operator(
-        rule,
-        f"numel × {words(once)}: {formula}; a weight: numel mul; reduction mean: numel add + 1 div, sum: numel add",
-    )
-
-
-def _reduced(node: Node, elements: int) -> Counts:
-    reduction = node.attrs.get("reduction", "mean")
-    return Counts() if reduction == "none" else Counts(add=elements, div=int(reduction != "sum"))
-
-
-def cross_entropy_dense(node: Node) -> Counts:
-    """numel(X) × (1 cmp + 3 add + 1 exp + 1 mul + 1 add) + M log + M bit: log-softmax times the probabilities of the
-    classes, M samples; label smoothing: numel(X) × (1 mul + 1 add) more; then the reduction over M.
-
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
-    """
-    x = node.input(0)
-    axis = 1 if len(x.dims) > 1 else 0
-    samples = product(x.dims[:axis]) * product(x.dims[axis:][1:])
-    counts = Counts(cmp=1, add=4, exp=1, mul=1) * x.numel + Counts(log=1, bit=1) * samples
-    if node.attrs.get("smoothed", 0):
-        counts += Counts(mul=1, add=1) * x.numel
-    return counts + _reduced(node, samples)
-
-
-def cosine_embedding(node: Node) -> Counts:
-    """numel(X) × 3 mac + N × (1 mul + 1 sqrt + 1 div + 2 add + 1 cmp): the cosine of each pair, then a margin.
-
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineEmbeddingLoss.html
-    """
-    x = node.input(0)
-    pairs = extent(node, x, 0) if len(x.dims) > 1 else 1
-    return Counts(mac=3 * x.numel) + Counts(mul=1, sqrt=1, div=1, add=2, cmp=1) * pairs
-
-
-def triplet_margin(node: Node) -> Counts:
-    """numel(X) × 2 (1 add + 1 mac) + N × (2 sqrt + 3 add + 1 cmp): two distances, then a margin.
-
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginLoss.html
-    """
-    x = node.input(0)
-    samples = extent(node, x, 0) if len(x.dims) > 1 else 1
-    return Counts(add=2, mac=2) * x.numel + Counts(sqrt=2, add=3, cmp=1) * samples
-
-
 _SQUARES = Counts(add=3, mul=1)
 
 OPERATORS: dict[str, Operator] = {
+    "aten::nansum": _reduces(Counts(cmp=1, add=1), note="each element is added unless it is NaN"),
+    "aten::nanmean": _reduces(Counts(cmp=1, add=2), Counts(div=1), "the sum and the number of what is not NaN"),
     "aten::all": _reduces(Counts(bit=1)),
     "aten::any": _reduces(Counts(bit=1)),
     "aten::aminmax": _reduces(Counts(cmp=2)),
@@ -189,12 +250,17 @@ OPERATORS: dict[str, Operator] = {
     "aten::cummax": _reduces(Counts(cmp=1)),
     "aten::count_nonzero": _reduces(Counts(cmp=1, add=1)),
     "aten::bincount": _reduces(Counts(add=1)),
-    "aten::histc": _reduces(Counts(add=2, mul=1, cmp=2), None, "the place of each element, and one more there"),
-    "aten::unique_consecutive": _reduces(Counts(cmp=1)),
+    "aten::histc": by(histc),
+    "aten::unique_consecutive": by(unique_consecutive),
     "aten::trace": by(trace),
+    "aten::linalg_matrix_norm": by(matrix_norm),
+    "aten::diff": by(differences),
+    "aten::scatter_reduce": by(scatter_mean),
+    "aten::index_reduce": by(index_mean),
+    "aten::index_add": by(index_add),
     "aten::dist": by(dist),
-    "aten::median": by(sorting, "bound"),
-    "aten::unique": by(sorting, "bound"),
+    "aten::median": by(median, "bound"),
+    "aten::unique": by(unique, "bound"),
     "aten::quantile": by(quantile, "bound"),
     "aten::searchsorted": by(searchsorted, "bound"),
     "aten::embedding_bag": by(embedding_bag),
@@ -203,22 +269,5 @@ OPERATORS: dict[str, Operator] = {
     "aten::renorm": by(renorm),
     "aten::adaptive_avg_pool": by(adaptive_avg_pool),
     "aten::adaptive_max_pool": by(adaptive_max_pool),
-    "aten::mse_loss": _loss("(x − t)²", add=1, mul=1),
-    "aten::l1_loss": _loss("|x − t|", add=1, bit=1),
-    "aten::smooth_l1_loss": _loss("d² / 2β or d − β/2, d = |x − t|", add=2, bit=1, cmp=1, mul=2),
-    "aten::huber_loss": _loss("d² / 2 or δ (d − δ/2), d = |x − t|", add=2, bit=1, cmp=1, mul=3),
-    "aten::binary_cross_entropy": _loss("−(t log x + (1 − t) log(1 − x))", log=2, mul=2, add=3, bit=1),
-    "aten::binary_cross_entropy_with_logits": _loss(
-        "max(x, 0) − x t + log(1 + exp(−|x|))", cmp=1, mul=1, add=3, bit=2, exp=1, log=1
-    ),
-    "aten::kl_div": _loss("t (log t − x)", log=1, add=1, mul=1),
-    "aten::soft_margin_loss": _loss("log(1 + exp(−t x))", mul=1, bit=1, exp=1, add=1, log=1),
-    "aten::poisson_nll_loss": _loss("exp(x) − t x", exp=1, mul=1, add=1),
-    "aten::hinge_embedding_loss": _loss("x, or max(0, margin − x)", add=1, cmp=2),
-    "aten::margin_ranking_loss": _loss("max(0, margin − t (x₁ − x₂))", add=2, mul=1, cmp=1),
-    "aten::multi_margin_loss": _loss("max(0, margin − x_t + x)", add=2, cmp=1),
-    "aten::multilabel_margin_loss": _loss("max(0, 1 − x_t + x)", add=2, cmp=1),
-    "aten::cross_entropy_dense": by(cross_entropy_dense),
-    "aten::cosine_embedding_loss": by(cosine_embedding),
-    "aten::triplet_margin_loss": by(triplet_margin),
+    **LOSSES,
 }

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from flopwise.graph import Tensor
 from flopwise.readers import (
     aten_linear,
+    aten_losses,
     aten_movement,
     aten_normalization,
     aten_pointwise,
@@ -31,6 +32,7 @@ LOWERINGS: dict[str, Lowering] = {
     **aten_movement.LOWERINGS,
     **aten_pointwise.LOWERINGS,
     **aten_reduction.LOWERINGS,
+    **aten_losses.LOWERINGS,
     **aten_pooling.LOWERINGS,
     **aten_normalization.LOWERINGS,
     **aten_recurrent.LOWERINGS,

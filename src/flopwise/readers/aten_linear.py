@@ -144,6 +144,13 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return Lowered("aten::addbmm", (batch1, batch2, input if beta != 0 else None), attrs)
 
 
+def addmm_activation(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False
+) -> Lowered:
+    attrs = {"alpha": float(alpha), "beta": float(beta), "gelu": int(use_gelu)}
+    return Lowered("aten::_addmm_activation", (mat1, mat2, input if beta != 0 else None), attrs)
+
+
 def tensordot(input: Tensor, other: Tensor, dims_self: Any = 2, dims_other: Any = None) -> Lowered:
     return Lowered("aten::tensordot", (input, other), {"dims": list(dims_self)})
 
@@ -234,11 +241,15 @@ def sparse_mm(input: Tensor, mat2: Tensor, *rest: Any, nnz: int | None = None) -
     return Lowered("aten::_sparse_mm", (input, mat2), {} if nnz is None else {"nnz": nnz})
 
 
-def quantized(op: str, dynamic: bool) -> Callable[..., Lowered]:
-    """A quantized layer: its weight was packed, and is handed over by name."""
+def quantized(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]:
+    """A quantized layer: its weight was packed, and is handed over by name.
+
+    A ReLU on integers is one of the bounds of their range.
+    """
+    attrs = {"dynamic": int(dynamic), "relu": int(dynamic and relu)}
 
     def lowered(input: Tensor, *packed: Any, weight: Tensor, bias: Tensor | None = None, **more: Any) -> Lowered:
-        return Lowered(f"quantized::{op}", (input, weight, bias), {"dynamic": int(dynamic)})
+        return Lowered(f"quantized::{op}", (input, weight, bias), dict(attrs))
 
     return lowered
 
@@ -274,9 +285,7 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "baddbmm": lambda input, batch1, batch2, *, beta=1, alpha=1, out_dtype=None: addmm(
         input, batch1, batch2, beta=beta, alpha=alpha
     ),
-    "_addmm_activation": lambda input, mat1, mat2, *, beta=1, alpha=1, use_gelu=False: Lowered(
-        "aten::_addmm_activation", (mat1, mat2, input), {"gelu": int(use_gelu)}
-    ),
+    "_addmm_activation": addmm_activation,
     "addmv": addmv,
     "addr": addr,
     "addbmm": addbmm,
@@ -301,11 +310,11 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "torchvision.deform_conv2d": deform_conv2d,
     "_sparse_mm": sparse_mm,
     "smm": sparse_mm,
-    **{f"quantized.{kind}{relu}": quantized("linear", False) for kind in ("linear",) for relu in ("", "_relu")},
-    **{f"quantized.linear{relu}_dynamic": quantized("linear", True) for relu in ("", "_relu")},
-    "quantized.linear_dynamic_fp16": quantized("linear_fp16", True),
+    **{f"quantized.linear{relu}": quantized("linear", False) for relu in ("", "_relu")},
+    **{f"quantized.linear{relu}_dynamic": quantized("linear", True, bool(relu)) for relu in ("", "_relu")},
+    **{f"quantized.linear{relu}_dynamic_fp16": quantized("linear_fp16", True, bool(relu)) for relu in ("", "_relu")},
     **{
-        f"quantized.conv{rank}d{relu}{dynamic}": quantized("conv", bool(dynamic))
+        f"quantized.conv{rank}d{relu}{dynamic}": quantized("conv", bool(dynamic), bool(relu))
         for rank in (1, 2, 3)
         for relu in ("", "_relu")
         for dynamic in ("", "_dynamic")

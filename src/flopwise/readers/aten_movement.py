@@ -16,9 +16,9 @@ def _moved(op: str) -> Callable[..., Lowered]:
 
 
 def _first(op: str) -> Callable[..., Lowered]:
-    """Only the first tensor flows through; the others say where."""
+    """Only the first tensor flows through, which a program may name as it likes; the others say where."""
 
-    def lowered(input: Any, *args: Any, **kwargs: Any) -> Lowered:
+    def lowered(input: Any = None, *args: Any, **kwargs: Any) -> Lowered:
         return Lowered(op, tensors(input, *args, *kwargs.values()))
 
     return lowered
@@ -30,25 +30,34 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False, *
     return Lowered("ScatterND", (input, places, moved), {"reduction": "add"} if accumulate else {})
 
 
-def _scatter(reduction: str) -> Callable[..., Lowered]:
+def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
+    """What scatters with a reduction; a mean, which ONNX does not have, keeps its own name."""
+
     def lowered(input: Any, dim: int, index: Any, source: Any = None, *rest: Any, **more: Any) -> Lowered:
         source = more.get("src", more.get("value", source))
         named = more.get("reduce", next((r for r in rest if isinstance(r, str)), reduction))
         kinds = {
             "add": "add",
             "sum": "add",
-            "mean": "add",
             "multiply": "mul",
             "prod": "mul",
             "amax": "max",
             "amin": "min",
         }
         moved = next(iter(tensors(source)), None)
+        if mean and named == "mean":
+            return Lowered(mean, (input, index, moved), {"include_self": int(more.get("include_self", True))})
         return Lowered(
             "ScatterElements", (input, index, moved), {"reduction": kinds.get(named, "none")} if moved else {}
         )
 
     return lowered
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Lowered:
+    if alpha != 1:
+        return Lowered("aten::index_add", (input, index, source))
+    return Lowered("ScatterElements", (input, index, source), {"reduction": "add"})
 
 
 #: ATen -> ONNX; neither computes anything.
@@ -91,6 +100,7 @@ _NAMES = {
     "values": "Identity", "indices": "Identity", "_values": "Identity", "_indices": "Identity",
     "crow_indices": "Identity", "col_indices": "Identity", "to_padded_tensor": "Identity", "resize": "Reshape",
     "resize_as": "Reshape", "_pack_padded_sequence": "Gather", "_pad_packed_sequence": "Gather",
+    "pad_sequence": "Concat",
     "atleast_1d": "Reshape", "atleast_2d": "Reshape", "atleast_3d": "Reshape", "squeeze_copy": "Squeeze",
     "int_repr": "Identity", "empty_like": "ConstantOfShape", "zeros_like": "ConstantOfShape",
     "ones_like": "ConstantOfShape", "full_like": "ConstantOfShape", "new_zeros": "ConstantOfShape",
@@ -99,7 +109,7 @@ _NAMES = {
     "zeros": "ConstantOfShape", "ones": "ConstantOfShape", "full": "ConstantOfShape", "empty": "ConstantOfShape",
     "empty_strided": "ConstantOfShape", "empty_permuted": "ConstantOfShape", "eye": "EyeLike", "tensor": "Identity",
     "scalar_tensor": "Identity", "tril_indices": "ConstantOfShape", "triu_indices": "ConstantOfShape",
-    "arange": "Range", "range": "Range", "linspace": "aten::linspace", "logspace": "aten::linspace",
+    "arange": "Range", "range": "Range", "linspace": "aten::linspace",
     "rand": "aten::random", "randn": "aten::random", "randint": "aten::random", "randperm": "aten::random",
     "rand_like": "aten::random", "randn_like": "aten::random", "randint_like": "aten::random",
     "normal": "aten::random", "uniform": "aten::random", "random": "aten::random", "exponential": "aten::random",
@@ -118,6 +128,7 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
         name: _first("Identity") for name in ("row_indices", "ccol_indices", "_to_dense", "_coalesced", "record_stream")
     },
     **{name: _first("Where") for name in ("sparse_mask", "_sparse_mask_projection")},
+    "higher.cond": _first("If"),
     "meshgrid": _moved("Expand"),
     "broadcast_tensors": _moved("Expand"),
     "index_put": index_put,
@@ -125,10 +136,8 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "_unsafe_index_put": index_put,
     "scatter": _scatter("none"),
     "scatter_add": _scatter("add"),
-    "scatter_reduce": _scatter("add"),
-    "index_add": lambda input, dim, index, source, *rest, **more: Lowered(
-        "ScatterElements", (input, index, source), {"reduction": "add"}
-    ),
-    "index_reduce": _scatter("add"),
+    "scatter_reduce": _scatter("add", "aten::scatter_reduce"),
+    "index_add": index_add,
+    "index_reduce": _scatter("add", "aten::index_reduce"),
     "col2im": lambda input, *rest, **more: Lowered("Col2Im", (input,)),
 }

@@ -131,5 +131,5 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "_safe_softmax": softmax,
     "_weight_norm": weight_norm,
     "_weight_norm_interface": weight_norm,
-    "renorm": lambda input, p, dim, maxnorm: Lowered("aten::renorm", (input,), {"p": float(p)}),
+    "renorm": lambda input, p, dim, maxnorm: Lowered("aten::renorm", (input,), {"p": float(p), "dim": dim}),
 }

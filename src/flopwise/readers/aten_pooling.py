@@ -102,4 +102,6 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "grid_sampler_3d": grid_sampler,
     "affine_grid_generator": affine_grid,
     "torchvision.roi_align": roi_align,
+    "torchvision.roi_pool": lambda input, rois, *sizes: Lowered("MaxRoiPool", (input, rois)),
+    "torchvision.nms": lambda dets, scores, iou_threshold: Lowered("NonMaxSuppression", (dets, scores)),
 }

@@ -9,7 +9,8 @@ from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.ops import OPERATORS
-from flopwise.ops.extents import product
+from flopwise.ops.aten_reduction import of_differences
+from flopwise.ops.extents import extent, product
 from flopwise.training.attention import attention, keeps
 from flopwise.training.pooling import places
 from flopwise.training.reduction import back
@@ -107,6 +108,73 @@ def bag(node: Node, wanted: Wanted) -> Counts:
     return Counts(add=node.input(1).numel * product(node.input(0).dims[-1:]))
 
 
+def differences(node: Node, wanted: Wanted) -> Counts:
+    """n m + n (n − 3) / 2 add + n bit for each line, m its differences of order n: of each order, an element is in two
+    neighbours, the first and the last in one.
+    """
+    order, left, lines = of_differences(node)
+    if left == 0:
+        return Counts()
+    return Counts(add=order * left + order * (order - 3) // 2, bit=order) * lines
+
+
+def matrix_norm(node: Node, wanted: Wanted) -> Counts:
+    """S cmp for the sum that was picked, S the number of sums; numel(X) × (1 cmp + 1 mul): G × sign(x)."""
+    return Counts(cmp=_sums(node)) + Counts(cmp=1, mul=1) * node.input(0).numel
+
+
+def matrix_norm_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X, the sums of absolute values and Y are kept."""
+    x = node.input(0)
+    return x, Tensor("", (_sums(node),), x.dtype).nbytes, node.output()
+
+
+def _sums(node: Node) -> int:
+    """One for each column or row."""
+    x = node.input(0)
+    return x.numel // extent(node, x, node.attrs.get("summed", -2))
+
+
+def scatter_mean(node: Node, wanted: Wanted) -> Counts:
+    """numel(index) add (how many came to each place); dX = G / how many: numel(Y) div; for the source numel(index) div;
+    include_self = False: numel(Y) cmp.
+    """
+    return _means(node, wanted, node.input(1).numel)
+
+
+def index_mean(node: Node, wanted: Wanted) -> Counts:
+    """numel(source) add (how many came to each place); dX = G / how many: numel(Y) div; for the source numel(source)
+    div; include_self = False: numel(Y) cmp.
+    """
+    return _means(node, wanted, node.input(2).numel)
+
+
+def _means(node: Node, wanted: Wanted, updates: int) -> Counts:
+    outputs = node.output().numel
+    counts = Counts(add=updates, cmp=0 if node.attrs.get("include_self", 1) else outputs)
+    return counts + Counts(div=(outputs if 0 in wanted else 0) + (updates if 2 in wanted else 0))
+
+
+def all_of_it(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The inputs and Y are kept."""
+    return (*node.known_inputs, node.output())
+
+
+def index_add(node: Node, wanted: Wanted) -> Counts:
+    """dX = G; for the source alpha × G: numel(source) mul."""
+    return Counts(mul=node.input(2).numel if 2 in wanted else 0)
+
+
+def index_add_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """For the gradient of the source, the indices and the source are kept."""
+    return (node.input(1), node.input(2)) if 2 in wanted else ()
+
+
+def number_of_each(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X and, in 8 bytes, of how many elements each mean is, are kept."""
+    return node.input(0), 8 * node.output().numel
+
+
 def second_output(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     """The places that were picked."""
     return [t for t in node.outputs[1:2] if t is not None]
@@ -121,7 +189,14 @@ BACKWARD: Mapping[str, Backward] = {
     "aten::bilinear": by(bilinear, three),
     "aten::flex_attention": by(attention, keeps),
     "aten::_weight_norm": by(weight_norm, weight_norm_keeps),
-    "aten::cdist": by(cdist, lambda node, wanted: (*node.known_inputs, node.output())),
+    "aten::cdist": by(cdist, all_of_it),
+    "aten::nansum": back("G where x is not NaN", x, Counts(cmp=1)),
+    "aten::nanmean": back("G / k where x is not NaN, k how many are not", number_of_each, Counts(cmp=1), Counts(div=1)),
+    "aten::diff": by(differences, none),
+    "aten::linalg_matrix_norm": by(matrix_norm, matrix_norm_keeps),
+    "aten::scatter_reduce": by(scatter_mean, all_of_it),
+    "aten::index_reduce": by(index_mean, all_of_it),
+    "aten::index_add": by(index_add, index_add_keeps),
     "aten::var": variance(False, False),
     "aten::std": variance(True, False),
     "aten::var_mean": variance(False, True),
