@@ -38,6 +38,11 @@ X = (3, 4)
         (lambda x: torch.diff(x), "Sub", Counts(add=9)),
         (lambda x: torch.round(x, decimals=0), "Round", Counts(cmp=12)),
         (lambda x: x.index_add(0, torch.tensor([1, 1]), torch.ones(2, 4)), "ScatterElements", Counts(add=8)),
+        (
+            lambda x: x.scatter(0, torch.tensor([[1, 1], [0, 2]]), 2.0, reduce="multiply"),
+            "ScatterElements",
+            Counts(mul=4),
+        ),
         (lambda x: torch.linalg.norm(x), "ReduceL2", Counts(mul=12, add=12, sqrt=1)),
         (lambda x: torch.linalg.vector_norm(x, 1), "ReduceL1", Counts(bit=12, add=12)),
         (lambda x: torch.linalg.matrix_norm(x), "ReduceL2", Counts(mul=12, add=12, sqrt=1)),

@@ -47,9 +47,8 @@ def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
         moved = next(iter(tensors(source)), None)
         if mean and named == "mean":
             return Lowered(mean, (input, index, moved), {"include_self": int(more.get("include_self", True))})
-        return Lowered(
-            "ScatterElements", (input, index, moved), {"reduction": kinds.get(named, "none")} if moved else {}
-        )
+        # A plain number is as many updates as there are places.
+        return Lowered("ScatterElements", (input, index, moved or index), {"reduction": kinds.get(named, "none")})
 
     return lowered
 
