@@ -1,6 +1,14 @@
-"""Files that are no tests of their own."""
+"""Files that are no tests of their own, and what holds for all tests."""
 
 from __future__ import annotations
 
+import pytest
+
 #: They import torch, which must not be needed to look for tests; they hold no doctests.
 collect_ignore = ["torch_modules.py", "torch_tools.py", "torch_models.py", "torch_vision.py", "compat/nets.py"]
+
+
+@pytest.fixture(autouse=True)
+def _bugs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw fails a test of the command line; users get one line."""
+    monkeypatch.setenv("FLOPWISE_TRACEBACK", "1")

@@ -237,6 +237,11 @@ def test_what_is_unknown_is_null_and_not_zero() -> None:
     alone.node("my::Thing", "x", "y")
     totals = counted(alone.graph()).to_dict()["totals"]
     assert (totals["count"], totals["macs"], totals["flops"], totals["ops"]) == (None, None, None, None)
+    assert totals["activations"] == totals["output_bytes"] / 4 == 4
+    lost = sketch({"x": (4,), "y": None}, x="input")
+    lost.node("my::Thing", "x", "y")
+    totals = counted(lost.graph()).to_dict()["totals"]
+    assert (totals["activations"], totals["output_bytes"]) == (None, None)
 
 
 def test_as_a_data_frame() -> None:

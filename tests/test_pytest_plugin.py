@@ -83,3 +83,21 @@ def test_update(tmp_path: Path) -> None:
     code, out = outcome(tmp_path, test, "--flopwise-update", budget="[model]\nparams = 1 # trained\n")
     assert code == 0, out
     assert (tmp_path / "budget.toml").read_text() == "[model]\nparams = 44370 # trained\n"
+
+
+def test_update_makes_a_budget(tmp_path: Path) -> None:
+    test = "def test_it(flopwise_budget): flopwise_budget(MODEL)"
+    code, out = outcome(tmp_path, test)
+    assert code == 1
+    assert "pytest --flopwise-update writes one" in out
+    assert outcome(tmp_path, test, "--flopwise-update")[0] == 0
+    assert (tmp_path / "budget.toml").read_text().startswith("[model]\nparams = 44370\n")
+    assert outcome(tmp_path, test)[0] == 0
+
+
+def test_a_limit_that_is_none_is_named(tmp_path: Path) -> None:
+    test = "def test_it(flopwise_budget): flopwise_budget(MODEL, parms=1)"
+    code, out = outcome(tmp_path, test)
+    assert code == 1
+    assert "no limit and no argument 'parms'; did you mean 'params'?" in out
+    assert "Traceback" not in out

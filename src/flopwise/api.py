@@ -14,7 +14,16 @@ from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.ops import Rule
 from flopwise.profiles import Profile, profile_graph
-from flopwise.readers.formats import is_caffe, is_callable, is_module, is_torch_file, is_url, is_weights, shown
+from flopwise.readers.formats import (
+    is_caffe,
+    is_callable,
+    is_checkpoint,
+    is_module,
+    is_torch_file,
+    is_url,
+    is_weights,
+    shown,
+)
 
 if TYPE_CHECKING:
     from flopwise.formulas.formula import Formula
@@ -45,8 +54,9 @@ def read(
         model: path of an ONNX file, its bytes, an open binary file, or an ``onnx.ModelProto``; path of a Caffe net
             (.prototxt, .caffemodel); a ``torch.nn.Module``, which is afterwards as it was, the name of a callable that
             makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file;
-            path of a file with weights and no graph (.safetensors, its index, .gguf, .npz, .npy), whose operations
-            stay unknown. In place of a path, a URL: only the ranges that are needed come over the network.
+            path of a file with weights and no graph (.safetensors, its index, .gguf, .npz, .npy, a checkpoint of
+            PyTorch's), whose operations stay unknown. In place of a path, a URL: only the ranges that are needed come
+            over the network.
         inputs: shapes by input name (``{"x": (1, 3, 224, 224)}``), one shape when there is one input, or texts of the
             form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open. An array in place of a shape
             carries its elements, which may decide shapes; a list of shapes or arrays is a sequence, None an empty
@@ -70,7 +80,7 @@ def read(
         InputError: a shape is missing or does not fit.
     """
     source = ""
-    if is_weights(model):
+    if is_weights(model) or (inputs is None and is_checkpoint(model)):
         from flopwise.readers.weight_files import read_weights
 
         _refuse("Caffe nets (.prototxt)", phase=phase, stages=stages, level=level, weights=weights)
@@ -78,7 +88,7 @@ def read(
         progress("reading the header")
         return read_weights(os.fsdecode(cast("str", model)), inputs, batch_size)
     if is_url(model) and is_torch_file(model):
-        raise ModelError(f"{shown(str(model))}: PyTorch reads its files from local disks only; download it first")
+        raise _far(str(model))
     if is_callable(model) or is_torch_file(model):
         from flopwise.readers import torch_load
 
@@ -123,6 +133,16 @@ def read(
     from flopwise.readers.onnx import read_onnx
 
     return read_onnx(model, inputs, dims, batch_size, trips, progress)
+
+
+def _far(url: str) -> FlopwiseError:
+    """Why a file of PyTorch's cannot be counted from where it is."""
+    if is_checkpoint(url):
+        return InputError(
+            f"{shown(url)}: inputs are for a model with operators; of a URL only tensors are read: "
+            "download a program first, and give a module as package.module:callable"
+        )
+    return ModelError(f"{shown(url)}: PyTorch reads programs from local disks only; download it first")
 
 
 def _refuse(kind: str, **given: Any) -> None:
@@ -193,7 +213,7 @@ def profile(
     if graph is None:
         state: dict[str, Any] = {"phase": phase, "stages": stages, "level": level, "weights": weights, "mode": mode}
         state["arguments"] = arguments
-        if train and (is_module(model) or is_callable(model) or is_torch_file(model)):
+        if train and (is_module(model) or is_callable(model) or (is_torch_file(model) and not is_checkpoint(model))):
             state |= {"mode": mode or "train", "grad": True}
         graph = read(model, inputs, dims=dims, batch_size=batch_size, trips=trips, progress=progress, **state)
     progress("counting")
@@ -254,10 +274,10 @@ def formula(
     chosen = conventions.get(convention)
     if not chosen.closed:
         raise InputError(f"{chosen.name} rounds in ways that no formula follows; give another convention")
-    if is_weights(model):
+    if is_weights(model) or is_checkpoint(model):
         raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
     if is_url(model) and is_torch_file(model):
-        raise ModelError(f"{shown(str(model))}: PyTorch reads its files from local disks only; download it first")
+        raise _far(str(model))
     if is_callable(model) or is_torch_file(model):
         from flopwise.readers import torch_load
 

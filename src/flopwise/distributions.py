@@ -142,7 +142,7 @@ def measured(
         raise InputError(f"no {by} is called {', '.join(patterns)}; there are {', '.join(list(groups)[:5])} ...")
     every = sum(p.numel for group in chosen.values() for p in group)
     code, count = loops(every), threads or os.cpu_count() or 1
-    found: dict[str, tuple[Entry, Moments]] = {}
+    found: dict[str, tuple[Entry, Moments, Moments]] = {}
     done = 0
     with ThreadPoolExecutor(count) as pool:
         shared, alone = Engine(code, pool if count > 1 else None, 2 * count), Engine(code)
@@ -159,9 +159,9 @@ def measured(
             found[name] = _measure(shared, name, group, bound)
             done += sum(p.numel for p in group)
     entries = tuple(found[name][0] for name in chosen)
-    total = _total(entries, [found[name][1] for name in chosen])
+    total = _total(entries, [found[name][1:] for name in chosen])
     notes += _strange(total)
-    return Weights(stored.model, stored.format, by, bound, entries, total, (*notes, *stored.notes), code.NAME)
+    return Weights(stored.model, stored.format, by, bound, entries, total, (*notes, *stored.notes_by_now()), code.NAME)
 
 
 def _check(by: str, bins: int, threads: int | None) -> None:
@@ -198,7 +198,7 @@ def _groups(stored: Stored, by: str) -> tuple[dict[str, list[Payload]], list[str
     if len(kept) < len(numbers):
         left = [p for p in numbers if not (floating(p.dtype) and p.role != "constant")]
         notes.append(
-            f"{_tensors(len(left))} of integers or constants with {sum(p.numel for p in left):,} elements in no layer; "
+            f"{_tensors(len(left))} of integers or constants with {_elements(sum(p.numel for p in left))} in no layer; "
             "see them by tensor"
         )
     together: dict[str, list[Payload]] = {}
@@ -218,14 +218,17 @@ def _tensors(count: int) -> str:
     return f"{count} tensor{'s' if count != 1 else ''}"
 
 
+def _elements(count: int) -> str:
+    return f"{count:,} element{'s' if count != 1 else ''}"
+
+
 def _side_by_side(group: Sequence[Payload]) -> bool:
     """Whether a layer is small, and its elements are at hand without a stream that others share."""
     return sum(p.numel for p in group) < LARGE and all(p.raw() is not None for p in group)
 
 
-def _measure(engine: Engine, name: str, group: Sequence[Payload], bins: int) -> tuple[Entry, Moments]:
+def _measure(engine: Engine, name: str, group: Sequence[Payload], bins: int) -> tuple[Entry, Moments, Moments]:
     from flopwise.statistics.engine import KEPT
-    from flopwise.statistics.entry import figures
     from flopwise.statistics.moments import merge
     from flopwise.statistics.ranges import Ruler
 
@@ -240,10 +243,8 @@ def _measure(engine: Engine, name: str, group: Sequence[Payload], bins: int) -> 
         ruler = Ruler(whole.low, whole.high, bins)
         counts = sum(engine.bins(payload, scan, ruler) for payload, scan in zip(group, scans, strict=True))
         made = Histogram(tuple(ruler.edges.tolist()), tuple(counts.tolist()))  # type: ignore[union-attr]
-    factor, known = 1.0, whole
-    greatest = max(abs(whole.low), abs(whole.high)) if whole.count else 0.0
-    if greatest > HUGE or 0 < greatest < TINY:
-        factor = math.ldexp(1.0, -min(max(math.frexp(greatest)[1], -1000), 1000))
+    factor, known = _factor(whole), whole
+    if factor != 1.0:
         known = merge(engine.scan(payload, factor, room=0).moments for payload in group)
     entry = Entry(
         name,
@@ -251,20 +252,47 @@ def _measure(engine: Engine, name: str, group: Sequence[Payload], bins: int) -> 
         tuple(dict.fromkeys(p.dtype for p in group)),
         tuple(p.shape for p in group),
         sum(p.nbytes for p in group),
-        **figures(known, factor),
+        **_figures(whole, known, factor),
         histogram=made,
         tensors=tuple(p.name for p in group),
     )
-    return entry, whole
+    return entry, whole, known
 
 
-def _total(entries: Sequence[Entry], moments: Sequence[Moments]) -> Entry:
+def _factor(whole: Moments) -> float:
+    """The power of two that elements are scaled by where float64 does not hold their squares, else 1."""
+    greatest = max(abs(whole.low), abs(whole.high)) if whole.count else 0.0
+    if TINY <= greatest <= HUGE or not greatest:
+        return 1.0
+    return math.ldexp(1.0, -min(max(math.frexp(greatest)[1], -1000), 1000))
+
+
+def _figures(whole: Moments, known: Moments, factor: float) -> dict[str, Any]:
+    """The figures of elements from their moments and those of the scaled ones: beside huge ones tiny ones are zero."""
     from flopwise.statistics.entry import figures
+
+    found = figures(known, factor)
+    if factor != 1.0:
+        greatest = max(abs(whole.low), abs(whole.high))
+        found |= {"zeros": whole.zeros, "min": whole.low, "max": whole.high, "absmax": greatest}
+    return found
+
+
+def _total(entries: Sequence[Entry], moments: Sequence[tuple[Moments, Moments]]) -> Entry:
+    """All entries together.
+
+    Args:
+        entries: the entries.
+        moments: of each entry those of its elements, and those of its elements scaled.
+    """
     from flopwise.statistics.moments import merge
 
+    whole = merge(moment for moment, _ in moments)
+    factor = _factor(whole)
+    known = merge(scaled.times(factor / _factor(moment)) for moment, scaled in moments)
     dtypes = tuple(dict.fromkeys(dtype for entry in entries for dtype in entry.dtypes))
     nbytes, tensors = sum(e.nbytes for e in entries), tuple(t for e in entries for t in e.tensors)
-    return Entry("Total", "", dtypes, (), nbytes, **figures(merge(moments)), tensors=tensors)
+    return Entry("Total", "", dtypes, (), nbytes, **_figures(whole, known, factor), tensors=tensors)
 
 
 def _strange(total: Entry) -> list[str]:

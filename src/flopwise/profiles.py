@@ -105,6 +105,10 @@ class Profile:
             return by_module(self.rows, depth, self.graph.modules)
         raise InputError(f"cannot group by {key!r}; choose layer, op, dtype or module")
 
+    def seen(self, figure: str) -> bool:
+        """Whether any row has a figure of :class:`Row`, so that its sum says something."""
+        return not self.rows or any(getattr(row, figure) is not None for row in self.rows)
+
     def to_dict(self) -> dict[str, Any]:
         """The profile in the stable JSON schema ``flopwise.profile/1``: every number an integer or None.
 
@@ -112,7 +116,7 @@ class Profile:
         """
         model, sums = self.graph, self.sum
         counted = not self.rows or sums.unknown < len(self.rows)
-        known = not self.rows or any(row.counts is not None for row in self.rows)
+        known = self.seen("counts")
         return {
             "schema": "flopwise.profile/1",
             "model": {"name": model.name, "source": model.source, "format": model.format},
@@ -126,8 +130,8 @@ class Profile:
                 "params": sums.params,
                 "buffers": sums.buffers,
                 "weight_bytes": sums.weight_bytes,
-                "activations": sums.activations,
-                "output_bytes": sums.output_bytes,
+                "activations": sums.activations if self.seen("activations") else None,
+                "output_bytes": sums.output_bytes if self.seen("output_bytes") else None,
                 "peak_activation_bytes": self.peak_activation_bytes,
                 **({"own": self.own} if self.convention.own else {}),
             },

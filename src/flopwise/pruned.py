@@ -83,12 +83,8 @@ def _of_caffe(model: object) -> bool:
 def holds_tensors_alone(model: object) -> bool:
     """Whether a file holds tensors and no operators; PyTorch's programs have an ending of their own."""
     if formats.is_torch_file(model):
-        return not formats.ending_of(str(model)).endswith(PROGRAMS)
+        return not formats.ending_of(str(model)).endswith(formats.PROGRAMS)
     return formats.is_weights(model)
-
-
-#: Endings of PyTorch's files that hold a program beside the tensors.
-PROGRAMS = (".pt2", ".ts", ".torchscript")
 
 
 def _of_stored(
@@ -105,9 +101,7 @@ def _of_stored(
     with open_payloads(model) as stored:
         weights = [payload for payload in stored.payloads if payload.role == "weight"]
         found = sparsity_of_stored(stored.model, stored.format, weights, why, wanted, tensors, threads, progress)
-        # What was fetched to open the file is less than what was fetched to read it.
-        notes = [note for note in stored.notes if " over the network in " not in note]
-        return replace(found, notes=(*notes, *found.notes))
+        return replace(found, notes=(*stored.notes_by_now(), *found.notes))
 
 
 #: Arguments of ``profile`` that only say how operations are added up.

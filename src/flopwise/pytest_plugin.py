@@ -55,12 +55,30 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
         if budget is not None and limits:
             raise pytest.UsageError("flopwise_budget takes a budget or limits, not both")
         path = None if limits or isinstance(budget, dict) else os.path.join(config.rootpath, budget or BUDGET)
+        _known(given)
         try:
             return _checked(model, path or budget or {"model": limits}, given, config.getoption("--flopwise-update"))
         except FlopwiseError as error:
-            pytest.fail(str(error), pytrace=False)
+            message = str(error)
+        pytest.fail(message.replace("--update", "pytest --flopwise-update"), pytrace=False)
 
     return check
+
+
+def _known(given: dict[str, Any]) -> None:
+    """Fail the test unless all arguments are limits or arguments of ``flopwise.check``."""
+    import difflib
+    import inspect
+
+    import flopwise
+    from flopwise.budgets.budget import ALIASES, FIGURES
+
+    arguments = {*inspect.signature(flopwise.check).parameters, *inspect.signature(flopwise.profile).parameters}
+    for key in given:
+        if key not in arguments:
+            near = difflib.get_close_matches(key, [*FIGURES, *ALIASES, *sorted(arguments)], 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            pytest.fail(f"flopwise_budget: no limit and no argument {key!r}{hint}", pytrace=False)
 
 
 def _without(limits: dict[str, Any], key: str) -> dict[str, Any]:
@@ -76,12 +94,23 @@ def _checked(model: object, budget: Any, given: dict[str, Any], update: bool) ->
     from flopwise.changes import check
     from flopwise.report.budget import render_verdicts
 
+    if update and isinstance(budget, str) and not os.path.exists(budget):
+        _make(budget, model, given)
     verdicts = check(model, budget, **given)
     if update and isinstance(budget, str):
         _update(budget, verdicts)
     elif any(v.broken for v in verdicts):
         pytest.fail(render_verdicts(verdicts), pytrace=False)
     return verdicts
+
+
+def _make(path: str, model: object, given: dict[str, Any]) -> None:
+    """A new budget with the figures of the model."""
+    import flopwise
+    from flopwise.budgets import new_budget
+    from flopwise.cli.output import write
+
+    write(new_budget(flopwise.profile(model, **{**given, "convention": given.get("convention") or "flops"})), path)
 
 
 def _update(path: str, verdicts: Sequence[Verdict]) -> None:

@@ -206,7 +206,13 @@ def test_what_nobody_knows_is_not_written() -> None:
 
 
 def test_a_new_budget_can_be_read() -> None:
-    made = parse(new_budget([("params", 5), ("macs", None)], flopwise.budgets.Settings("macs", 2, ["x:1x3"], {"n": 1})))
+    profile, settings = flopwise.profile(CUSTOM), flopwise.budgets.Settings("macs", 2, ["x:1x3"], {"n": 1})
+    made = parse(new_budget(profile, settings))
     assert isinstance(made, Budget)
-    assert [(limit.figure, limit.most) for limit in made.limits] == [("params", 5)]
+    assert [(limit.figure, limit.most) for limit in made.limits] == [
+        ("params", 640),
+        ("weight_bytes", 2560),
+        ("peak_activation_bytes", 256),
+        ("unknown", 1),
+    ]
     assert (made.settings.convention, made.settings.batch_size, made.settings.dims) == ("macs", 2, {"n": 1})

@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy
 import pytest
 
 from .conftest import EXAMPLES, Run
@@ -67,6 +68,14 @@ def test_update_makes_a_budget(run: Run, tmp_path: Path) -> None:
     assert run("check", block, "-b", 3, "--budget", new).code == 1
 
 
+def test_a_new_budget_leaves_out_what_nobody_knows(run: Run, tmp_path: Path) -> None:
+    numpy.savez(tmp_path / "w.npz", a=numpy.ones((3, 4)))
+    new = tmp_path / "new.toml"
+    assert run("check", tmp_path / "w.npz", "--budget", new, "--update").code == 0
+    assert new.read_text() == "[model]\nparams = 12\nweight_bytes = 96\nunknown = 1\n"
+    assert run("check", tmp_path / "w.npz", "--budget", new).code == 0
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -103,3 +112,19 @@ def test_nothing_is_half_written(run: Run, tiny: Path, tmp_path: Path) -> None:
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "cannot be written" in err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["tiny.onnx"]
+
+
+def test_update_says_what_it_leaves(run: Run, tiny: Path, tmp_path: Path) -> None:
+    budget = tmp_path / "b.toml"
+    budget.write_text('[model]\nparams = 1\n[layers."nothing"]\nmacs = 1\n')
+    code, out, err = run("check", tiny, "--budget", budget, "--update")
+    assert (code, out) == (0, "")
+    assert "layers.nothing.macs stays, because no layer has such a name" in err
+    assert budget.read_text() == '[model]\nparams = 44370\n[layers."nothing"]\nmacs = 1\n'
+
+
+def test_a_new_budget_leaves_out_lower_bounds(run: Run, tmp_path: Path) -> None:
+    new = tmp_path / "new.toml"
+    assert run("check", EXAMPLES / "custom_op.onnx", "--budget", new, "--update").code == 0
+    assert "macs" not in new.read_text()
+    assert run("check", EXAMPLES / "custom_op.onnx", "--budget", new).code == 0

@@ -20,7 +20,7 @@ def models(tmp_path: Path) -> tuple[Path, Path]:
     return one, save(network(namer=NUMBERED, extra=0), tmp_path / "other.onnx")
 
 
-@pytest.mark.parametrize("format_", ["table", "markdown", "csv", "json", "latex"])
+@pytest.mark.parametrize("format_", ["table", "markdown", "csv", "json", "latex", "html"])
 @pytest.mark.parametrize("by", ["all", "total", "op", "layer"])
 def test_every_format(run: Run, models: tuple[Path, Path], format_: str, by: str) -> None:
     code, out, err = run("compare", *models, "-b", 1, "-f", format_, "--by", by)

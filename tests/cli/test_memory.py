@@ -144,3 +144,31 @@ def test_batches_that_make_no_sense(run: Run, tiny: Path, args: tuple[str, ...],
     code, out, err = run("profile", tiny, *args)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
+
+
+def test_memory_in_batches(run: Run, tiny: Path) -> None:
+    found = json.loads(run("memory", tiny, "-b", "1,8", "--train", "-f", "json").out)
+    alone = [json.loads(run("memory", tiny, "-b", size, "--train", "-f", "json").out) for size in (1, 8)]
+    assert found == alone
+    lines = list(csv.DictReader(io.StringIO(run("memory", tiny, "-b", "1,8", "-f", "csv").out)))
+    for line in lines:
+        assert [int(line["batch 1"]), int(line["batch 8"])] == [each["totals"][line["figure"]] for each in alone]
+    assert [line["figure"] for line in lines] == [
+        *("weight_bytes", "output_bytes"),
+        *("peak_activation_bytes", "arena_bytes"),
+    ]
+    out = run("memory", tiny, "-b", "1,8", "--human").out
+    assert "peak activation bytes  81.9 kB   655 kB" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"), [(("--plan", "p.json"), "--plan takes one batch size"), (("-b", "1,x"), "1,8,64")]
+)
+def test_memory_in_batches_that_make_no_sense(run: Run, tiny: Path, args: tuple[str, ...], message: str) -> None:
+    code, out, err = run("memory", tiny, "-b", "1,8", *args)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_memory_of_a_directory_in_batches(run: Run, tiny: Path) -> None:
+    assert "several batch sizes take one model" in run("memory", tiny.parent, "-b", "1,8").err

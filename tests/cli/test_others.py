@@ -95,3 +95,18 @@ def test_operators_lists_all(run: Run) -> None:
     rows = json.loads(run("operators", "-f", "json").out)
     assert {row["operator"] for row in rows} == set(flopwise.OPERATORS)
     assert {row["claim"] for row in rows} == {"exact", "bound", "nothing"}
+
+
+def test_a_bug_is_one_line_and_no_answer(run: Run, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise ValueError("a\nbug")
+
+    monkeypatch.setattr("flopwise.profiles.Profile.to_dict", broken)
+    with pytest.raises(ValueError, match="bug"):  # FLOPWISE_TRACEBACK is set in all tests
+        run("profile", tiny, "-f", "json")
+    monkeypatch.delenv("FLOPWISE_TRACEBACK")
+    code, out, err = run("profile", tiny, "-f", "json")
+    assert (code, out) == (2, "")
+    assert err == (
+        "flopwise: a bug in flopwise: ValueError: a bug; FLOPWISE_TRACEBACK=1 shows where, please report it\n"
+    )

@@ -146,6 +146,8 @@ def test_half_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["--bins", "0"], "a histogram has 1 to 65,536 bins, not 0"),
         (["--bins", "999999999"], "a histogram has 1 to 65,536 bins"),
         (["--no-histogram", "--bins-json", "x.json"], "--bins-json needs what --no-histogram leaves out"),
+        (["--no-histogram", "--columns", "name,p50"], "p50 needs what --no-histogram leaves out"),
+        (["-o", "x.html"], "x.html: there is no html of this; give -f table, markdown, csv, json, latex"),
         (["--columns", "histogram"], "a histogram is drawn in a terminal"),
     ],
 )

@@ -12,6 +12,8 @@ import flopwise
 from flopwise.comparing import broken, conditions
 from flopwise.errors import InputError
 from flopwise.graph import Graph
+from flopwise.report.compare import render_comparison
+from flopwise.report.sheet import Look
 
 from .variants import NUMBERED, network
 
@@ -136,7 +138,8 @@ def test_conditions(text: str, figure: str, sign: str, limit: Fraction, percent:
     [
         ("", "holds no condition"),
         ("macs", "cannot understand 'macs'"),
-        ("macs>", "is no number"),
+        ("macs>", "cannot understand 'macs>'"),
+        ("macs>x%", "'macs>x%': 'x' is no number"),
         ("macs>1 MB", "wrong unit"),
         ("parms>0", "did you mean 'params'"),
         ("macs>1%%", "cannot understand"),
@@ -179,3 +182,14 @@ def test_what_nobody_knows_fails() -> None:
     assert [b.known for b in broken(found, conditions("macs>5%"))] == [False]
     assert not list(broken(found, conditions("params>0")))
     assert found.to_dict()["totals"]["macs"]["difference"] == [None, None]
+
+
+def test_a_narrow_terminal_keeps_per_cents_beside_the_figures() -> None:
+    found = flopwise.compare("examples/tiny_resnet.onnx", "examples/custom_op.onnx", labels=["a" * 60, "b" * 60])
+    for width in (60, 80, 200):
+        text = render_comparison(found, look=Look(width=width))
+        assert max(len(line) for line in text.splitlines()) <= width
+        totals, operators = text.split("\n\n")[1:3]
+        assert "A" in totals.split("\n")[0]
+        assert "%" in totals.split("\n")[0]
+        assert "%" in operators.split("\n")[0]

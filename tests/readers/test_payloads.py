@@ -320,7 +320,7 @@ def _npy(array: Any) -> bytes:
     ("data", "told"),
     [
         (b"", "cannot be read"),
-        (b"PK\x03\x04" + bytes(40), "cannot be read"),
+        (b"PK\x03\x04" + bytes(40), "truncated or damaged"),
         (_member(_npy(numpy.array([{}], object))), "holds Python objects, which are never loaded"),
         (_member(_npy(numpy.zeros(1000))[:-8]), "is truncated"),
         (_member(b"\x93NUMPY\x02\x00\xff\xff\xff\xff"), "its header of 4,294,967,295 bytes is longer"),

@@ -157,6 +157,31 @@ def test_every_format(tmp_path: Path, web: Web) -> None:
             assert far.notes[0].startswith("read ")
 
 
+def test_caffe_weights_in_hdf5(tmp_path: Path, web: Web) -> None:
+    h5py = pytest.importorskip("h5py")
+    array = numpy.random.default_rng(0).random((300, 400)).astype(numpy.float32)
+    with h5py.File(tmp_path / "a.caffemodel.h5", "w") as file:
+        file.create_group("data").create_group("fc")["0"] = array
+    with open_payloads(f"{web.url}/a.caffemodel.h5") as far, open_payloads(tmp_path / "a.caffemodel.h5") as near:
+        assert far.payloads == near.payloads
+        assert web.sent < 1 << 15
+        numpy.testing.assert_array_equal(far.payloads[0].array(), array)
+        assert any(note.startswith("read ") for note in far.notes_by_now())
+
+
+def test_what_the_reading_of_weights_cost_is_said(tmp_path: Path, web: Web, capsys: pytest.CaptureFixture[str]) -> None:
+    array = _onnx(tmp_path)
+    for command in ("weights", "sparsity", "profile"):
+        web.sent = 0
+        web.log.clear()
+        columns = ["--columns", "name,sparsity"] if command == "profile" else []
+        assert main([command, f"{web.url}/m.onnx", *columns]) == 0
+        assert web.sent > array.nbytes
+        out = capsys.readouterr().out
+        assert out.count(" over the network in ") == 1
+        assert f"note: read {web.sent:,} of {web.sent:,} bytes over the network in {len(web.log)} requests" in out
+
+
 def _refused(ask: Callable[[], Any], told: str) -> str:
     began = time.monotonic()
     with pytest.raises(FlopwiseError) as error:
@@ -245,7 +270,8 @@ def test_a_login_goes_to_its_server_alone_and_is_never_shown(tmp_path: Path, web
         ("http:///m.onnx", "names no server"),
         ("http://127.0.0.1:x/m.onnx", "is no URL of a server"),
         ("nothing://a/m.onnx", "nothing"),
-        ("http://127.0.0.1:1/m.pt", "download it first"),
+        ("http://127.0.0.1:1/m.pt", "no connection to the server"),
+        ("http://127.0.0.1:1/m.pt2", "download it first"),
     ],
 )
 def test_urls_that_lead_nowhere(url: str, told: str) -> None:

@@ -1,8 +1,9 @@
-"""A headless Chromium, if there is one with its driver: for the tests of the HTML page."""
+"""A headless Chromium, if there is one with its driver, and a page in it: for the tests of the HTML pages."""
 
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,3 +28,56 @@ def open_browser(width: int = 1400, height: int = 1000) -> Any:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return selenium.Chrome(options=options, service=Service(driver))
+
+
+class Page:
+    """A page in the browser."""
+
+    def __init__(self, browser: Any, text: str, path: Path) -> None:
+        self.browser = browser
+        file = path / "page.html"
+        file.write_text(text, "utf-8")
+        browser.get_log("browser")
+        browser.get(file.as_uri())
+        assert self.run("return document.documentElement.dataset.ready") == "true"
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.browser.execute_script(script, *arguments)
+
+    def find(self, selector: str) -> Any:
+        return self.browser.find_element("css selector", selector)
+
+    def click(self, selector: str) -> None:
+        self.run(
+            "document.querySelector(arguments[0]).dispatchEvent(new MouseEvent('click', {bubbles: true}))", selector
+        )
+
+    def column(self, key: str) -> list[str]:
+        """The cells of a column in the rows that are shown."""
+        found: list[str] = self.run(
+            "const cells = document.querySelectorAll(`#table tbody td[data-key='${arguments[0]}']`);"
+            "return [...cells].map(c => c.classList.contains('text') ? c.title : c.textContent)",
+            key,
+        )
+        return found
+
+    def pick(self, selector: str, value: str) -> None:
+        self.run(
+            "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
+            "e.dispatchEvent(new Event('change')); e.dispatchEvent(new Event('input'));",
+            selector,
+            value,
+        )
+
+    def keys(self, selector: str, *names: str) -> None:
+        """Press keys, beginning at an element."""
+        self.run("document.querySelector(arguments[0]).focus({preventScroll: true})", selector)
+        for name in names:
+            self.run(
+                "const event = new KeyboardEvent('keydown', {key: arguments[0], bubbles: true});"
+                "document.activeElement.dispatchEvent(event)",
+                name,
+            )
+
+    def errors(self) -> list[Any]:
+        return [entry for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import flopwise
-from flopwise.profiles import Profile
 from flopwise.report import render
 
-from .browser import open_browser
+from .browser import Page, open_browser
 from .test_html_page import HOSTILE, chain
 
 RESNET = "examples/tiny_resnet.onnx"
@@ -25,62 +24,9 @@ def browser() -> Iterator[Any]:
     driver.quit()
 
 
-class Page:
-    """A page in the browser."""
-
-    def __init__(self, browser: Any, profile: Profile, path: Path) -> None:
-        self.browser = browser
-        file = path / "page.html"
-        file.write_text(render(profile, "html"), "utf-8")
-        browser.get_log("browser")
-        browser.get(file.as_uri())
-        assert self.run("return document.documentElement.dataset.ready") == "true"
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.browser.execute_script(script, *arguments)
-
-    def find(self, selector: str) -> Any:
-        return self.browser.find_element("css selector", selector)
-
-    def click(self, selector: str) -> None:
-        self.run(
-            "document.querySelector(arguments[0]).dispatchEvent(new MouseEvent('click', {bubbles: true}))", selector
-        )
-
-    def column(self, key: str) -> list[str]:
-        """The cells of a column in the rows that are shown."""
-        found: list[str] = self.run(
-            "const cells = document.querySelectorAll(`#table tbody td[data-key='${arguments[0]}']`);"
-            "return [...cells].map(c => c.classList.contains('text') ? c.title : c.textContent)",
-            key,
-        )
-        return found
-
-    def pick(self, selector: str, value: str) -> None:
-        self.run(
-            "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
-            "e.dispatchEvent(new Event('change')); e.dispatchEvent(new Event('input'));",
-            selector,
-            value,
-        )
-
-    def keys(self, selector: str, *names: str) -> None:
-        """Press keys, beginning at an element."""
-        self.run("document.querySelector(arguments[0]).focus({preventScroll: true})", selector)
-        for name in names:
-            self.run(
-                "const event = new KeyboardEvent('keydown', {key: arguments[0], bubbles: true});"
-                "document.activeElement.dispatchEvent(event)",
-                name,
-            )
-
-    def errors(self) -> list[Any]:
-        return [entry for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-
-
 @pytest.fixture
 def resnet(browser: Any, tmp_path: Path) -> Page:
-    return Page(browser, flopwise.profile(RESNET), tmp_path)
+    return Page(browser, render(flopwise.profile(RESNET), "html"), tmp_path)
 
 
 def test_the_figures_equal_the_json(resnet: Page) -> None:
@@ -114,7 +60,7 @@ def test_a_click_on_a_title_sorts_and_another_turns_it_round(resnet: Page) -> No
 
 
 def test_what_is_unknown_sorts_first_and_is_no_number(browser: Any, tmp_path: Path) -> None:
-    page = Page(browser, flopwise.profile("examples/custom_op.onnx"), tmp_path)
+    page = Page(browser, render(flopwise.profile("examples/custom_op.onnx"), "html"), tmp_path)
     page.click("#table th[data-key='count'] button")
     assert page.column("count")[0] == "?"
     assert page.find("#table tfoot td[data-key='count']").text == "≥ 1,280"
@@ -236,7 +182,7 @@ def test_light_and_dark_by_the_system_and_by_the_switch(resnet: Page) -> None:
 
 def test_names_from_a_model_run_no_script(browser: Any, tmp_path: Path) -> None:
     names = [HOSTILE, "<svg onload=document.title=1>", "javascript:alert(1)", "a/<b>/c", "' onclick='x"]
-    page = Page(browser, flopwise.profile(chain(names, paths=[HOSTILE, "", "", "x.<i>", ""])), tmp_path)
+    page = Page(browser, render(flopwise.profile(chain(names, paths=[HOSTILE, "", "", "x.<i>", ""])), "html"), tmp_path)
     assert page.column("name") == names
     page.click("#table tr[data-layer='0']")
     for _ in range(3):
@@ -255,7 +201,7 @@ def test_thousands_of_layers_scroll_and_are_found(browser: Any, tmp_path: Path) 
     profile = flopwise.profile(
         chain(names, paths=[f"stage{i // 250}.block{i // 10}.linear{i % 10}" for i in range(2000)])
     )
-    page = Page(browser, profile, tmp_path)
+    page = Page(browser, render(profile, "html"), tmp_path)
     assert len(page.column("name")) < 400
     page.keys("#table tr[tabindex='0']", "End")
     page.run("flopwise.choose(1234, '')")
@@ -271,7 +217,7 @@ def test_thousands_of_layers_scroll_and_are_found(browser: Any, tmp_path: Path) 
 @pytest.mark.parametrize("width", [360, 800, 1400])
 def test_the_page_is_never_wider_than_the_window(browser: Any, tmp_path: Path, width: int) -> None:
     device = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    page = Page(browser, flopwise.profile(RESNET), tmp_path)
+    page = Page(browser, render(flopwise.profile(RESNET), "html"), tmp_path)
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", device)
     assert page.run("return document.documentElement.scrollWidth") <= width
     page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
@@ -287,6 +233,38 @@ def test_a_print_has_all_rows_and_comes_back(resnet: Page) -> None:
 
 
 def test_a_model_without_layers_has_a_page(browser: Any, tmp_path: Path) -> None:
-    page = Page(browser, flopwise.profile(flopwise.Graph("nothing", "hand", "", (), (), ())), tmp_path)
+    page = Page(browser, render(flopwise.profile(flopwise.Graph("nothing", "hand", "", (), (), ())), "html"), tmp_path)
     assert "no layers" in page.find("#table").text
     assert page.errors() == []
+
+
+def test_a_training_step_has_cards_and_columns(browser: Any, tmp_path: Path) -> None:
+    profile = flopwise.profile(RESNET, train=True, optimizer="adam")
+    page, expected = Page(browser, render(profile, "html"), tmp_path), profile.to_dict()
+    shown = page.run(
+        "return Object.fromEntries([...document.querySelectorAll('#training .card')].map(c => "
+        "[c.dataset.key, c.dataset.value]))"
+    )
+    assert set(shown) == {
+        *("backward_macs", "backward_flops", "optimizer_flops"),
+        *("gradient_bytes", "state_bytes", "saved_bytes", "memory_bytes"),
+    }
+    for key, value in shown.items():
+        assert int(value) == expected["training"][key], key
+    for key in ("backward_macs", "backward_flops", "saved_bytes"):
+        assert [int(t.replace(",", "")) for t in page.column(key)] == [layer[key] for layer in expected["layers"]]
+        assert int(page.find(f"#table tfoot td[data-key='{key}']").text.replace(",", "")) == expected["training"][key]
+    views = page.run("return flopwise.data.conventions.map(c => [c.name, c.backward !== null])")
+    assert dict(views)["torch"]
+    page.pick("#convention", str([name for name, _ in views].index("torch")))
+    own = flopwise.profile(RESNET, train=True, convention="torch").to_dict()
+    assert [int(t.replace(",", "").replace("–", "0")) for t in page.column("backward") if t != "–"] == [
+        layer["backward"] for layer in own["layers"]
+    ]
+    page.pick("#measure", "saved_bytes")
+    assert page.errors() == []
+
+
+def test_without_training_the_page_says_nothing_of_it(resnet: Page) -> None:
+    assert not resnet.find("#training").is_displayed()
+    assert resnet.column("backward_macs") == []

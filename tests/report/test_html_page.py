@@ -44,6 +44,12 @@ def chain(names: list[str], size: int = 8, paths: list[str] | None = None) -> Gr
     return Graph("chain", "hand", "models/chain.onnx", *ends, tuple(nodes))
 
 
+def symbolic(rows: Any) -> Graph:
+    """One product of matrices, of as many rows as a symbol says."""
+    x, y = (Tensor(name, (rows, 8), "float32") for name in "xy")
+    return Graph("open", "hand", "", (x,), (y,), (Node("MatMul", "m", (x, tensor("w", 8, 8, kind="weight")), (y,)),))
+
+
 def data_of(page: str) -> Any:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found
@@ -93,6 +99,22 @@ def test_the_chosen_convention_comes_with_its_unit_and_source() -> None:
     view = next(v for v in found["conventions"] if v["name"] == "benanza")
     assert view["unit"] == CONVENTIONS["benanza"].unit
     assert view["source"]
+
+
+def test_a_training_step_is_there_when_somebody_asked_for_it() -> None:
+    assert page_data(flopwise.profile("examples/tiny_resnet.onnx"))["training"] is None
+    profile = flopwise.profile("examples/tiny_resnet.onnx", train=True)
+    found, expected = page_data(profile), profile.to_dict()
+    for key in ("backward_macs", "backward_flops", "saved_bytes"):
+        assert found["layers"][key] == [layer[key] for layer in expected["layers"]]
+        assert found["training"][key] == expected["training"][key]
+    for view in found["conventions"]:
+        own = flopwise.profile("examples/tiny_resnet.onnx", convention=view["name"], train=True).to_dict()
+        assert view["total"] == own["totals"]["count"], view["name"]
+        if view["backward"] is None:
+            assert own["training"]["backward"] is None
+        else:
+            assert sum(count or 0 for count in view["backward"]) == own["training"]["backward"]
 
 
 def test_what_is_unknown_is_null_and_said() -> None:
@@ -221,8 +243,7 @@ def test_the_libraries_come_with_their_licences() -> None:
 def test_figures_in_symbols_are_text() -> None:
     sympy = pytest.importorskip("sympy")
     n = sympy.Symbol("n", positive=True, integer=True)
-    x, y = (Tensor(name, (n, 8), "float32") for name in "xy")
-    graph = Graph("open", "hand", "", (x,), (y,), (Node("MatMul", "m", (x, tensor("w", 8, 8, kind="weight")), (y,)),))
+    graph = symbolic(n)
     found = page_data(flopwise.profile(graph))
     assert found["layers"]["macs"] == ["64*n"]
     assert found["inputs"][0]["shape"] == "n×8"

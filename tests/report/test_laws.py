@@ -11,6 +11,7 @@ import time
 import pytest
 
 from flopwise.errors import InputError
+from flopwise.graph import Graph, Tensor
 from flopwise.profiles import Profile
 from flopwise.report import FORMATS, format_for_path, render
 from flopwise.report.classes import FORMATS as CLASS_FORMATS
@@ -210,3 +211,13 @@ def test_a_name_of_a_megabyte_widens_its_own_line_only() -> None:
     profile = profiled(transformer())
     long = replace(profile, rows=(replace(profile.rows[0], name="x" * 1_000_000), *profile.rows[1:]))
     assert len(render(long)) < 1_100_000
+
+
+@pytest.mark.parametrize("format", ["table", "tree", "markdown", "csv", "json", "latex", "html"])
+@pytest.mark.parametrize("by", ["layer", "op", "module", "dtype"])
+def test_a_model_without_layers_is_reported(format: str, by: str) -> None:
+    same = Tensor("x", (1, 3), "float32")
+    profile = profiled(Graph("empty", "hand", "", (same,), (same,), ()))
+    assert render(profile, format, by=by)
+    if format == "table":
+        assert "note: the model has no layers" in render(profile, by=by)

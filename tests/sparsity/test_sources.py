@@ -11,6 +11,7 @@ from tests.sparse_models import caffe_net, scattered, two_of_four
 
 import flopwise
 from flopwise.errors import InputError, ModelError
+from flopwise.report import render
 
 
 def test_a_module() -> None:
@@ -85,6 +86,37 @@ def test_tensors_alone(tmp_path: Path, form: str) -> None:
     assert found.tensors[0].blocks[0].zero == int((weight.reshape(-1, 2) == 0).all(axis=1).sum())
     with pytest.raises(InputError, match="holds tensors and no operators"):
         flopwise.sparsity(path, (1, 128))
+
+
+def test_columns_of_tensors_alone(tmp_path: Path) -> None:
+    weight = scattered((48, 128), 0.5)
+    numpy.savez(tmp_path / "w.npz", w=weight, half=weight.astype(numpy.float16), bias=numpy.ones(3))
+    profile = flopwise.profile(tmp_path / "w.npz")
+    table = render(profile, "csv", columns=["name", "sparsity", "zero_block", "effective_macs"])
+    share = f"{100 * (weight == 0).mean():.4f}"
+    assert [line.split(",")[:2] for line in table.splitlines()[1:]] == [
+        ["w", share],
+        ["half", share],
+        ["bias", "0.0000"],
+    ]
+    assert all(line.endswith(",") for line in table.splitlines()[1:])  # nobody knows the MACs
+
+
+def test_columns_of_blocks(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    weight = scattered((64, 256), 0.9)
+    writer = gguf.GGUFWriter(str(tmp_path / "w.gguf"), "llama")
+    kind = gguf.GGMLQuantizationType.Q8_0
+    writer.add_tensor("w", gguf.quants.quantize(weight, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    profile = flopwise.profile(tmp_path / "w.gguf")
+    (row,) = render(profile, "csv", columns=["weights", "params", "sparsity"]).splitlines()[1:]
+    shape, params, share = row.split(",")
+    assert (shape, params) == ("64x256", str(64 * 256))
+    assert float(share) >= 100 * (weight == 0).mean() - 1e-3
 
 
 def test_integers_without_operators_say_what_zero_is(tmp_path: Path) -> None:

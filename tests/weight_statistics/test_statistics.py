@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from tests.weight_statistics.arrays import arrays, expected
 
-from flopwise.distributions import weights_of_arrays
+from flopwise.distributions import measured, weights_of_arrays
+from flopwise.readers.payloads import Payload, Stored
+from flopwise.readers.payloads_places import Loaded
 from flopwise.statistics import engine
 from flopwise.statistics.ranges import Ruler
 
@@ -74,16 +76,13 @@ def test_histogram_is_that_of_numpy(loops: ModuleType, name: str, bins: int) -> 
 
 def test_every_dtype_of_ml_dtypes(loops: ModuleType) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    from flopwise.distributions import measured
-    from flopwise.readers.payloads import Payload, Stored
-    from flopwise.readers.payloads_places import Loaded
-
     rng = np.random.default_rng(3)
     for name in ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "int4", "uint4"):
         kind = np.dtype(getattr(ml_dtypes, name))
         array = rng.integers(0, 256, 4096 * kind.itemsize, dtype=np.uint8)
         array = (array & 15 if "int4" in name else array).view(kind)
-        wide = array.astype(np.float32).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # signaling NaN
+            wide = array.astype(np.float32).astype(np.float64)
         mapped = name == "bfloat16"
         stored = array.view(np.uint16) if mapped else array.astype(np.float32)
         dtype = name.replace("_", "")
@@ -129,7 +128,50 @@ def test_total_is_that_of_all_elements() -> None:
     assert total.deviation == pytest.approx(every.std(), rel=1e-12)
 
 
+def test_what_is_tiny_beside_what_is_huge_is_not_zero(loops: ModuleType) -> None:
+    entry = weights_of_arrays({"x": np.array([1e200, 1e-200, 0.0, 3e-320])})["x"]
+    assert (entry.zeros, entry.min, entry.max, entry.absmax) == (1, 0.0, 1e200, 1e200)
+    entry = weights_of_arrays({"x": np.array([1e200, 1e-200])})["x"]
+    assert (entry.zeros, entry.min, entry.mean) == (0, 1e-200, 5e199)
+
+
+def test_the_total_of_what_has_squares_beyond_float64() -> None:
+    rng = np.random.default_rng(8)
+    parts = {"a": rng.standard_normal(500) * 1e200, "b": rng.standard_normal(70_000), "c": np.array([1e-200, 0.0])}
+    total, every = weights_of_arrays(parts).total, np.concatenate(list(parts.values()))
+    scaled = every * 2.0**-600
+    assert total.deviation == pytest.approx(scaled.std() * 2.0**600, rel=1e-12)
+    assert total.l2 == pytest.approx(np.sqrt((scaled**2).sum()) * 2.0**600, rel=1e-12)
+    assert (total.zeros, total.length) == (1, every.size)
+    assert (total.max, total.min) == (every.max(), every.min())
+
+
 def test_a_range_wider_than_float64_has_edges_in_order() -> None:
     ruler = Ruler(-1.7e308, 1.7e308, 100)
     assert np.all(np.diff(ruler.edges) > 0)
     assert ruler.place(np.array([-1.7e308, 0.0, 1.7e308])).tolist() == [0, 50, 99]
+
+
+def _tensors(**arrays: np.ndarray) -> Stored:  # type: ignore[type-arg] # any element type
+    payloads = tuple(
+        Payload(name, a.shape, a.dtype.name, a.nbytes, "layer", elements=Loaded(lambda a=a: a, flat=True))
+        for name, a in arrays.items()
+    )
+    return Stored("m", "f", payloads)
+
+
+@pytest.mark.parametrize("extreme", [1e-200, 1e200, np.finfo(np.float64).max, np.finfo(np.float64).smallest_subnormal])
+def test_no_warning_where_the_result_is_defined(loops: ModuleType, extreme: float) -> None:
+    stored = _tensors(
+        x=np.array([extreme, 0, np.inf, -np.inf, np.nan] * 20_000),
+        y=np.array([0, np.inf, np.nan, 0, 0], np.float16),
+        z=np.arange(65536, dtype=np.uint16).view(np.float16)[31 * 1024 : 32 * 1024],  # infinity and every NaN
+        w=np.full(70_000, extreme),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (entry,) = measured(stored).entries
+        measured(stored, by="tensor")
+    assert (entry.max, entry.min) == (extreme, 0)
+    assert entry.infinite == 40_002
+    assert entry.nan == 20_001 + 1023

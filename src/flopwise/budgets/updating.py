@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise.budgets.budget import Settings, parse
 from flopwise.budgets.checking import Verdict
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.profiles import Profile
 
 #: What a new budget limits.
 NEW = ("params", "macs", "flops", "weight_bytes", "peak_activation_bytes", "unknown")
@@ -47,16 +50,24 @@ def updated(text: str, verdicts: Iterable[Verdict], source: str = "budget") -> s
     return result
 
 
-def new_budget(figures: Iterable[tuple[str, int | None]], settings: Settings | None = None) -> str:
-    """The text of a budget with limits on the whole model.
+def new_budget(profile: Profile, settings: Settings | None = None) -> str:
+    """The text of a budget that limits a model to the figures of its profile.
+
+    What nobody knows, or knows to be a lower bound only, is left out: such a limit would be broken at once.
 
     Args:
-        figures: names of figures and what the model has; what nobody knows is left out.
-        settings: how the model was profiled.
+        profile: the model.
+        settings: how it was profiled.
     """
+    figures = {"peak_activation_bytes": profile.peak_activation_bytes, "unknown": profile.sum.unknown}
+    added = [key for key in NEW if key not in figures]
+    known = {key: all(getattr(row, key) is not None for row in profile.rows) for key in added}
+    found = {**figures, **{key: profile.total(key) if known[key] else None for key in added}}
     lines = _settings(settings) if settings else []
-    lines += ["[model]", *(f"{name} = {value}" for name, value in figures if value is not None)]
-    return "\n".join(lines) + "\n"
+    lines += ["[model]", *(f"{name} = {found[name]}" for name in NEW if found[name] is not None)]
+    text = "\n".join(lines) + "\n"
+    parse(text)  # what is written can be read
+    return text
 
 
 def _settings(settings: Settings) -> list[str]:

@@ -16,6 +16,9 @@ from flopwise.errors import FlopwiseError
 #: Exit codes: the answer is "no", and bad usage or unreadable input.
 NO, BAD = 1, 2
 
+#: With this variable set, an error that nobody foresaw shows where it came from.
+TRACEBACK = "FLOPWISE_TRACEBACK"
+
 #: Command -> one line about it. The command itself is ``command`` in the module of that name.
 COMMANDS: dict[str, str] = {
     "profile": "Operations, parameters, activations and memory, per layer and in total.",
@@ -102,6 +105,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say("out of memory")
     except RecursionError:
         return _say("the model nests too deeply")
+    except Exception as error:  # 1 is an answer, and no crash may look like one
+        if os.environ.get(TRACEBACK):
+            raise
+        return _say(f"a bug in flopwise: {type(error).__name__}: {error}; {TRACEBACK}=1 shows where, please report it")
     return result if isinstance(result, int) else 0
 
 

@@ -79,14 +79,15 @@ def _update(verdicts: Sequence[Any], budget: str) -> int:
     new = updated(text, verdicts, budget)
     write(new, budget)
     print(f"flopwise: {budget}: {'as it was' if new == text else 'has the figures of today'}", file=sys.stderr)
+    for where in dict.fromkeys(".".join(v.limit.path) for v in verdicts if v.missing):
+        print(f"flopwise: {budget}: {where} stays, because no layer has such a name", file=sys.stderr)
     return 0
 
 
 def _make(paths: Sequence[str], budget: str, given: dict[str, Any]) -> int:
     """A new budget with the figures of one model."""
     import flopwise
-    from flopwise.budgets import Settings, new_budget, parse
-    from flopwise.budgets.updating import NEW
+    from flopwise.budgets import Settings, new_budget
     from flopwise.cli.progress import Progress
 
     if len(paths) > 1:
@@ -95,11 +96,7 @@ def _make(paths: Sequence[str], budget: str, given: dict[str, Any]) -> int:
     convention = arguments.pop("convention")
     with Progress() as progress:
         profile = flopwise.profile(paths[0], convention=convention or "flops", progress=progress, **arguments)
-    figures = {"peak_activation_bytes": profile.peak_activation_bytes, "unknown": profile.sum.unknown}
-    found = [(key, figures[key] if key in figures else profile.total(key)) for key in NEW]
     settings = Settings(convention, given["batch_size"], list(given["inputs"]), given["dims"])
-    text = new_budget(found, settings)
-    parse(text, budget)
-    write(text, budget)
+    write(new_budget(profile, settings), budget)
     print(f"flopwise: {budget}: made with the figures of {paths[0]}", file=sys.stderr)
     return 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flopwise.comparing import Comparison
     from flopwise.profiles import Profile
 
-FORMATS = ("table", "markdown", "csv", "json", "latex")
+FORMATS = ("table", "markdown", "csv", "json", "latex", "html")
 
 
 @click.command("compare")

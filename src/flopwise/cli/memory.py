@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import options
+from flopwise.cli import models, options
 from flopwise.cli.output import format_of, look_of, write
-from flopwise.cli.run import run
+from flopwise.cli.progress import Progress
+from flopwise.cli.run import arguments_of, run
 from flopwise.errors import InputError
 from flopwise.memory import ALIGNMENT
 
@@ -20,7 +22,7 @@ FORMATS = ("table", "markdown", "csv", "json", "latex")
 
 
 @click.command("memory")
-@options.model
+@options.model_in_batches
 @click.option("--inplace", is_flag=True, help="Let element-wise operators overwrite inputs that nobody needs any more.")
 @click.option("--plan", type=click.Path(), help="Also write where each activation can lie in one block (JSON).")
 @click.option(
@@ -38,8 +40,12 @@ def command(model: str, format_: str | None, plan: str | None, **given: Any) -> 
     from flopwise.report.memory import memory_of, render_memory
 
     place, format_ = given["output"], format_ or format_of(given["output"], FORMATS)
+    sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
+    given["batch_size"] = sizes[0] if sizes else None
     if plan is not None:
         _check_plan(model, plan, place)
+    if len(sizes) > 1:
+        return _in_batches(model, sizes, format_, plan, given)
     plans: list[str] = []
 
     def report(profile: Profile) -> str:
@@ -54,6 +60,29 @@ def command(model: str, format_: str | None, plan: str | None, **given: Any) -> 
     for text in plans:
         write(text, plan)
     return code
+
+
+def _in_batches(model: str, sizes: Sequence[int], format_: str, plan: str | None, given: dict[str, Any]) -> int:
+    """The figures of one model in several batch sizes.
+
+    Raises:
+        InputError: MODEL is a directory, or a plan is asked for.
+    """
+    import flopwise
+    from flopwise.report.batches import render_memory_batches
+    from flopwise.report.memory import memory_of
+
+    if plan is not None:
+        raise InputError("--plan takes one batch size")
+    if os.path.isdir(model):
+        raise InputError(f"{model}: is a directory; several batch sizes take one model")
+    path, arguments = models.find(model)[0], arguments_of(given)
+    with Progress() as progress:
+        profiles = [flopwise.profile(path, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
+    found = [memory_of(profile, given["inplace"], given["align"]) for profile in profiles]
+    look = look_of(given["output"], given["human"], not given["no_header"])
+    write(render_memory_batches(found, sizes, format_, look), given["output"])
+    return 0
 
 
 def _check_plan(model: str, plan: str, output: str | None) -> None:

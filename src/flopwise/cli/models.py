@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from flopwise.cli.progress import Progress
 from flopwise.errors import FlopwiseError, InputError, ModelError
-from flopwise.readers.formats import in_folder, is_url, is_weights
+from flopwise.readers.formats import in_folder, is_checkpoint, is_url, is_weights
 
 #: Endings of the files that a directory is searched for.
 ENDINGS = (".onnx", ".prototxt")
@@ -33,7 +33,7 @@ def find(model: str) -> list[str]:
     if not found:
         with contextlib.suppress(ModelError):
             path = in_folder(model)
-            if is_weights(path):
+            if is_weights(path) or is_checkpoint(path):
                 return [path]
         raise ModelError(f"{model}: no model in this directory (looked for files ending in {', '.join(ENDINGS)})")
     return sorted(found)

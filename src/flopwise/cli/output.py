@@ -44,11 +44,17 @@ def write(text: str | bytes, path: str | None) -> None:
 
 
 def format_of(path: str | None, formats: Sequence[str]) -> str:
-    """The format that a file's ending asks for; a table for the terminal, a pipe and an unknown ending."""
+    """The format that a file's ending asks for; a table for the terminal, a pipe and an unknown ending.
+
+    Raises:
+        InputError: the ending is that of a format that is not among these.
+    """
     from flopwise.report import format_for_path
 
     found = (path and format_for_path(path)) or "table"
-    return found if found in formats else "table"
+    if found not in formats:
+        raise InputError(f"{path}: there is no {found} of this; give -f {', '.join(formats)}, or another ending")
+    return found
 
 
 def place(path: str | None) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def command(
     MODEL is an ONNX file, or a directory: then every model in it is profiled.
     """
     from flopwise.report import render
-    from flopwise.report.zeros import KEYS, read_zeros
+    from flopwise.report.zeros import KEYS, with_zeros
 
     if not given["train"] and (missing := [key for key in given["columns"] or () if key in OF_TRAINING]):
         raise InputError(f"the column {missing[0]!r} is of a training step: ask for it with --train")
@@ -85,7 +85,7 @@ def command(
         )
 
     if KEYS.intersection([*(given["columns"] or ()), given["sort"]]):
-        code = run(model, given, report, format_, strict, tables, before=read_zeros)
+        code = run(model, given, report, format_, strict, tables, before=with_zeros)
     else:
         code = run(model, given, report, format_, strict, tables)
     for text, path in attachments:

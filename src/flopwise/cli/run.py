@@ -23,7 +23,7 @@ def run(
     format_: str,
     strict: bool = False,
     files: Sequence[bytes] = (),
-    before: Callable[[Profile, models.Step], object] = lambda profile, step: None,
+    before: Callable[[Profile, models.Step], Profile] = lambda profile, step: profile,
 ) -> int:
     """Profile MODEL (or every model in it), write the reports, and return the exit code.
 
@@ -34,15 +34,14 @@ def run(
         format_: the format that ``render`` writes, which decides how several reports are put together.
         strict: whether an inexact profile means exit code 1.
         files: where ``render`` puts the report if it is no text.
-        before: what is done with a profile first, and takes its time.
+        before: gives the profile to report on, and may take its time.
     """
     import flopwise
 
     arguments = arguments_of(given)
 
     def work(path: str, step: models.Step) -> tuple[str, str, bool]:
-        profile = flopwise.profile(path, progress=step, **arguments)
-        before(profile, step)
+        profile = before(flopwise.profile(path, progress=step, **arguments), step)
         step("writing the report")
         return path, render(profile), profile.exact
 

@@ -50,8 +50,10 @@ def command(model: str, format_: str | None, **given: Any) -> int:
     from flopwise.report.weights import render_weights
     from flopwise.report.weights_columns import column
     from flopwise.report.weights_json import histograms
+    from flopwise.statistics.entry import PERCENTILES
 
     output, figures, bins_json = given["output"], given["figures"], given["bins_json"]
+    format_ = format_ or format_of(output, FORMATS)
     if given["no_histogram"] and (figures is not None or bins_json is not None):
         raise InputError(
             f"{'--figures' if figures is not None else '--bins-json'} needs what --no-histogram leaves out"
@@ -62,6 +64,8 @@ def command(model: str, format_: str | None, **given: Any) -> int:
                 raise InputError(f"{bins_json}: is {what}; give --bins-json a file of its own")
     for key in (*(given["columns"] or ()), *([given["sort"]] if given["sort"] else ())):
         column(key)
+        if given["no_histogram"] and key in (*PERCENTILES, "histogram"):
+            raise InputError(f"{key} needs what --no-histogram leaves out")
     if figures is not None:
         from flopwise.report.figures import prepare
 
@@ -89,7 +93,7 @@ def command(model: str, format_: str | None, **given: Any) -> int:
         progress("writing the report")
         text = render_weights(
             found,
-            format_ or format_of(output, FORMATS),
+            format_,
             given["columns"],
             given["sort"],
             given["top"],

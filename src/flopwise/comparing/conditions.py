@@ -26,7 +26,7 @@ _SIGNS: dict[str, Callable[[Fraction | float, Fraction], bool]] = {
 }
 
 _FORM = re.compile(
-    r"\s*(?P<figure>\w+)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<minus>[+-]?)\s*(?P<limit>[^%+-]*?)\s*(?P<share>%?)\s*"
+    r"\s*(?P<figure>\w+)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<minus>[+-]?)\s*(?P<limit>[^%+-]+?)\s*(?P<share>%?)\s*"
 )
 
 
@@ -78,7 +78,10 @@ def _condition(text: str) -> Condition:
         near = difflib.get_close_matches(figure, [*known, *ALIASES], 1)
         hint = f" did you mean {near[0]!r}?" if near else ""
         raise InputError(f"unknown figure {parts['figure']!r};{hint} known: {', '.join(known)}")
-    limit = quantity(parts["limit"], bytes_="bytes" in figure)
+    try:
+        limit = quantity(parts["limit"], bytes_="bytes" in figure)
+    except InputError as error:
+        raise InputError(f"{text.strip()!r}: {error}") from None
     signed = -limit if parts["minus"] == "-" else limit
     return Condition(text.strip(), figure, parts["sign"], signed, bool(parts["share"]))
 

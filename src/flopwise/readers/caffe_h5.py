@@ -5,10 +5,12 @@ Source: BVLC Caffe, src/caffe/net.cpp (ToHDF5).
 
 from __future__ import annotations
 
+from typing import Any
+
 from flopwise.errors import ModelError
 from flopwise.readers.caffe_binary import Blob, Caffemodel
 from flopwise.readers.caffe_message import Message
-from flopwise.readers.source import Source
+from flopwise.readers.source import FileSource, Source
 
 #: First bytes of an HDF5 file.
 SIGNATURE = b"\x89HDF\r\n"
@@ -25,7 +27,7 @@ def read_h5(source: Source) -> Caffemodel:
     except ImportError:
         raise ModelError(f"{source.name}: reading HDF5 needs h5py; pip install 'flopwise[h5]'") from None
     try:
-        with h5py.File(source.name, "r") as file:
+        with h5py.File(opened(source), "r") as file:
             blobs = {}
             for name, members in file["data"].items():
                 held = [members[key] for key in sorted(members, key=int)]
@@ -34,3 +36,10 @@ def read_h5(source: Source) -> Caffemodel:
         why = " ".join(str(error).split())[:200]
         raise ModelError(f"{source.name}: no weights of Caffe's, or damaged ({why})") from error
     return Caffemodel(Message([]), blobs, {})
+
+
+def opened(source: Source) -> Any:
+    """What h5py opens: the path of a file, a stream of anything else."""
+    from flopwise.readers.payloads_archive import Reading
+
+    return source.name if isinstance(source, FileSource) else Reading(source)

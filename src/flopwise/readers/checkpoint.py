@@ -11,7 +11,7 @@ from typing import Any
 from flopwise.errors import ModelError
 from flopwise.readers import gguf, safetensors
 from flopwise.readers.formats import shown, weight_file
-from flopwise.readers.payloads import Payload, Stored, in_slots, in_store, parted, role_of
+from flopwise.readers.payloads import NETWORK, Payload, Stored, in_slots, in_store, parted, role_of
 from flopwise.readers.payloads_places import Coded, Runs, Store
 from flopwise.readers.source import Source, open_source
 
@@ -44,7 +44,14 @@ def _safetensors(source: Source) -> Stored:
     entries = safetensors.read_header(source)
     store = Store(source)
     found = [in_store(e.name, e.shape, e.dtype, store, ((e.start, e.end),), **_known(e.name, e.dtype)) for e in entries]
-    return Stored(shown(source.name), "safetensors", in_slots(found), _told(source), (store.close,))
+    return Stored(
+        shown(source.name),
+        "safetensors",
+        in_slots(found),
+        _told(source),
+        closing=(store.close,),
+        telling=(source.told,),
+    )
 
 
 def _gguf(source: Source) -> Stored:
@@ -55,7 +62,9 @@ def _gguf(source: Source) -> Stored:
         held = Coded(Runs(store, ((entry.start, entry.end),)), gguf.coding_of(entry.type), math.prod(entry.shape))
         known = _known(entry.name, entry.type.name)
         found.append(Payload(entry.name, entry.shape, entry.type.name, entry.end - entry.start, elements=held, **known))
-    return Stored(shown(source.name), "gguf", in_slots(found), _told(source), (store.close,))
+    return Stored(
+        shown(source.name), "gguf", in_slots(found), _told(source), closing=(store.close,), telling=(source.told,)
+    )
 
 
 def _index(source: Source) -> Stored:
@@ -79,14 +88,23 @@ def _index(source: Source) -> Stored:
         closing += stored.closing
         here = {name for name, place in places.items() if place == file}
         kept += [payload for payload in stored.payloads if payload.name in here]
-        missing = here - {payload.name for payload in stored.payloads}
+        there = stored.others.union(payload.name for payload in stored.payloads)
+        missing = here - there
         if missing:
             raise ModelError(f"{source.name}: {file} has no tensor {min(missing)[:200]!r}, but the index says so")
-        extra = len(stored.payloads) - len(here)
+        extra = len(there) - len(here)
         if extra:
             notes.append(f"{file} holds {extra} tensors that the index does not name; left out")
-        notes += [note for note in stored.notes if not note.startswith("read ")]
-    return Stored(shown(source.name), "safetensors", in_slots(kept), (*notes, *_told(source)), tuple(closing))
+        notes += [note for note in stored.notes if NETWORK not in note]
+    told = (*notes, *_told(source))
+    return Stored(
+        shown(source.name),
+        "safetensors",
+        in_slots(kept),
+        told,
+        closing=tuple(closing),
+        telling=(source.told,),
+    )
 
 
 def _torch_index(source: Source) -> Stored:
@@ -94,7 +112,7 @@ def _torch_index(source: Source) -> Stored:
 
 
 def _torch(source: Source) -> Stored:
-    from flopwise.readers.payloads_torch import of_checkpoint
+    from flopwise.readers.payloads_torch_checkpoint import of_checkpoint
 
     return of_checkpoint(source)
 

@@ -14,6 +14,8 @@ CAFFE = (".prototxt", ".caffemodel", ".caffemodel.h5")
 #: Endings of files that PyTorch writes.
 TORCH = (".pt2", ".pt", ".pth", ".ckpt", ".bin", ".ts", ".torchscript")
 
+#: Those of files that hold a program beside the tensors.
+PROGRAMS = (".pt2", ".ts", ".torchscript")
 
 #: Endings of files that hold tensors and no graph -> the format.
 WEIGHTS = {
@@ -57,8 +59,23 @@ def ending_of(model: str) -> str:
 
 
 def is_weights(model: object) -> bool:
-    """Whether a model is a file with tensors and no graph; PyTorch's checkpoints are asked for by `is_torch_file`."""
+    """Whether a model is a file with tensors and no graph; of PyTorch's files only a look inside tells."""
     return isinstance(model, (str, os.PathLike)) and ending_of(os.fsdecode(model)).endswith(tuple(WEIGHTS))
+
+
+def is_checkpoint(model: object) -> bool:
+    """Whether a model is a file of PyTorch's with tensors and no program; by URL every one is taken for that.
+
+    A file that is not there is none, so that whoever reads programs says so.
+    """
+    if not isinstance(model, (str, os.PathLike)) or not is_torch_file(model):
+        return False
+    name = os.fsdecode(model)
+    if is_url(name):
+        return not ending_of(name).endswith(PROGRAMS)
+    from flopwise.readers.torch_load import holds_program, members
+
+    return os.path.isfile(name) and not name.lower().endswith(PROGRAMS) and not holds_program(members(name))
 
 
 def weight_file(model: str) -> tuple[str, str]:

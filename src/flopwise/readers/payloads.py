@@ -24,6 +24,9 @@ from flopwise.readers.payloads_places import Coded, Elements, Loaded, Runs, Stor
 #: Elements of a block.
 BLOCK = 1 << 18
 
+#: What a note says that tells how much came over the network.
+NETWORK = " over the network in "
+
 
 @dataclass(frozen=True)
 class Payload:
@@ -105,7 +108,16 @@ class Stored:
     payloads: tuple[Payload, ...]
     #: What the user should know, one line each.
     notes: tuple[str, ...] = ()
+    #: Other names of tensors among the payloads.
+    others: frozenset[str] = frozenset()
     closing: tuple[Callable[[], None], ...] = field(default=(), repr=False, compare=False)
+    #: What came over the network by now, as a line; "" where nothing did.
+    telling: tuple[Callable[[], str], ...] = field(default=(), repr=False, compare=False)
+
+    def notes_by_now(self) -> tuple[str, ...]:
+        """The notes, with what came over the network since the file was opened."""
+        now = dict.fromkeys(text for tell in self.telling if (text := tell()))
+        return (*(note for note in self.notes if NETWORK not in note), *now)
 
     def close(self) -> None:
         """Let go of the files."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.readers.caffe_binary import read_caffemodel
 from flopwise.readers.caffe_h5 import SIGNATURE
+from flopwise.readers.formats import ending_of
 from flopwise.readers.payloads import Payload, Stored, in_memory, in_store
 from flopwise.readers.payloads_places import Store, reading
-from flopwise.readers.source import open_source
+from flopwise.readers.source import Source, open_source
 
 #: Types of layers whose blobs are statistics.
 STATISTICS = frozenset({"BatchNorm"})
@@ -25,7 +26,7 @@ def of_caffe(model: object, options: Mapping[str, Any]) -> Stored:
     Raises:
         ModelError: the net cannot be read, or has no weights.
     """
-    if not str(model).lower().endswith((".caffemodel", ".caffemodel.h5")):
+    if not ending_of(str(model)).endswith((".caffemodel", ".caffemodel.h5")):
         from flopwise.readers.caffe import read_caffe
         from flopwise.readers.payloads_graph import of_graph
 
@@ -35,8 +36,7 @@ def of_caffe(model: object, options: Mapping[str, Any]) -> Stored:
     if source.size == 0:
         raise ModelError(f"{source.name}: the file is empty")
     if source.read(0, min(source.size, len(SIGNATURE))) == SIGNATURE:
-        source.close()
-        return _of_h5(source.name)
+        return _of_h5(source)
     stored = read_caffemodel(source)
     store = Store(source)
     if not stored.blobs and not stored.net.names():
@@ -53,27 +53,32 @@ def of_caffe(model: object, options: Mapping[str, Any]) -> Stored:
             known = {"layer": layer, "op": kind, "slot": slot, "role": role}
             found.append(in_store(f"{layer}/{slot}", blob.shape, _TYPES[blob.dtype], store, blob.runs, **known))
     notes = (source.told(),) if source.told() else ()
-    return Stored(store.name, "caffe", tuple(found), notes, (store.close,))
+    return Stored(store.name, "caffe", tuple(found), notes, closing=(store.close,), telling=(source.told,))
 
 
-def _of_h5(name: str) -> Stored:
+def _of_h5(source: Source) -> Stored:
     from flopwise.readers.caffe_h5 import read_h5
 
-    source = open_source(name)
     stored = read_h5(source)
-    source.close()
+    again = source.later()
+    if not source.remote:
+        source.close()
     found = []
     for layer, blobs in stored.blobs.items():
         for slot, blob in enumerate(blobs):
-            load = functools.partial(_h5_blob, name, layer, slot)
+            load = functools.partial(_h5_blob, again, layer, slot)
             dtype = _TYPES.get(blob.dtype, "float32")
             found.append(in_memory(f"{layer}/{slot}", load, blob.shape, dtype, layer=layer, slot=slot))
-    return Stored(name, "caffe", tuple(found))
+    notes = (source.told(),) if source.told() else ()
+    return Stored(source.name, "caffe", tuple(found), notes, closing=(source.close,), telling=(source.told,))
 
 
-def _h5_blob(name: str, layer: str, slot: int) -> Any:
+def _h5_blob(again: Callable[[], Source], layer: str, slot: int) -> Any:
     import h5py
 
-    with reading(name), h5py.File(name, "r") as file:
+    from flopwise.readers.caffe_h5 import opened
+
+    source = again()
+    with reading(source.name), h5py.File(opened(source), "r") as file:
         members = file["data"][layer]
         return members[sorted(members, key=int)[slot]][()]

@@ -10,10 +10,10 @@ from typing import Any
 from flopwise.dtypes import BITS
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Tensor
-from flopwise.readers import caffe_binary, formats, onnx_stored, onnx_weights
+from flopwise.readers import caffe_binary, formats, onnx_stored, onnx_weights, weight_files
 from flopwise.readers.onnx_skeleton import Place
 from flopwise.readers.onnx_skeleton import Stored as OnnxStored
-from flopwise.readers.payloads import Payload, Stored, in_memory, in_store
+from flopwise.readers.payloads import NETWORK, Payload, Stored, in_memory, in_store
 from flopwise.readers.payloads_coding import PLAIN, coding, length, numbers
 from flopwise.readers.payloads_places import Coded, Loaded, Runs, Store, reading
 from flopwise.readers.payloads_uses import Use, uses
@@ -50,7 +50,14 @@ def of_graph(graph: Graph) -> Stored:
     if not found and graph.format == "caffe":
         raise InputError(f"{graph.source}: describes a net without its weights; give its .caffemodel")
     source = graph.source if isinstance(graph.source, str) else graph.name
-    return Stored(formats.shown(source), graph.format, tuple(found), reader.notes(graph), (reader.close,))
+    return Stored(
+        formats.shown(source),
+        graph.format,
+        tuple(found),
+        reader.notes(graph),
+        closing=(reader.close,),
+        telling=(reader.told,),
+    )
 
 
 class _Reader:
@@ -63,6 +70,7 @@ class _Reader:
             t.name: t for node in graph.nodes for t in (*node.known_inputs, *node.known_outputs)
         }
         self.stores: dict[object, Store] = {}
+        self.telling: list[Callable[[], str]] = []
         self.texts: list[str] = []
         self.made: list[str] = []
 
@@ -70,8 +78,13 @@ class _Reader:
         for store in self.stores.values():
             store.close()
 
+    def told(self) -> str:
+        """What came over the network by now; the files of a model count together."""
+        telling = [store.source.told for store in self.stores.values()]
+        return next((text for tell in (*telling, *self.telling) if (text := tell())), "")
+
     def notes(self, graph: Graph) -> tuple[str, ...]:
-        told = [w for w in graph.warnings if " over the network in " in w]
+        told = [w for w in graph.warnings if NETWORK in w]
         if self.texts:
             told.append(f"{_many(self.texts)} strings and no numbers; left out")
         if self.made:
@@ -87,6 +100,9 @@ class _Reader:
         if isinstance(load, functools.partial) and load.func is onnx_stored._filled:
             self.made.append(name)
             return None
+        if isinstance(load, functools.partial) and load.func is weight_files.elements:
+            self.telling[:] = [load.args[0].told]
+            return load.args[0].payload(name)  # type: ignore[no-any-return]
         stored, reopen = _onnx(load)
         dtype = stored.dtype if stored else (tensor.dtype if tensor else None)
         if dtype == "string":

@@ -18,52 +18,15 @@ from flopwise.dtypes import BITS
 from flopwise.errors import ModelError
 from flopwise.readers.formats import shown
 from flopwise.readers.payloads import Payload, Stored, in_slots, parted, role_of
+from flopwise.readers.payloads_archive import LOCAL, Reading
 from flopwise.readers.payloads_coding import coding
 from flopwise.readers.payloads_places import Coded, Loaded, Runs, Span, Store, Stream, reading
 from flopwise.readers.source import Source
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
-#: Bytes of the part of a local header in a ZIP archive that has a fixed length.
-_LOCAL = 30
-
 #: Longest header of an array, in bytes.
 LONGEST_HEADER = 1 << 16
-
-
-class Reading(io.RawIOBase):
-    """A source as a file that can seek."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self.at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.source.size}[whence]
-        if self.at < 0:
-            raise ValueError("a place before the beginning")
-        return self.at
-
-    def tell(self) -> int:
-        return self.at
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(self.source.size - self.at, 0)
-        length = left if size is None or size < 0 else min(size, left)
-        found = self.source.read(self.at, length)
-        self.at += length
-        return found
-
-    def readinto(self, buffer: Any) -> int:
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
 
 
 def of_npy(source: Source) -> Stored:
@@ -81,7 +44,14 @@ def of_npy(source: Source) -> Stored:
         if place[1] > source.size:
             raise ModelError(f"{name}: is truncated; an array of shape {shape} takes {place[1] - place[0]:,} bytes")
     payload = _payload("array", shape, by_columns, dtype, Runs(store, (place,)), name)
-    return Stored(name, "npy", (payload,), (source.told(),) if source.told() else (), (store.close,))
+    return Stored(
+        name,
+        "npy",
+        (payload,),
+        (source.told(),) if source.told() else (),
+        closing=(store.close,),
+        telling=(source.told,),
+    )
 
 
 def of_npz(source: Source) -> Stored:
@@ -95,7 +65,10 @@ def of_npz(source: Source) -> Stored:
     found: list[Payload] = []
     names: set[str] = set()
     with reading(name):
-        archive = zipfile.ZipFile(Reading(source))
+        try:
+            archive = zipfile.ZipFile(Reading(source))
+        except zipfile.BadZipFile as error:
+            raise ModelError(f"{name}: no archive of NumPy's, or truncated or damaged ({error})") from None
         for member in archive.infolist():
             if not member.filename.endswith(".npy"):
                 continue
@@ -120,7 +93,7 @@ def of_npz(source: Source) -> Stored:
                 span = Stream(what, functools.partial(_open, source, member.filename), head, length)
             found.append(_payload(key, shape, by_columns, dtype, span, what))
     notes = (source.told(),) if source.told() else ()
-    return Stored(name, "npz", in_slots(found), notes, (store.close,))
+    return Stored(name, "npz", in_slots(found), notes, closing=(store.close,), telling=(source.told,))
 
 
 def _open(source: Source, member: str) -> IO[bytes]:
@@ -133,11 +106,11 @@ def _open(source: Source, member: str) -> IO[bytes]:
 
 def _data(source: Source, member: zipfile.ZipInfo, what: str) -> int:
     """Where the bytes of a member begin that is not compressed."""
-    head = source.read(member.header_offset, _LOCAL)
+    head = source.read(member.header_offset, LOCAL)
     if head[:4] != b"PK\x03\x04" or member.flag_bits & 1 or member.compress_size != member.file_size:
         raise ModelError(f"{what}: its archive is damaged or encrypted")
     skip = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
-    return member.header_offset + _LOCAL + skip
+    return member.header_offset + LOCAL + skip
 
 
 def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:

@@ -44,8 +44,15 @@ def refuse_other_formats(source: Source) -> None:
     for start, what in _OTHERS:
         if head.startswith(start):
             raise ModelError(f"{source.name}: not an ONNX model but {what}")
+    if _is_text(head):
+        raise ModelError(f"{source.name}: not an ONNX model but text")
     if head[4:8] == b"TFL3":
         raise ModelError(f"{source.name}: not an ONNX model but a TensorFlow Lite model; convert it to ONNX")
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether nothing is in it but printable ASCII and line ends; what a model begins with is not."""
+    return all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head)
 
 
 def _defined(source: Source) -> list[str]:

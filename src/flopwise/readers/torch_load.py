@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
@@ -218,10 +218,8 @@ def loaded(path: str | os.PathLike[str]) -> Any:
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ModelError(f"{name}: {'is a directory' if os.path.isdir(name) else 'no such file'}")
-    members = _members(name)
-    exported = any(m.endswith(("models/model.json", "serialized_exported_program.json")) for m in members)
-    script = any("/code/" in m for m in members) and any(m.endswith("/constants.pkl") for m in members)
-    if not exported and not script:
+    inside = members(name)
+    if not holds_program(inside):
         raise ModelError(
             f"{name}: holds tensors, not a model, and is never unpickled; give the model as package.module:callable, "
             "or export it with torch.export.save"
@@ -231,7 +229,7 @@ def loaded(path: str | os.PathLike[str]) -> Any:
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
     with _named(name), _silent():
-        if exported:
+        if _is_exported(inside):
             with _tensors_only():
                 return torch.export.load(name)
         loader: Any = torch.jit
@@ -256,9 +254,20 @@ def _tensors_only() -> Iterator[None]:
         loader.load = original
 
 
-def _members(name: str) -> list[str]:
+def members(name: str) -> list[str]:
+    """The names in an archive; none where it is damaged, or is no archive."""
     try:
         with zipfile.ZipFile(name) as archive:
             return archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except Exception:  # zipfile raises all kinds: for a version to come NotImplementedError
         return []
+
+
+def holds_program(members: Collection[str]) -> bool:
+    """Whether an archive with these members is an exported program or a TorchScript file, not a checkpoint."""
+    script = any("/code/" in m for m in members) and any(m.endswith("/constants.pkl") for m in members)
+    return script or _is_exported(members)
+
+
+def _is_exported(members: Collection[str]) -> bool:
+    return any(m.endswith(("models/model.json", "serialized_exported_program.json")) for m in members)

@@ -9,7 +9,7 @@ from typing import Any
 from flopwise.budgets import Verdict
 from flopwise.report import json, writers
 from flopwise.report.columns import AtLeast, Value
-from flopwise.report.sheet import Head, Line, Look, Sheet
+from flopwise.report.sheet import Head, Line, Look, Sheet, without_empty
 
 FORMATS = (*writers.SHEET_FORMATS, "json")
 
@@ -33,16 +33,15 @@ def render_verdicts(verdicts: Sequence[Verdict], format: str = "table", look: Lo
             Head("layer", "layer", "text", 2),
             Head("value", "is", "number", 1),
             Head("most", "at most", "number", 1),
-            Head("unit", "unit", "text", 3),
-            Head("share", "% of limit", "percent", 4),
+            Head("unit", "unit", "text", 6),
+            Head("share", "% of limit", "percent", 7),
             Head("broken", "", "text", 1),
         ),
         lines=tuple(Line(_values(v, named, look, format), "unknown" if v.broken else "") for v in shown),
         about=(_told(verdicts, broken, look),),
-        squeeze=True,
         complete=True,
     )
-    return writers.write(sheet, format, look, FORMATS)
+    return writers.write(sheet if format == "csv" else without_empty(sheet), format, look, FORMATS)
 
 
 def _told(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) -> str:

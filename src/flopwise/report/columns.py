@@ -146,8 +146,13 @@ def _outputs(item: Item, profile: Profile) -> Shapes:
 def _weights(item: Item, profile: Profile) -> Shapes:
     if isinstance(item, Sum):
         return ()
+    if item.node.op == _TENSOR and "shape" in item.node.attrs:  # what is stored are blocks
+        return (item.node.attrs["shape"],)
     return _shapes(t for t in item.node.known_inputs if t.kind in ("weight", "buffer"))
 
+
+#: The operator that stands for a tensor in a file without operators.
+_TENSOR = "flopwise::Tensor"
 
 _TABLE = (
     Column("name", "{one}", "text", _name, "name of the layer, operator, module or precision", 0),
@@ -228,6 +233,14 @@ _DATA = {
 _DEFAULTS = {"table": _TEXT, "markdown": _DOCUMENT, "latex": _DOCUMENT, "csv": _DATA}
 _DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name op outputs params params% macs count count%")
 
+#: Of a file with tensors alone.
+_TENSORS = {
+    "layer": "name origin weights params params% weight_bytes weight_bytes%",
+    "op": "name layers params weight_bytes",
+    "module": "name layers params params% weight_bytes weight_bytes%",
+    "dtype": "name layers params weight_bytes",
+}
+
 _TRAINED = {"": "backward backward% saved_bytes", "csv": "backward backward_macs backward_flops saved_bytes"}
 
 
@@ -236,6 +249,8 @@ def defaults(format: str, by: str, profile: Profile) -> tuple[Column, ...]:
 
     MACs only where the convention counts something else, and how often layers run only where control flow is.
     """
+    if format != "csv" and profile.rows and all(row.node.op == _TENSOR for row in profile.rows):
+        return tuple(COLUMNS[key] for key in _TENSORS[by].split())
     keys = _DEFAULTS[format][by].split()
     if by == "layer" and format != "csv" and any(row.within for row in profile.rows):
         keys.insert(keys.index("outputs") + 1, "times")

@@ -11,17 +11,27 @@ from flopwise.errors import InputError
 from flopwise.report import json, writers
 from flopwise.report.columns import AtLeast, Kind, Value
 from flopwise.report.sheet import Head, Line, Look, Mark, Sheet, model_name, shape_text
+from flopwise.report.text import cells, shorten
 
 if TYPE_CHECKING:
     from flopwise.comparing import Break, Comparison, Group
 
-FORMATS = (*writers.SHEET_FORMATS, "json")
+FORMATS = (*writers.SHEET_FORMATS, "json", "html")
 
 #: What a report shows; "all" is one table for each.
 PARTS = ("total", "op", "layer")
 
 #: Figures in the tables of operators and layers unless others are asked for.
 SHOWN = ("count", "params")
+
+#: The rank of columns of which there are others that say the same.
+LEAST = 5
+
+#: About how many cells of the table of totals a title, a figure and a share take.
+NAMES, FIGURE, SHARE = 22, 16, 8
+
+#: A path is not made shorter than this.
+SHORT = 24
 
 _TITLES = {
     "macs": "MACs",
@@ -48,7 +58,7 @@ def render_comparison(
     Args:
         comparison: what to write.
         format: a name from FORMATS.
-        by: one of PARTS, or "all"; of CSV, which holds one table, "all" is the layers. JSON always holds all.
+        by: one of PARTS, or "all"; of CSV, which holds one table, "all" is the layers. JSON and HTML always hold all.
         figures: of operators and layers; None for SHOWN.
         full: whether layers that are the same in all models are shown.
         look: how it should look.
@@ -65,6 +75,10 @@ def render_comparison(
             raise InputError(f"unknown figure {figure!r}; known: {', '.join(FIGURES)}")
     if format == "json":
         return json.dump(comparison.to_dict())
+    if format == "html":
+        from flopwise.report import html_compare
+
+        return html_compare.render(comparison, chosen, full, _TITLES)
     parts = PARTS if by == "all" else (by,)
     if format == "csv":
         parts = parts[-1:]
@@ -87,8 +101,14 @@ def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
     for model, (label, profile) in enumerate(zip(comparison.labels, comparison.profiles, strict=True)):
         inputs = ", ".join(f"{look.text(t.name)} {shape_text(t.shape, look)}" for t in profile.graph.inputs)
         name = model_name(profile, look)
-        called = name if name.endswith(label) else f"{look.text(label)}: {name}"
-        told.append(f"{_letter(model)} = {called} ({inputs or 'no inputs'})")
+        around = (
+            f"{_letter(model)} = ",
+            "" if name.endswith(label) else f"{look.text(label)}: ",
+            f" ({inputs or 'no inputs'})",
+        )
+        if look.width is not None:  # what a long path leaves to the rest
+            name = shorten(name, max(look.width - sum(map(cells, around)) - 2, SHORT), look.glyphs.cut)
+        told.append("".join((*around[:2], name, around[2])))
     conventions = dict.fromkeys(
         f"convention {p.convention.name}, unit {p.convention.unit}" for p in comparison.profiles
     )
@@ -127,18 +147,24 @@ def _letter(model: int) -> str:
     return chr(ord("A") + model % 26) + (str(model // 26) if model >= 26 else "")
 
 
-def _heads(figure: str, comparison: Comparison, look: Look) -> Iterator[Head]:
-    """A figure in each model, and after each but the first how it differs; without a figure, the totals."""
+def _heads(figure: str, comparison: Comparison, look: Look, rank: int = 1) -> Iterator[Head]:
+    """A figure in each model, and after each but the first how it differs; without a figure, the totals.
+
+    Where there is no room, differences are left out first, and per cents stay beside the figures.
+    """
+    room = NAMES + sum(max(cells(label) + 5, FIGURE) for label in comparison.labels)
+    named = look.width is None or room + (FIGURE + SHARE) * (len(comparison.labels) - 1) <= look.width
     for model, label in enumerate(comparison.labels):
         convention = comparison.profiles[model].convention
         human = convention.human if figure == "count" else None
         letter = _letter(model)
-        title = f"{_title(figure, comparison, model)} {letter}" if figure else f"{letter}: {label}"
+        total = f"{letter}: {label}" if named else letter
+        title = f"{_title(figure, comparison, model)} {letter}" if figure else total
         key = f"{figure}:{label}" if figure else label
-        yield Head(key, look.text(title), _kind(figure), 2, human)
+        yield Head(key, look.text(title), _kind(figure), rank, human)
         if model and figure != "layers":
-            yield Head(f"{key}:difference", f"{letter} - A", _kind(figure), 4)
-            yield Head(f"{key}:percent", "%", "percent", 3)
+            yield Head(f"{key}:difference", f"{letter} - A", _kind(figure), LEAST)
+            yield Head(f"{key}:percent", "%", "percent", rank)
 
 
 def _cells(values: Values, exact: Sequence[bool], differ: bool = True) -> list[list[Value]]:
@@ -157,11 +183,10 @@ def _of_group(group: Group, figures: Sequence[str]) -> list[Value]:
     """The cells of a layer or an operator: "" where a model has none."""
     values: list[Value] = []
     for figure in figures:
-        for item, cells in zip(
-            group.items, _cells(group.values(figure), group.exact(figure), figure != "layers"), strict=True
-        ):
-            blank = [""] * len(cells)
-            values += blank if item is None else [*cells[:1], *blank[1:]] if group.items[0] is None else cells
+        differ = figure != "layers"
+        for item, found in zip(group.items, _cells(group.values(figure), group.exact(figure), differ), strict=True):
+            blank = [""] * len(found)
+            values += blank if item is None else [*found[:1], *blank[1:]] if group.items[0] is None else found
     return values
 
 
@@ -187,7 +212,8 @@ def _operators(comparison: Comparison, figures: Sequence[str], look: Look) -> Sh
     return Sheet(
         heads=(
             Head("name", "operator", "text", 0),
-            *(head for figure in shown for head in _heads(figure, comparison, look)),
+            *_heads("layers", comparison, look, LEAST - 1),
+            *(head for rank, figure in enumerate(figures, 1) for head in _heads(figure, comparison, look, rank)),
         ),
         lines=tuple(Line((look.text(g.op), *_of_group(g, shown)), _mark(g)) for g in comparison.operators),
         squeeze=True,
@@ -211,9 +237,9 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
         heads=(
             Head("name", "layer in A", "text", 0),
             *(Head(f"name:{comparison.labels[m]}", f"in {_letter(m)}", "text", 1) for m in renamed),
-            Head("op", "op", "text", 4),
+            Head("op", "op", "text", 2),
             *([Head("matched_by", "matched by", "text", 8)] if told else []),
-            *(head for figure in figures for head in _heads(figure, comparison, look)),
+            *(head for rank, figure in enumerate(figures, 2) for head in _heads(figure, comparison, look, rank)),
         ),
         lines=tuple(lines),
         notes=(f"{hidden} layers are the same in all (--full shows them)",) if hidden else (),

@@ -272,6 +272,8 @@ def _overview(weights: Weights, page: Sequence[Entry], position: int, pages: int
     model = _text(os.path.basename(weights.model) or "model", 60)
     figure.text(0.01, 1 - 0.25 / tall, model, fontsize=13, fontweight="bold", va="center")
     counted = f"{total.length:,} weights in {len(weights.entries):,} {weights.by}s"
+    bare = sum(entry.histogram is None for entry in weights.entries)
+    counted += f", of which {bare:,} without finite elements {'is' if bare == 1 else 'are'} not drawn" if bare else ""
     counted += f", page {position} of {pages}" if pages > 1 else ""
     figure.text(0.99, 1 - 0.25 / tall, counted, fontsize=9, va="center", ha="right")
     figure.text(0.01, 0.35 / tall, _legend(weights), fontsize=8, va="center", color="#444444", linespacing=1.4)

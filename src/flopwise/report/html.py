@@ -14,8 +14,9 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flopwise import __version__
 from flopwise.report.html_data import page_data
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 SCRIPTS = (
     "vendor/d3.min.js",
     "vendor/dagre.min.js",
+    "common.js",
     "base.js",
+    "theme.js",
     "summary.js",
     "treemap.js",
     "operators.js",
     "depth.js",
     "memory.js",
+    "table.js",
     "layers.js",
     "graph.js",
     "start.js",
@@ -46,19 +50,24 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 def render(profile: Profile, choice: Choice, look: Look) -> str:
     """The page: all layers, whatever a text table would show; its table is sorted and filtered where it is read."""
-    scripts = [_escaped(asset(name), "\\u{:04x}") for name in SCRIPTS]
-    data = json.dumps(page_data(profile), separators=(",", ":")).translate(_ESCAPES)
+    title = f"{model_name(profile, look)} – flopwise"
+    return page("page.html", ("page.css",), SCRIPTS, title, page_data(profile))
+
+
+def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: str, data: Mapping[str, Any]) -> str:
+    """A page from the files of these names in ``assets``, with the data in it."""
+    code = [_escaped(asset(name), "\\u{:04x}") for name in scripts]
     parts = {
-        "title": html.escape(f"{model_name(profile, look)} – flopwise"),
-        "policy": html.escape(_policy(scripts)),
-        "style": _escaped(asset("page.css"), "\\{:x} "),
+        "title": html.escape(title),
+        "policy": html.escape(_policy(code)),
+        "style": "\n".join(_escaped(asset(name), "\\{:x} ") for name in styles),
         "version": html.escape(__version__),
-        "data": data,
-        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
+        "data": json.dumps(data, separators=(",", ":")).translate(_ESCAPES),
+        "scripts": "\n".join(f"<script>{script}</script>" for script in code),
     }
-    pieces = re.split(r"\[\[(\w+)\]\]", asset("page.html"))
-    page = "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
-    return page.encode("ascii", "xmlcharrefreplace").decode()
+    pieces = re.split(r"\[\[(\w+)\]\]", asset(template))
+    whole = "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
+    return whole.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _escaped(text: str, form: str) -> str:

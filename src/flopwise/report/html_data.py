@@ -22,6 +22,9 @@ EXACT = 2**53
 #: Figures of a layer that do not depend on the convention.
 FIGURES = ("macs", "flops", "params", "buffers", "weight_bytes", "input_bytes", "output_bytes", "activations")
 
+#: The same of a training step.
+OF_TRAINING = ("backward_macs", "backward_flops", "saved_bytes")
+
 #: So many tensors alive at the peak are listed; the page says how many more there are.
 AT_PEAK = 200
 
@@ -41,47 +44,49 @@ def page_data(profile: Profile) -> dict[str, Any]:
     names = layer_names(profile.graph.nodes)
     position = {id(node): index for index, node in enumerate(profile.graph.nodes)}
     own = {id(row.node): row.name for row in reversed(profile.rows)}
-    called = [_text(own.get(id(node)) or names[position[id(node)]]) for node in nodes]
-    modules, owners = groups(_text(profile.graph.name or "model"), nodes, called)
+    called = [text(own.get(id(node)) or names[position[id(node)]]) for node in nodes]
+    modules, owners = groups(text(profile.graph.name or "model"), nodes, called)
     content = profile.to_dict()
-    shapes, ops = _Index(), _Index()
+    shapes, ops = Index(), Index()
     layers = {
         "name": called,
-        "op": [ops.of(_text(node.op)) for node in nodes],
-        "origin": _sparse(_text(node.origin) if node.origin != node.op else "" for node in nodes),
-        "scope": _sparse(_text(node.module) for node in nodes),
+        "op": [ops.of(text(node.op)) for node in nodes],
+        "origin": _sparse(text(node.origin) if node.origin != node.op else "" for node in nodes),
+        "scope": _sparse(text(node.module) for node in nodes),
         "group": owners,
         "inputs": [_shapes((t for t in node.known_inputs if t.kind not in STORED), shapes) for node in nodes],
         "outputs": [_shapes(node.known_outputs, shapes) for node in nodes],
         "weights": [
             _shapes((t for t in node.known_inputs if t.kind in ("weight", "buffer")), shapes) for node in nodes
         ],
-        **{key: [_number(getattr(row, key)) for row in rows] for key in FIGURES},
+        **{key: [number(getattr(row, key)) for row in rows] for key in FIGURES},
+        **(_trained(profile, rows) if profile.training else {}),
         "times": _sparse(row.times if row.within else "" for row in rows),
-        "note": _sparse(_text(row.note) for row in rows),
+        "note": _sparse(text(row.note) for row in rows),
     }
     return {
         "schema": "flopwise.html/1",
-        "model": {key: _text(value) for key, value in content["model"].items()},
-        "inputs": [_told(t) for t in profile.graph.inputs],
-        "outputs": [_told(t) for t in profile.graph.outputs],
+        "model": {key: text(value) for key, value in content["model"].items()},
+        "inputs": [told(t) for t in profile.graph.inputs],
+        "outputs": [told(t) for t in profile.graph.outputs],
         "convention": profile.convention.name,
-        "conventions": [_view(view, nodes) for view in seen.profiles.values()],
-        "refused": [{"name": name, "why": _text(why)} for name, why in seen.refused.items()],
+        "conventions": [_view(view, nodes, seen.backward.get(name)) for name, view in seen.profiles.items()],
+        "refused": [{"name": name, "why": text(why)} for name, why in seen.refused.items()],
         "totals": {
-            key: _number(value) for key, value in content["totals"].items() if key not in ("count", "ops", "own")
+            key: number(value) for key, value in content["totals"].items() if key not in ("count", "ops", "own")
         },
+        "training": _training(profile),
         "atLeast": [key for key in FIGURES if isinstance(cell(COLUMNS[key], profile.sum, profile), AtLeast)],
         "shapes": shapes.values,
         "ops": ops.values,
-        "groups": [[_text(g.name), _text(g.kind), -1 if g.parent is None else g.parent, int(g.run)] for g in modules],
+        "groups": [[text(g.name), text(g.kind), -1 if g.parent is None else g.parent, int(g.run)] for g in modules],
         "layers": layers,
         "edges": _edges(profile.graph, nodes, shapes),
         "memory": _memory(profile.graph, nodes),
     }
 
 
-class _Index:
+class Index:
     """Values by number, each told once."""
 
     def __init__(self) -> None:
@@ -95,11 +100,12 @@ class _Index:
         return self._known[value]
 
 
-def _text(text: str) -> str:
-    return _LOOK.text(text)
+def text(name: str) -> str:
+    """A name or a note, safe to show."""
+    return _LOOK.text(name)
 
 
-def _number(value: Any) -> Any:
+def number(value: Any) -> Any:
     """A figure that JavaScript keeps exact; text for a large integer and for a figure in symbols."""
     if value is None or (isinstance(value, int) and abs(value) <= EXACT):
         return value
@@ -111,15 +117,16 @@ def _sparse(values: Iterable[Any]) -> dict[int, Any]:
     return {index: value for index, value in enumerate(values) if value != ""}
 
 
-def _told(tensor: Tensor) -> dict[str, str]:
+def told(tensor: Tensor) -> dict[str, str]:
+    """An input or output of a model."""
     return {
-        "name": _text(tensor.name),
+        "name": text(tensor.name),
         "dtype": tensor.dtype or "?",
         "shape": shape_text(tensor.shape, _LOOK),
     }
 
 
-def _shapes(tensors: Iterable[Tensor], known: _Index) -> list[int]:
+def _shapes(tensors: Iterable[Tensor], known: Index) -> list[int]:
     found = [known.of(shape_text(tensor.shape, _LOOK)) for tensor in tensors]
     return found if len(found) <= SHAPES else [*found[:SHAPES], known.of(f"+{len(found) - SHAPES}")]
 
@@ -134,30 +141,51 @@ def _layers(profile: Profile, seen: Views) -> tuple[list[Node], list[Row]]:
     return nodes, [rows[id(node)] for node in nodes]
 
 
-def _view(view: Profile, nodes: Sequence[Node]) -> dict[str, Any]:
-    """What one convention says: its total, and the count of each layer."""
+def _trained(profile: Profile, rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """The figures of a training step; "" for a layer that only other conventions list."""
+    own = {id(row) for row in profile.rows}
+    return {key: [number(getattr(row, key)) if id(row) in own else "" for row in rows] for key in OF_TRAINING}
+
+
+def _training(profile: Profile) -> dict[str, Any] | None:
+    """What a training step takes, as in the JSON; None when nobody asked for it."""
+    if profile.training is None:
+        return None
+    found = profile.training.to_dict(profile)
+    keys = ("backward_macs", "backward_flops", "optimizer_flops", "gradient_bytes", "state_bytes", "saved_bytes")
+    return {
+        **{key: number(found[key]) for key in (*keys, "memory_bytes")},
+        "optimizer": found["optimizer"],
+        "least": any(row.backward_counts is None for row in profile.rows),
+        "exact": found["exact"],
+    }
+
+
+def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | None] | None) -> dict[str, Any]:
+    """What one convention says: its total, and the count of each layer; of a training step the backward pass too."""
     counts: dict[int, Any] = {}
     for row in view.rows:
         before = counts.get(id(row.node), 0)
         counts[id(row.node)] = None if row.count is None or before is None else before + row.count
     convention, known = view.convention, not view.rows or view.sum.unknown < len(view.rows)
     return {
-        "name": _text(convention.name),
-        "unit": _text(convention.unit),
-        "summary": _text(convention.summary),
-        "source": _text(convention.source),
-        "total": _number(view.sum.count if known else None),
-        "unknown": {_text(op): many for op, many in view.unknown.items()},
+        "name": text(convention.name),
+        "unit": text(convention.unit),
+        "summary": text(convention.summary),
+        "source": text(convention.source),
+        "total": number(view.sum.count if known else None),
+        "unknown": {text(op): many for op, many in view.unknown.items()},
         "uncounted": sum(row.count is None for row in view.rows),
         "unresolved": len(view.unresolved),
         "listed": len(view.rows),
-        "own": {_text(name): _number(value) for name, value in view.own.items()},
-        "notes": [{"text": _text(note), "gap": is_gap(note)} for note in view.notes],
-        "counts": [_number(counts[id(node)]) if id(node) in counts else "" for node in nodes],
+        "own": {text(name): number(value) for name, value in view.own.items()},
+        "notes": [{"text": text(note), "gap": is_gap(note)} for note in view.notes],
+        "backward": backward and [number(backward.get(id(node), "")) for node in nodes],
+        "counts": [number(counts[id(node)]) if id(node) in counts else "" for node in nodes],
     }
 
 
-def _edges(graph: Graph, nodes: Sequence[Node], shapes: _Index) -> list[int]:
+def _edges(graph: Graph, nodes: Sequence[Node], shapes: Index) -> list[int]:
     """From, to and shape of each value that one layer hands to another, three numbers each; -1 is the outside.
 
     Through an operator that is no layer, such as one on constants alone, nothing flows.
@@ -182,13 +210,13 @@ def _memory(graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:
     """Bytes alive at each step, the layer that runs then (-1 for the start), and what is alive at the peak."""
     found = liveness(graph)
     if found.missing or found.peak_step is None:
-        return {"missing": [_text(name) for name in found.missing[:5]], "bytes": [], "more": len(found.missing)}
+        return {"missing": [text(name) for name in found.missing[:5]], "bytes": [], "more": len(found.missing)}
     index = {id(node): number for number, node in enumerate(nodes)}
     layer: Callable[[int | None], int] = lambda at: -1 if at is None else index.get(id(graph.nodes[at]), -1)  # noqa: E731
     alive = found.at(found.peak_step)
     return {
         "missing": [],
-        "bytes": [_number(b) for b in found.alive],
+        "bytes": [number(b) for b in found.alive],
         "layer": [layer(step) for step in found.steps],
         "peak": found.peak_step,
         "alive": [_buffer(b, layer) for b in alive[:AT_PEAK]],
@@ -198,8 +226,8 @@ def _memory(graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:
 
 def _buffer(buffer: Buffer, layer: Callable[[int | None], int]) -> Mapping[str, Any]:
     return {
-        "name": _text(buffer.name),
-        "bytes": _number(buffer.nbytes),
+        "name": text(buffer.name),
+        "bytes": number(buffer.nbytes),
         "shape": shape_text(buffer.tensors[0].shape, _LOOK),
         "made": layer(buffer.maker),
         "used": layer(buffer.user),

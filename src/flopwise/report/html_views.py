@@ -18,6 +18,9 @@ class Views:
 
     profiles: dict[str, Profile]
     refused: dict[str, str]
+    #: Of a training step, by convention: the backward pass of each node by its identity. A convention that says nothing
+    #: of a backward pass is not in it.
+    backward: dict[str, dict[int, int | None]]
 
 
 def views(profile: Profile) -> Views:
@@ -27,6 +30,7 @@ def views(profile: Profile) -> Views:
     first = profile.convention.name
     found = {first: profile}
     refused: dict[str, str] = {}
+    trained = profile.training is not None
     symbols = any(not isinstance(dim, int) for tensor in profile.graph.inputs for dim in tensor.shape or ())
     for name in CONVENTIONS:
         if name == first:
@@ -35,7 +39,7 @@ def views(profile: Profile) -> Views:
             refused[name] = "its rules need numbers, and this model has open dimensions"
             continue
         try:
-            other = profile_graph(profile.graph, CONVENTIONS[name], profile.rules, profile.folding)
+            other = profile_graph(profile.graph, CONVENTIONS[name], profile.rules, profile.folding, trained)
         except FlopwiseError as error:
             refused[name] = str(error)
             continue
@@ -45,4 +49,21 @@ def views(profile: Profile) -> Views:
         else:
             found[name] = other
     order = [name for name in CONVENTIONS if name in found]
-    return Views({name: found[name] for name in dict.fromkeys([*order, first])}, refused)
+    seen = {name: found[name] for name in dict.fromkeys([*order, first])}
+    backward = {name: own for name, view in seen.items() if trained and (own := _backward(view, profile)) is not None}
+    return Views(seen, refused, backward)
+
+
+def _backward(view: Profile, profile: Profile) -> dict[int, int | None] | None:
+    """The backward pass of each node in the convention of a view; None when it says nothing of one."""
+    convention = view.convention
+    if convention.plain:
+        canonical = {id(row.node): row.backward_counts for row in reversed(profile.rows)}
+        return {key: None if counts is None else counts.dot(convention.weights) for key, counts in canonical.items()}
+    if convention.backward is None:
+        return None
+    if view.training is None:
+        from flopwise.training.step import train
+
+        view = train(view)
+    return {id(row.node): row.backward for row in reversed(view.rows)}

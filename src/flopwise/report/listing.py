@@ -106,8 +106,9 @@ def _level(item: Item) -> int:
 
 def notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
     """The profile's notes, after what the grouping has to say."""
-    flat = by == "module" and not any(row.node.scope for row in profile.rows)
+    flat = by == "module" and profile.rows and not any(row.node.scope for row in profile.rows)
     own = ["the model names no modules: its layers are all at its top"] if flat else []
+    own += [] if profile.rows else ["the model has no layers"]
     own += _uncalled(profile) if by == "module" else []
     return tuple(look.text(note) for note in (*own, *profile.notes))
 
@@ -157,7 +158,7 @@ def heavy(items: Sequence[Item]) -> frozenset[int]:
     """Identities of the few items that count most; none where many count alike, and no module that others lie in."""
     leaves = [
         item
-        for item, after in zip(items, [*items[1:], None], strict=True)
+        for item, after in zip(items, [*items, None][1:], strict=True)
         if isinstance(item, Row) or not isinstance(after, Sum) or after.depth <= item.depth
     ]
     counts = {id(item): item.count for item in leaves if isinstance(item.count, int) and item.count}

@@ -17,7 +17,7 @@ from flopwise.memory import (
 )
 from flopwise.report import json, writers
 from flopwise.report.columns import COLUMNS, AtLeast, Value, cell
-from flopwise.report.sheet import Figure, Head, Line, Look, Sheet, about, figure
+from flopwise.report.sheet import Figure, Head, Line, Look, Sheet, about, figure, without_empty
 from flopwise.rows import layer_names
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ HEADS = (
     Head("share", "% of peak", "percent", 4),
     Head("made_by", "made by", "text", 3),
     Head("last_used_by", "last used by", "text", 3),
-    Head("also", "shared by", "text", 7),
+    Head("shared_by", "shared by", "text", 7),
 )
 
 #: Who makes a tensor that is there from the start, and who uses one that is there at the end.
@@ -118,7 +118,7 @@ def sheet(memory: Memory, look: Look, format: str) -> Sheet:
     step = memory.found.peak_step
     when = () if step is None else (look.text(f"alive at the peak, at {memory.step(step)}:"),)
     named = format == "csv"
-    return Sheet(
+    found = Sheet(
         heads=HEADS,
         lines=tuple(Line(_values(memory, buffer, peak or 0)) for buffer in memory.at_peak),
         total=None if named or peak is None else Line(("Total", "", "", peak, 100.0 if peak else 0.0, "", "", "")),
@@ -127,6 +127,7 @@ def sheet(memory: Memory, look: Look, format: str) -> Sheet:
         notes=tuple(look.text(note) for note in (*memory.notes, *profile.notes)),
         complete=True,
     )
+    return found if named else without_empty(found)
 
 
 def _values(memory: Memory, buffer: Buffer, peak: int) -> tuple[Value, ...]:
@@ -147,26 +148,33 @@ def _values(memory: Memory, buffer: Buffer, peak: int) -> tuple[Value, ...]:
 
 
 def figures(memory: Memory, look: Look) -> tuple[Figure, ...]:
-    """Weights by type, activations, their peak, the arena and what training keeps."""
+    """The figures of the whole model, ready to be shown."""
+    return tuple(figure(title, value, "B", look) for _, title, value in totals(memory))
+
+
+def totals(memory: Memory) -> list[tuple[str, str, Value]]:
+    """Weights by type, activations, their peak, the arena and what training keeps: key, title, bytes."""
     profile, plan, training = memory.profile, memory.plan, memory.profile.training
     by_dtype = weight_bytes_by_dtype(profile.graph)
-    rows: list[tuple[str, Value]] = [("weight bytes", cell(COLUMNS["weight_bytes"], profile.sum, profile))]
-    rows += [(f"  {dtype}", value) for dtype, value in by_dtype.items() if len(by_dtype) > 1]
+    rows: list[tuple[str, str, Value]] = [
+        ("weight_bytes", "weight bytes", cell(COLUMNS["weight_bytes"], profile.sum, profile))
+    ]
+    rows += [(f"weight_bytes.{dtype}", f"  {dtype}", value) for dtype, value in by_dtype.items() if len(by_dtype) > 1]
     rows += [
-        ("all activation bytes", cell(COLUMNS["output_bytes"], profile.sum, profile)),
-        ("peak activation bytes", memory.found.peak),
-        ("arena bytes", plan.size if plan else None),
+        ("output_bytes", "all activation bytes", cell(COLUMNS["output_bytes"], profile.sum, profile)),
+        ("peak_activation_bytes", "peak activation bytes", memory.found.peak),
+        ("arena_bytes", "arena bytes", plan.size if plan else None),
     ]
     if training is not None:
         name = training.optimizer.name if training.optimizer else "no optimizer"
-        saved: Value = training.saved_bytes if training.exact else AtLeast(training.saved_bytes)
+        bound = int if training.exact else AtLeast
         rows += [
-            ("gradient bytes", training.gradient_bytes),
-            (f"optimizer state bytes ({name})", training.state_bytes if training.optimizer else 0),
-            ("saved for the backward pass", saved),
-            ("training memory bytes", training.memory_bytes if training.exact else AtLeast(training.memory_bytes)),
+            ("gradient_bytes", "gradient bytes", training.gradient_bytes),
+            ("state_bytes", f"optimizer state bytes ({name})", training.state_bytes if training.optimizer else 0),
+            ("saved_bytes", "saved for the backward pass", bound(training.saved_bytes)),
+            ("memory_bytes", "training memory bytes", bound(training.memory_bytes)),
         ]
-    return tuple(figure(title, value, "B", look) for title, value in rows)
+    return rows
 
 
 def content(memory: Memory) -> dict[str, Any]:

@@ -127,8 +127,12 @@ def head(column: Column, profile: Profile, by: str, look: Look) -> Head:
 
 
 def without_empty(sheet: Sheet) -> Sheet:
-    """The sheet without columns in which no line says anything, such as the class of modules without classes."""
-    return only(sheet, [i for i, h in enumerate(sheet.heads) if h.right or any(line.values[i] for line in sheet.lines)])
+    """The sheet without columns in which no line says anything, such as the class of modules without classes.
+
+    The first stays: it names the lines, and the total.
+    """
+    said = [not i or h.right or any(line.values[i] for line in sheet.lines) for i, h in enumerate(sheet.heads)]
+    return only(sheet, [i for i, told in enumerate(said) if told])
 
 
 def only(sheet: Sheet, keep: Sequence[int]) -> Sheet:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from flopwise.errors import InputError
-from flopwise.report import json, writers
+from flopwise.report import json, units, writers
 from flopwise.report.columns import AtLeast, Value
 from flopwise.report.sheet import Figure, Head, Line, Look, Sheet, figure, only, without_empty
 from flopwise.sparse import Effective, Layer, Measured, Sparsity
@@ -253,7 +253,7 @@ def figures(sparsity: Sparsity, look: Look) -> tuple[Figure, ...]:
     rows: list[tuple[str, Value, str]] = [
         ("weight elements", total["elements"], ""),
         ("zeros", total["zeros"], ""),
-        ("zeros %", None if share is None else f"{100 * share:.1f}", ""),
+        ("zeros %", None if share is None else units.percent(100 * share), ""),
     ]
     if sparsity.effective is not None:
         rows += [(title, value, "MAC") for _, title, value in _effective(sparsity, sparsity.effective)]

@@ -20,6 +20,9 @@ EASY, TIGHT = 28, 10
 #: Columns up to this rank are kept while their names can still be shortened.
 CORE = 5
 
+#: So many columns that are left out are named; of more, how many there are is said.
+FEW_LOST = 4
+
 #: Without a terminal, a longer name pushes its own line to the right and not the whole column.
 LONGEST = 100
 
@@ -78,7 +81,8 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
         lines.append(paint(GAP.join(placed).rstrip(), how, look))
     lost = [head.key for i, head in enumerate(heads) if i not in widths]
     if lost and sheet.complete:
-        lines += wrap(f"too narrow for {', '.join(lost)}: widen the terminal, or write a file with -o", look.width)
+        which = ", ".join(lost) if len(lost) <= FEW_LOST else f"{len(lost)} of {len(heads)} columns"
+        lines += wrap(f"too narrow for {which}: widen the terminal, or write a file with -o", look.width)
     return lines
 
 

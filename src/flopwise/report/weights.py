@@ -11,7 +11,7 @@ from flopwise.report import json, writers
 from flopwise.report.columns import Value
 from flopwise.report.sheet import Head, Line, Look, Sheet
 from flopwise.report.weights_columns import Column, chosen, column
-from flopwise.statistics.entry import Entry, Histogram
+from flopwise.statistics.entry import PERCENTILES, Entry, Histogram
 
 if TYPE_CHECKING:
     from flopwise.distributions import Weights
@@ -79,9 +79,14 @@ def _sheet(
         total=Line(tuple(_total(c, weights.total, look) for c in shown)),
         about=_about(weights, look),
         notes=tuple(look.text(note) for note in weights.notes),
-        hint="all columns with --by tensor or --columns; figures with --figures DIR" if len(every) > 20 else "",
+        hint=_hint(weights) if len(every) > 20 else "",
         complete=format == "table",
     )
+
+
+def _hint(weights: Weights) -> str:
+    more = "all columns with --by tensor or --columns" if weights.by == "layer" else "other columns with --columns"
+    return f"{more}; figures with --figures DIR"
 
 
 def _about(weights: Weights, look: Look) -> tuple[str, ...]:
@@ -113,7 +118,7 @@ def _mark(entry: Entry) -> Any:
 def _total(column: Column, total: Entry, look: Look) -> Value:
     if column.key in ("name", "length", "bytes", "zeros", "zero%", "nan", "infinite"):
         return column.of(total)  # type: ignore[no-any-return]
-    if column.key in ("op", "dtype", "shape", "histogram") or total.figure(column.key) is None:
+    if column.key in ("op", "dtype", "shape", "histogram") or column.key in PERCENTILES:
         return ""
     return _cell(column, total, look, False)
 

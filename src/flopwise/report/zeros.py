@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from flopwise.rows import Row, Sum
@@ -17,21 +18,44 @@ Item: TypeAlias = "Row | Sum"
 #: Keys of the columns that read weights.
 KEYS = frozenset({"sparsity", "zero_block", "zero_block%", "effective_macs"})
 
+#: What a note says that tells how much came over the network.
+_NETWORK = " over the network in "
+
+
+class _Read(NamedTuple):
+    """What was found in the weights of a profile."""
+
+    #: The layers that have weights, by the identity of their rows.
+    layers: dict[int, Layer]
+    #: How much came over the network by then.
+    fetched: tuple[str, ...]
+
+
 #: Profiles whose weights were read: several columns, and each of their cells, need one reading.
-_READ: WeakKeyDictionary[Profile, dict[int, Layer]] = WeakKeyDictionary()
+_READ: WeakKeyDictionary[Profile, _Read] = WeakKeyDictionary()
 
 
-def read_zeros(profile: Profile, progress: Callable[[str], None] = lambda step: None) -> dict[int, Layer]:
-    """The layers that have weights, by the identity of their rows; the weights are read the first time.
+def with_zeros(profile: Profile, progress: Callable[[str], None] = lambda step: None) -> Profile:
+    """The profile, its weights read and its notes saying how much came over the network for that.
 
     Raises:
         ModelError: a weight cannot be read.
     """
+    found = _read(profile, progress)
+    if not found.fetched:
+        return profile
+    told = replace(profile, notes=(*(note for note in profile.notes if _NETWORK not in note), *found.fetched))
+    _READ[told] = found
+    return told
+
+
+def _read(profile: Profile, progress: Callable[[str], None] = lambda step: None) -> _Read:
     if profile not in _READ:
         from flopwise.sparse import asked, sparsity_of
 
         found: Sparsity = sparsity_of(profile, asked(), progress=progress)
-        _READ[profile] = {id(layer.row): layer for layer in found.layers}
+        fetched = tuple(note for note in found.notes if _NETWORK in note)
+        _READ[profile] = _Read({id(layer.row): layer for layer in found.layers}, fetched)
     return _READ[profile]
 
 
@@ -63,11 +87,11 @@ def effective_macs(item: Item, profile: Profile) -> int | None:
     """Multiply-accumulates without those of zero weights."""
     if isinstance(item, Sum):
         return sum(macs for row in item.rows if (macs := effective_macs(row, profile)) is not None)
-    layer = read_zeros(profile).get(id(item))
+    layer = _read(profile).layers.get(id(item))
     return item.macs if layer is None else layer.effective.zeros
 
 
 def _layers(item: Item, profile: Profile) -> list[Layer]:
-    layers = read_zeros(profile)
+    layers = _read(profile).layers
     rows = (item,) if isinstance(item, Row) else item.rows
     return [layers[id(row)] for row in rows if id(row) in layers]

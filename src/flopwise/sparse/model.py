@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
@@ -22,6 +22,10 @@ from flopwise.sparse.zeros import PLAIN
 
 if TYPE_CHECKING:
     from flopwise.graph import Tensor
+
+
+#: The operator that stands for a tensor in a file without operators.
+ALONE = "flopwise::Tensor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +169,12 @@ def sparsity_of(
         ModelError: a weight cannot be read.
         InputError: a weight is not there.
     """
-    from flopwise.readers.payloads import open_payloads
+    from flopwise.readers.payloads import NETWORK, open_payloads
 
     with open_payloads(profile.graph) as stored:
-        return _sparsity_of(profile, asked, {p.name: p for p in stored.payloads}, tensors, threads, progress)
+        found = _sparsity_of(profile, asked, {p.name: p for p in stored.payloads}, tensors, threads, progress)
+        fetched = tuple(note for note in stored.notes_by_now() if NETWORK in note)
+        return replace(found, notes=(*found.notes, *fetched))
 
 
 def _sparsity_of(
@@ -271,6 +277,8 @@ class _Weights:
     def _weight(self, tensor: Tensor, row: Row, use: Use | None) -> Weight:
         shape = tuple(int(d) for d in tensor.dims)
         stored = self._payloads.get(tensor.name)
+        if stored is not None and row.node.op == ALONE:  # blocks of bytes, of which the file says what they hold
+            return Weight(stored, as_stored(tuple(stored.shape), self._asked.order), PLAIN, "", row.name, row.node.op)
         if stored is None or tuple(stored.shape) != shape:
             stored = Loaded(tensor.name, shape, tensor.dtype or "unknown", self._graph.weights[tensor.name])
         if use is not None and use.packing is not None:

@@ -106,7 +106,10 @@ class Engine:
         if not tables:
             return Scanned(merge(parts), None, kept)
         ((name, counts),) = tables.items()
-        values = values_of(name) if factor == 1.0 else values_of(name) * factor
+        values = values_of(name)
+        if factor != 1.0:
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # NaN, and patterns that do not occur
+                values = values * factor
         return Scanned(moments_of_table(counts, values), (counts, values))
 
     def bins(self, source: Source, scanned: Scanned, ruler: Ruler) -> Array:

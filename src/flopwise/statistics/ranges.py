@@ -43,11 +43,9 @@ class Ruler:
     def wide(self) -> bool:
         """Whether bins are wide enough for a place to be computed instead of searched for."""
         step = (self.high - self.low) / self.bins
-        return bool(
-            np.isfinite(self.high - self.low)
-            and step > _WIDE * np.spacing(max(abs(self.low), abs(self.high)))
-            and self.bins <= 1 << 16
-        )
+        with np.errstate(over="ignore"):  # what follows the greatest number is infinite
+            place = _WIDE * np.spacing(max(abs(self.low), abs(self.high)))
+        return bool(np.isfinite(self.high - self.low) and step > place and self.bins <= 1 << 16)
 
     def fits(self, dtype: np.dtype[Any]) -> bool:
         """Whether places can be computed in this type."""

@@ -1,57 +1,8 @@
 "use strict";
-// The data of the page, how numbers are written, and what all parts share: convention, measure and chosen layer.
-const flopwise = (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const count = data.layers.name.length;
-  const state = { convention: data.conventions.findIndex((c) => c.name === data.convention), measure: "count", chosen: -1 };
-  const listeners = {};
-
-  const on = (event, listener) => (listeners[event] ||= []).push(listener);
-  const emit = (event, ...told) => (listeners[event] || []).forEach((listener) => listener(...told));
-
-  // Elements are made here and text is set as text: nothing from a model is ever read as HTML.
-  function make(tag, attributes = {}, ...children) {
-    const element = document.createElement(tag);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key === "class") element.className = value;
-      else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-      else if (value !== null && value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
-    }
-    element.append(...children.filter((child) => child !== null && child !== undefined));
-    return element;
-  }
-
-  const digits = /^-?\d+$/;
-  const unknown = (value) => value === null || value === undefined;
-  // For scales and shares; a large integer travels as text, and so does a figure in symbols, which has no size.
-  function number(value) {
-    if (typeof value === "number") return value;
-    return typeof value === "string" && digits.test(value) ? Number(value) : 0;
-  }
-  function exact(value) {
-    if (unknown(value)) return "?";
-    if (value === "") return "–";
-    if (typeof value === "string" && !digits.test(value)) return value;
-    return BigInt(value).toLocaleString("en-US");
-  }
-  const prefixes = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
-  function parts(value, unit = "") {
-    if (unknown(value)) return ["?", ""];
-    if (value === "") return ["–", ""];
-    if (typeof value === "string" && !digits.test(value)) return [value, unit];
-    const size = Math.abs(Number(value));
-    if (size < 1000) return [exact(value), unit];
-    const [mantissa, power] = Number(value).toExponential(2).split("e");
-    const group = Math.min(Math.floor(Number(power) / 3), prefixes.length - 1);
-    const shift = Number(power) - 3 * group;
-    return [(Number(mantissa) * 10 ** shift).toFixed(Math.max(2 - shift, 0)), prefixes[group] + unit];
-  }
-  const human = (value, unit = "") => parts(value, unit).join(" ").trim();
-  function percent(share) {
-    if (share === null || Number.isNaN(share)) return "?";
-    return share > 0 && share < 0.05 ? "<0.1 %" : `${share.toFixed(1)} %`;
-  }
-  const sum = (values) => values.reduce((total, value) => total + (typeof value === "string" && !digits.test(value) ? 0n : BigInt(value ?? 0)), 0n);
+// What all parts of the page of one model share: the convention, the measure, modules and colours.
+Object.assign(flopwise, (() => {
+  const { data, count, state, emit, number, unknown, human, percent, tip } = flopwise;
+  Object.assign(state, { convention: data.conventions.findIndex((c) => c.name === data.convention), measure: "count" });
 
   const convention = () => data.conventions[state.convention];
   const measures = {
@@ -60,6 +11,10 @@ const flopwise = (() => {
     weight_bytes: { title: () => "weight bytes", unit: () => "B", of: () => data.layers.weight_bytes },
     output_bytes: { title: () => "output bytes", unit: () => "B", of: () => data.layers.output_bytes },
   };
+  if (data.training) {
+    measures.backward_flops = { title: () => "backward FLOPs", unit: () => "FLOP", of: () => data.layers.backward_flops };
+    measures.saved_bytes = { title: () => "saved bytes", unit: () => "B", of: () => data.layers.saved_bytes };
+  }
   const values = (measure = state.measure) => measures[measure].of();
   const totals = new Map();
   function total(measure = state.measure) {
@@ -132,53 +87,13 @@ const flopwise = (() => {
   const opOf = (layer) => data.ops[data.layers.op[layer]];
   const colourOf = (layer) => colours[data.layers.op[layer]];
   const shapesOf = (list) => list.map((shape) => data.shapes[shape]).join(", ");
-  const noun = (many, one, more = `${one}s`) => `${many.toLocaleString("en-US")} ${many === 1 ? one : more}`;
-  const cut = (text, room) => {
-    if (text.length <= room) return text;
-    if (room < 4) return text.slice(0, Math.max(room, 0));
-    const head = Math.floor((room - 1) * 0.4);
-    return `${text.slice(0, head)}…${text.slice(text.length - (room - 1 - head))}`;
-  };
-
-  function choose(layer, from = "") {
-    state.chosen = layer;
-    emit("choose", layer, from);
-  }
   function setConvention(index) { state.convention = index; emit("counts"); }
   function setMeasure(measure) { state.measure = measure; emit("counts"); }
 
-  // A tip beside the pointer: a bold line and more lines.
-  const tipBox = document.getElementById("tip");
-  function tip(event, title, ...lines) {
-    tipBox.replaceChildren(make("b", {}, title), ...lines.filter(Boolean).map((line) => make("div", {}, line)));
-    tipBox.hidden = false;
-    const box = tipBox.getBoundingClientRect();
-    const left = event.clientX + 14 + box.width > innerWidth ? event.clientX - box.width - 14 : event.clientX + 14;
-    const above = event.clientY + 16 + box.height > innerHeight ? event.clientY - box.height - 12 : event.clientY + 16;
-    tipBox.style.left = `${Math.max(left, 8)}px`;
-    tipBox.style.top = `${Math.max(above, 8)}px`;
-  }
-  const untip = () => { tipBox.hidden = true; };
   function layerTip(event, layer) {
     const lines = ["count", "params", "output_bytes"].map((m) => `${measures[m].title()}: ${human(values(m)[layer], measures[m].unit())}${m === state.measure ? `, ${percent(share(layer))}` : ""}`);
     tip(event, data.layers.name[layer], `${opOf(layer)} → ${shapesOf(data.layers.outputs[layer]) || "?"}`, ...lines, data.layers.note[layer]);
   }
 
-  const PRINTED = 680; // room on a printed page
-  // Charts are drawn anew when their room changes.
-  function sized(element, draw) {
-    let before = 0;
-    const again = () => {
-      const width = Math.floor(element.clientWidth);
-      if (width && Math.abs(width - before) > 1) { before = width; draw(width); }
-    };
-    new ResizeObserver(again).observe(element);
-    again();
-    addEventListener("beforeprint", () => draw(PRINTED));
-    addEventListener("afterprint", () => draw(before || PRINTED));
-    return () => draw(before || PRINTED);
-  }
-  const svg = (element, width, height, label) => d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", label).call((made) => { element.replaceChildren(made.node()); });
-
-  return { data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, convention, measures, values, total, share, groups, groupSums, top, colours, opOf, colourOf, shapesOf, noun, cut, choose, setConvention, setMeasure, tip, untip, layerTip, sized, svg };
-})();
+  return { convention, measures, values, total, share, groups, groupSums, top, colours, opOf, colourOf, shapesOf, setConvention, setMeasure, layerTip };
+})());

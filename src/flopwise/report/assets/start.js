@@ -14,6 +14,7 @@
       [`${view.unit} (${view.name})`, `${exact(view.counts[i])}${view.counts[i] === "" ? " (not listed)" : `, ${percent(flopwise.share(i, "count"))}`}`],
       ["MACs", exact(L.macs[i])], ["FLOPs", exact(L.flops[i])], ["params", exact(L.params[i])], ["buffers", exact(L.buffers[i])],
       ["weight bytes", exact(L.weight_bytes[i])], ["input bytes", exact(L.input_bytes[i])], ["output bytes", exact(L.output_bytes[i])],
+      ...(data.training ? [["backward MACs", exact(L.backward_macs[i])], ["backward FLOPs", exact(L.backward_flops[i])], ["saved bytes", exact(L.saved_bytes[i])]] : []),
       ["inputs", shapesOf(L.inputs[i]) || "none"], ["weights", shapesOf(L.weights[i])], ["outputs", shapesOf(L.outputs[i]) || "none"],
       ["module", L.scope[i] || ""], ["in the file", L.origin[i] || ""], ["runs", i in L.times ? exact(L.times[i]) : ""], ["note", L.note[i] || ""],
     ].filter(([, text]) => text !== "");

@@ -1,7 +1,7 @@
 "use strict";
-// What the page is about: the model, its inputs, the totals and the notes; the convention, the measure and the theme.
+// What the page is about: the model, its inputs, the totals and the notes; the convention and the measure.
 (() => {
-  const { data, make, parts, exact, human, noun, measures } = flopwise;
+  const { data, make, parts, exact, human, noun, sum, measures } = flopwise;
   const at = (id) => document.getElementById(id);
   const title = data.model.name || data.model.source || "model";
 
@@ -31,6 +31,23 @@
       make("div", { class: "exact" }, [`${atLeast ? "≥ " : ""}${exact(value)}`, more].filter(Boolean).join(" · ")));
   }
 
+  // What one training step takes beside the forward pass.
+  function step(view) {
+    const found = data.training;
+    at("training").hidden = !found;
+    if (!found) return;
+    const own = view.backward && !["flops", "macs"].includes(view.name);
+    const cards = [card("backward_macs", "Backward multiply-accumulates", found.backward_macs, "MAC", "", found.least), card("backward_flops", "Backward FLOPs", found.backward_flops, "FLOP", "", found.least)];
+    if (own) cards.unshift(card("backward", `Backward ${view.unit}, convention ${view.name}`, String(sum(view.backward)), view.unit, "", view.backward.includes(null)));
+    if (found.optimizer) cards.push(card("optimizer_flops", `FLOPs of a step of ${found.optimizer}`, found.optimizer_flops, "FLOP"));
+    cards.push(card("gradient_bytes", "Gradient bytes", found.gradient_bytes, "B"));
+    if (found.optimizer) cards.push(card("state_bytes", `State bytes of ${found.optimizer}`, found.state_bytes, "B"));
+    cards.push(
+      card("saved_bytes", "Bytes saved for the backward pass", found.saved_bytes, "B", "", !found.exact),
+      card("memory_bytes", "Training memory bytes", found.memory_bytes, "B", "", !found.exact));
+    at("training-cards").replaceChildren(...cards);
+  }
+
   function draw() {
     const view = flopwise.convention();
     const totals = data.totals;
@@ -47,6 +64,7 @@
     );
     for (const [name, value] of Object.entries(view.own)) cards.push(card(`own-${name}`, `${name} as ${view.name} defines them`, value, ""));
     at("cards").replaceChildren(...cards);
+    step(view);
     at("convention-about").textContent = `Convention ${view.name}, unit ${view.unit}: ${view.summary} Source: ${view.source}`;
 
     const gaps = view.notes.filter((note) => note.gap);
@@ -65,33 +83,6 @@
   at("convention").addEventListener("change", (event) => flopwise.setConvention(Number(event.target.value)));
   Object.keys(measures).forEach((key) => at("measure").append(make("option", { value: key }, measures[key].title())));
   at("measure").addEventListener("change", (event) => flopwise.setMeasure(event.target.value));
-
-  // As the system says, until somebody chooses.
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const root = document.documentElement;
-  const icons = {
-    light: "M12 4V2m0 20v-2m8-8h2M2 12h2m13.7-5.7 1.4-1.4M4.9 19.1l1.4-1.4m11.4 0 1.4 1.4M4.9 4.9l1.4 1.4M16 12a4 4 0 1 1-8 0 4 4 0 0 1 8 0Z",
-    dark: "M20 14.5A8.5 8.5 0 0 1 9.5 4 8.5 8.5 0 1 0 20 14.5Z",
-  };
-  const remember = (theme) => { try { localStorage.setItem("flopwise-theme", theme); } catch { /* a page without storage */ } };
-  const remembered = () => { try { return localStorage.getItem("flopwise-theme"); } catch { return null; } };
-  const theme = () => root.dataset.theme || (dark.matches ? "dark" : "light");
-  function paint() {
-    const now = theme();
-    const icon = d3.create("svg").attr("viewBox", "0 0 24 24").attr("fill", "none").attr("stroke", "currentColor").attr("stroke-width", 2).attr("stroke-linecap", "round").attr("aria-hidden", "true");
-    icon.append("path").attr("d", icons[now]);
-    at("theme").replaceChildren(icon.node());
-    at("theme").setAttribute("aria-label", `Colour theme: ${now}; change to ${now === "dark" ? "light" : "dark"}`);
-  }
-  const before = remembered();
-  if (before === "light" || before === "dark") root.dataset.theme = before;
-  at("theme").addEventListener("click", () => {
-    root.dataset.theme = theme() === "dark" ? "light" : "dark";
-    remember(root.dataset.theme);
-    paint();
-  });
-  dark.addEventListener("change", paint);
-  paint();
 
   flopwise.on("counts", draw);
   draw();

@@ -1,0 +1,105 @@
+"use strict";
+// What every page shares: its data, how numbers are written, elements, tips, and which layer is chosen.
+const flopwise = (() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const count = data.layers.op.length;
+  const state = { chosen: -1 };
+  const listeners = {};
+
+  const on = (event, listener) => (listeners[event] ||= []).push(listener);
+  const emit = (event, ...told) => (listeners[event] || []).forEach((listener) => listener(...told));
+
+  // Elements are made here and text is set as text: nothing from a model is ever read as HTML.
+  function make(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key === "class") element.className = value;
+      else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+      else if (value !== null && value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
+    }
+    element.append(...children.filter((child) => child !== null && child !== undefined));
+    return element;
+  }
+
+  const digits = /^-?\d+$/;
+  const unknown = (value) => value === null || value === undefined;
+  // For scales and shares; a large integer travels as text, and so does a figure in symbols, which has no size.
+  function number(value) {
+    if (typeof value === "number") return value;
+    return typeof value === "string" && digits.test(value) ? Number(value) : 0;
+  }
+  function exact(value) {
+    if (unknown(value)) return "?";
+    if (value === "") return "–";
+    if (typeof value === "string" && !digits.test(value)) return value;
+    return BigInt(value).toLocaleString("en-US");
+  }
+  const prefixes = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
+  function parts(value, unit = "") {
+    if (unknown(value)) return ["?", ""];
+    if (value === "") return ["–", ""];
+    if (typeof value === "string" && !digits.test(value)) return [value, unit];
+    const size = Math.abs(Number(value));
+    if (size < 1000) return [exact(value), unit];
+    const [mantissa, power] = Number(value).toExponential(2).split("e");
+    const group = Math.min(Math.floor(Number(power) / 3), prefixes.length - 1);
+    const shift = Number(power) - 3 * group;
+    return [(Number(mantissa) * 10 ** shift).toFixed(Math.max(2 - shift, 0)), prefixes[group] + unit];
+  }
+  const human = (value, unit = "") => parts(value, unit).join(" ").trim();
+  function percent(share) {
+    if (share === null || Number.isNaN(share)) return "?";
+    return share > 0 && share < 0.05 ? "<0.1 %" : `${share.toFixed(1)} %`;
+  }
+  const sum = (values) => values.reduce((total, value) => total + (typeof value === "string" && !digits.test(value) ? 0n : BigInt(value ?? 0)), 0n);
+
+  // Figures added up as a cell shows it; figures in symbols are not added here.
+  function added(list) {
+    if (list.some((value) => typeof value === "string" && value !== "" && !digits.test(value))) return "?";
+    return `${list.some(unknown) ? "≥ " : ""}${sum(list.filter((value) => value !== "" && !unknown(value))).toLocaleString("en-US")}`;
+  }
+
+  const noun = (many, one, more = `${one}s`) => `${many.toLocaleString("en-US")} ${many === 1 ? one : more}`;
+  const cut = (text, room) => {
+    if (text.length <= room) return text;
+    if (room < 4) return text.slice(0, Math.max(room, 0));
+    const head = Math.floor((room - 1) * 0.4);
+    return `${text.slice(0, head)}…${text.slice(text.length - (room - 1 - head))}`;
+  };
+
+  function choose(layer, from = "") {
+    state.chosen = layer;
+    emit("choose", layer, from);
+  }
+
+  // A tip beside the pointer: a bold line and more lines.
+  const tipBox = document.getElementById("tip");
+  function tip(event, title, ...lines) {
+    tipBox.replaceChildren(make("b", {}, title), ...lines.filter(Boolean).map((line) => make("div", {}, line)));
+    tipBox.hidden = false;
+    const box = tipBox.getBoundingClientRect();
+    const left = event.clientX + 14 + box.width > innerWidth ? event.clientX - box.width - 14 : event.clientX + 14;
+    const above = event.clientY + 16 + box.height > innerHeight ? event.clientY - box.height - 12 : event.clientY + 16;
+    tipBox.style.left = `${Math.max(left, 8)}px`;
+    tipBox.style.top = `${Math.max(above, 8)}px`;
+  }
+  const untip = () => { tipBox.hidden = true; };
+
+  const PRINTED = 680; // room on a printed page
+  // Charts are drawn anew when their room changes.
+  function sized(element, draw) {
+    let before = 0;
+    const again = () => {
+      const width = Math.floor(element.clientWidth);
+      if (width && Math.abs(width - before) > 1) { before = width; draw(width); }
+    };
+    new ResizeObserver(again).observe(element);
+    again();
+    addEventListener("beforeprint", () => draw(PRINTED));
+    addEventListener("afterprint", () => draw(before || PRINTED));
+    return () => draw(before || PRINTED);
+  }
+  const svg = (element, width, height, label) => d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", label).call((made) => { element.replaceChildren(made.node()); });
+
+  return { data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, noun, cut, choose, tip, untip, sized, svg };
+})();

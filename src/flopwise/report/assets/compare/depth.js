@@ -1,0 +1,74 @@
+"use strict";
+// The first model above the line and another one below it, layer by layer as they belong together; under them, how
+// much more the other one has.
+(() => {
+  const { data, count, models, number, human, exact, title, unit, nameOf, anyName, opOf, shortly, gainsOf, values } = flopwise;
+  const box = document.getElementById("strips");
+  const HIGH = 84, GAP = 26, SIDE = 4;
+  const size = (more) => (typeof more === "bigint" ? Number(more) : 0);
+
+  function draw(width) {
+    const other = models[flopwise.state.other], figure = flopwise.state.measure;
+    const more = gainsOf(other.at);
+    const inner = width - 2 * SIDE;
+    const per = Math.max(1, Math.ceil(count / Math.max(inner / 2, 1)));
+    const bins = Math.ceil(count / per);
+    const x = (layer) => SIDE + (layer / (bins * per)) * inner;
+    const wide = Math.max(x(per) - x(0) - (x(per) - x(0) > 4 ? 1 : 0), 0.6);
+    document.getElementById("depth-sub").textContent = `${title(figure)}, ${per === 1 ? "one bar per layer" : `each bar adds up ${per} consecutive layers`}: A above the line, ${other.letter} below it, then ${other.letter} − A`;
+    const height = 3 * HIGH + 2 * GAP + 32;
+    const svg = flopwise.svg(box, width, height, `${title(figure)} of the layers of A and ${other.letter} in the order of execution; the table of layers has the same figures.`);
+    const added = (list) => d3.range(bins).map((bin) => d3.sum(d3.range(bin * per, Math.min(count, (bin + 1) * per)), (layer) => list(layer)));
+    const [first, second] = [values(0), values(other.at)].map((list) => added((layer) => number(list[layer])));
+    const change = added((layer) => size(more[layer]));
+    const largest = d3.max([...first, ...second]) || 0, most = d3.max(change, Math.abs) || 0;
+
+    // Bars from a line, upwards where the value is above 0.
+    function bars(list, line, scale, colour, up = 1) {
+      const paths = new Map();
+      list.forEach((value, bin) => {
+        if (!value) return;
+        const high = Math.max((Math.abs(value) / scale) * (HIGH - 4), 0.75) * Math.sign(value) * up;
+        const fill = colour(value);
+        paths.set(fill, `${paths.get(fill) || ""}M${x(bin * per).toFixed(1)},${line}v${(-high).toFixed(1)}h${wide.toFixed(1)}v${high.toFixed(1)}z`);
+      });
+      const strip = svg.append("g").attr("class", "strip");
+      paths.forEach((path, fill) => strip.append("path").attr("d", path).style("fill", fill));
+      strip.append("line").attr("class", "rule").attr("x1", SIDE).attr("x2", width - SIDE).attr("y1", line + 0.5).attr("y2", line + 0.5);
+    }
+    const label = (y, text, scale) => {
+      svg.append("text").attr("x", SIDE).attr("y", y).attr("class", "strong").text(text);
+      svg.append("text").attr("x", width - SIDE).attr("y", y).attr("text-anchor", "end").attr("class", "axis").text(scale);
+    };
+    const middle = GAP + HIGH, low = middle + HIGH + GAP;
+    const half = HIGH / 2;
+    const nothing = (text) => (more.some((value) => typeof value !== "bigint" && value !== "") ? "not known in numbers" : text);
+    const told = (value) => human(Math.round(value), unit(figure, models[0]));
+    label(14, flopwise.cut(`A: ${models[0].label}`, 60), largest ? `top of the scale ${told(largest)}` : nothing("none"));
+    bars(first, middle, largest || 1, () => models[0].colour);
+    bars(second, middle, largest || 1, () => other.colour, -1);
+    label(low - 4, flopwise.cut(`${other.letter}: ${other.label}`, 60), "");
+    label(low + 22, `${other.letter} − A`, most ? `top of the scale ${told(most)}` : nothing("no difference"));
+    bars(change, low + 34 + half, 2 * (most || 1), (value) => (value > 0 ? "var(--more)" : "var(--less)"));
+
+    const mark = svg.append("line").attr("class", "chosen-line").attr("y1", GAP).attr("y2", height).style("display", "none");
+    const cross = svg.append("line").attr("class", "crosshair").attr("y1", GAP).attr("y2", height).style("display", "none");
+    const layerAt = (event) => Math.max(0, Math.min(count - 1, Math.floor(((d3.pointer(event, svg.node())[0] - SIDE) / inner) * bins * per)));
+    const centre = (layer) => (x(layer) + x(layer + 1)) / 2;
+    if (flopwise.state.chosen >= 0) mark.attr("x1", centre(flopwise.state.chosen)).attr("x2", centre(flopwise.state.chosen)).style("display", null);
+    svg.append("rect").attr("width", width).attr("height", height).style("fill", "transparent").style("cursor", "pointer")
+      .on("mousemove", (event) => {
+        const layer = layerAt(event);
+        cross.attr("x1", centre(layer)).attr("x2", centre(layer)).style("display", null);
+        const lines = [models[0], other].map((model) => `${model.letter}: ${nameOf(layer, model.at) === null ? "no such layer" : human(values(model.at)[layer], unit(figure, model))}`);
+        flopwise.tip(event, anyName(layer), opOf(layer), title(figure), ...lines, `${other.letter} − A: ${shortly(more[layer])}`);
+      })
+      .on("mouseleave", () => { cross.style("display", "none"); flopwise.untip(); })
+      .on("click", (event) => flopwise.choose(layerAt(event), "depth"));
+  }
+
+  if (!count) return;
+  const redraw = flopwise.sized(box, draw);
+  flopwise.on("measure", redraw);
+  flopwise.on("choose", redraw);
+})();
