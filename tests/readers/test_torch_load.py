@@ -105,9 +105,7 @@ def test_a_file_finds_the_modules_beside_it(tmp_path: Path) -> None:
 
 
 def test_what_is_given_in_place_of_a_callable(net: str) -> None:
-    with pytest.raises(
-        ModelError, match=r"what makes the model, as .*:NAME; it has Config, Net, Asks, b"
-    ):
+    with pytest.raises(ModelError, match=r"what makes the model, as .*:NAME; it has Config, Net, Asks, b"):
         flopwise.profile(net)
     with pytest.raises(ModelError, match=r"a callable is given as torchvision\.models:resnet50$"):
         flopwise.profile("torchvision.models.resnet50", (1, 3, 224, 224))

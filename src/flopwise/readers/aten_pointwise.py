@@ -12,7 +12,7 @@ from flopwise.readers.aten_node import Lowered, tensor, tensors
 def _plain(op: str) -> Callable[..., Lowered]:
     """An operator of one or more tensors whose other arguments change no count."""
 
-    def lowered(input: Any, other: Any = None, *rest: Any, **more: Any) -> Lowered:
+    def lowered(input: Any = None, other: Any = None, *rest: Any, **more: Any) -> Lowered:
         if isinstance(input, Tensor) and other is None and not rest and not more:
             return Lowered(op, (input,))
         return Lowered(op, tensors(input, other, *rest, *more.values()))

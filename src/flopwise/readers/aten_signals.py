@@ -12,7 +12,8 @@ from flopwise.readers.aten_node import Lowered, tensors
 def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
     """A transform of one axis (input, n, dim, norm) or of several (input, s, dim, norm)."""
 
-    def lowered(input: Tensor, n: Any = None, dim: Any = None, norm: str | None = None) -> Lowered:
+    def lowered(input: Tensor, n: Any = None, dim: Any = None, norm: str | None = None, s: Any = None) -> Lowered:
+        n = s if n is None else n
         if dim is None:
             dim = list(range(-len(n), 0)) if isinstance(n, (list, tuple)) else list(range(-len(input.dims), 0))
             dim = dim if several else -1

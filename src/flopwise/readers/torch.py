@@ -19,7 +19,7 @@ from flopwise.readers.torch_graph import nodes_of, unused
 from flopwise.readers.torch_modules import Calls, as_it_was, stored_tensors, submodules
 from flopwise.readers.torch_regions import regions
 from flopwise.readers.torch_unseen import Unseen
-from flopwise.readers.torch_values import LARGEST, NeedsValues
+from flopwise.readers.torch_values import LARGEST, NeedsLower, NeedsValues
 from flopwise.readers.torch_watch import Watch
 
 #: Which mode modules are in while they are watched: "as-is" leaves each as it is.
@@ -67,11 +67,8 @@ def read_torch(
     progress("running on meta tensors")
     notes: list[str] = []
     why = ""
-    scripted = any(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     try:
-        found = _run(model, given, mode, grad, real=False, low=scripted)
-        if found[0].foreign and not scripted:  # something made tensors that no Python function asked for
-            found = _run(model, given, mode, grad, real=False, low=True)
+        found = _seen(model, given, mode, grad, real=False)
     except _RunError as failed:
         why = failed.words
         if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
@@ -81,7 +78,7 @@ def read_torch(
             ) from failed.__cause__
         progress("running on real tensors")
         try:
-            found = _run(model, given, mode, grad, real=True, low=scripted)
+            found = _seen(model, given, mode, grad, real=True)
         except _RunError as again:
             raise ModelError(f"{kind}: {again.where}{again.words}") from again.__cause__
         notes.append(
@@ -147,6 +144,22 @@ class NeedsMemoryError(ModelError):
 _Run: TypeAlias = "tuple[Watch, Calls, dict[int, tuple[torch.Tensor, Tensor]], tuple[Tensor, ...]]"
 
 
+def _seen(model: nn.Module, given: torch_inputs.Given, mode: Mode, grad: bool, real: bool) -> _Run:
+    """Run a module and watch it; once more, one level lower, where not all was seen.
+
+    Raises:
+        _RunError: it raised.
+    """
+    low = any(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
+    try:
+        found = _run(model, given, mode, grad, real, low)
+        if low or real or not found[0].foreign:
+            return found
+    except NeedsLower:  # for gradients that the program asks for, or functions that it transforms
+        grad = True
+    return _run(model, given, mode, grad, real, low=True)
+
+
 def _run(model: nn.Module, given: torch_inputs.Given, mode: Mode, grad: bool, real: bool, low: bool) -> _Run:
     """Run a module once and watch it.
 
@@ -170,12 +183,15 @@ def _run(model: nn.Module, given: torch_inputs.Given, mode: Mode, grad: bool, re
     else:
         ours.update(given.tensors)
     device = next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
-    watch = Watch(ours, device, real, grad)
+    watch = Watch(ours, device, real, grad, low)
     calls = Calls(model, watch)
     training = {"eval": False, "train": True, "as-is": None}[mode]
     with as_it_was(model, training, real), _quiet():
         if not real:
             _give_values(watch, given)
+            if low and grad:  # in a function that is transformed nothing can be made to need a gradient
+                for stored, _ in known.values():
+                    watch.stand_in(stored)
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(torch.set_grad_enabled(grad))
@@ -268,6 +284,8 @@ def _quiet() -> Iterator[None]:
     compiled = compiler.compile
     while modes._get_current_function_mode() is not None:
         around.append(modes._pop_mode())
+    functions: Any = torch._C._functorch
+    depth = functions.maybe_current_level() or 0
     try:
         compiler.compile = _uncompiled
         if "torch._dynamo" in sys.modules:
@@ -276,6 +294,8 @@ def _quiet() -> Iterator[None]:
         else:
             yield
     finally:
+        while (functions.maybe_current_level() or 0) > depth:  # an exported program steps in and out by operations
+            functions.pop_dynamic_layer_stack()
         compiler.compile = compiled
         torch.backends.mha.set_fastpath_enabled(fast)
         while around:

@@ -83,7 +83,7 @@ def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
                 event.scope,
                 event.plan.name,
                 0,
-                (),
+                event.within,
                 event.via,
             )
             for event, name, (low, call) in zip(events, names, lowered, strict=True)
@@ -92,8 +92,10 @@ def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
 
 
 def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:
-    """One node for each module whose own weights no operation used, so that they are seen and counted as weights."""
-    used = {t.name for node in nodes for t in node.known_inputs if t.kind in STORED}
+    """One node for each module whose own weights no operation used on the way from the input, so that they are seen and
+    counted as weights.
+    """
+    used = _used(nodes)
     steps = {m.path: Module(m.path, m.kind.rpartition(".")[2]) for m in modules}
     found: list[Node] = []
     for module in modules:
@@ -105,6 +107,25 @@ def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:
             scope = tuple([steps[p] for p in paths if p in steps])
             found.append(Node("torch::Unused", module.path or "weights", left, (), {}, scope, module.kind))
     return found
+
+
+def _used(nodes: Sequence[Node]) -> set[str]:
+    """The stored tensors that something which follows from the input is made of, directly or through other results."""
+    used: set[str] = set()
+    behind: dict[str, set[str]] = {}
+    for node in nodes:
+        inputs = node.known_inputs
+        if not inputs or any(t.kind not in STORED and t.name not in behind for t in inputs):
+            found = used
+        else:
+            found = set()
+            behind.update(dict.fromkeys([t.name for t in node.known_outputs], found))
+        for tensor in inputs:
+            if tensor.kind in STORED:
+                found.add(tensor.name)
+            elif tensor.name in behind:
+                found |= behind[tensor.name]
+    return used
 
 
 def _names(events: Sequence[Event], ops: Sequence[str]) -> list[str]:

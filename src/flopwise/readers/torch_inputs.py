@@ -253,6 +253,8 @@ class _Making:
         sizes = [self._size(d, name) for d in shape]
         if self._batch is not None and sizes:
             sizes[0] = self._batch
+        if any(size < 0 for size in sizes):
+            raise InputError(f"input {name!r}: {'x'.join(map(str, sizes))} has a negative size")
         if dtype is not None and dtype not in _BY_NAME:
             raise InputError(f"input {name!r}: PyTorch has no element type {dtype}")
         kind = _BY_NAME[dtype] if dtype else torch.int64 if name in WHOLE else self._dtype

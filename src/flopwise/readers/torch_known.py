@@ -122,7 +122,7 @@ def again(key: Any) -> TorchTensor | None:
 
 def keep(key: Any, result: Any) -> None:
     """Remember the shape of a result."""
-    if type(result) is not TorchTensor or result._base is not None:
+    if type(result) is not TorchTensor or result._base is not None or not result.is_meta:
         return
     if len(_KNOWN) >= _MOST:
         _KNOWN.clear()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-Way = Literal["record", "through", "ask", "factory", "like", "values", "device", "move", "set", "higher"]
+Way = Literal["record", "through", "ask", "factory", "like", "values", "device", "move", "set", "higher", "lower"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +141,6 @@ _ASKED = frozenset(
         "get_default_dtype",
         "is_grad_enabled",
         "_is_zerotensor",
-        "_is_all_true",
         "dense_dim",
         "sparse_dim",
         "q_scale",
@@ -157,7 +156,6 @@ _ASKED = frozenset(
         "_use_cudnn_ctc_loss",
         "dim_order",
         "type_as_",
-        "backward",
         "_make_subclass",
         "cudnn_is_acceptable",
         "is_inference_mode_enabled",
@@ -287,6 +285,8 @@ def plan_of(function: Any) -> Plan:
     if name in ("__get__", "__set__", "__delete__"):
         return _attribute(function, name)
     public = _public(function, name)
+    if function in (torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward):
+        return Plan("lower", f"autograd.{name}", public, function)
     bare = _SIGNS.get(name, name)
     if bare in _VALUES:
         return Plan("values", f"aten.{bare}", public, function)
@@ -328,4 +328,5 @@ def _python(function: types.FunctionType, public: str, bare: str) -> Plan:
         return either["if_true" if flag else "if_false"](*args, **kwargs)
 
     name = choice["if_false"].__name__.lstrip("_")
-    return Plan("through", f"aten.{name}", f"torch.nn.functional.{name}", chosen)
+    package = "torch" if function.__module__ == "torch.functional" else "torch.nn.functional"
+    return Plan("through", f"aten.{name}", f"{package}.{name}", chosen)

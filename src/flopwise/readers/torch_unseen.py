@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from flopwise.readers import torch_made
 from flopwise.readers.torch_plans import Plan, plan_of
 from flopwise.readers.torch_watch import Watch
 
@@ -32,5 +33,5 @@ class Unseen(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's cl
         if plan.way == "values":
             return self._watch._value(plan, func, args, kwargs)
         if plan.way == "factory":
-            return self._watch._factory(plan, func, args, kwargs)
+            return torch_made.factory(self._watch, plan, func, args, kwargs)
         return self._watch._record(plan, func, args, kwargs)

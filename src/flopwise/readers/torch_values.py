@@ -26,6 +26,10 @@ class NeedsValues(BaseException):
         self.function = function
 
 
+class NeedsLower(BaseException):
+    """The program transforms or differentiates functions: what then runs is seen one level lower only."""
+
+
 def sized_by(tensor: TorchTensor) -> TorchTensor:
     """A tensor with memory of the size and type of another.
 
@@ -86,12 +90,17 @@ class Values:
             return type(values)(map(self.shaped_as, values))
         return values
 
-    def settled_index(self, index: Any) -> Any:
-        """An index in which flags whose elements are known have become positions, as many as there are."""
+    def settled_index(self, index: Any, stand_in: Callable[[TorchTensor], TorchTensor]) -> Any:
+        """An index in which flags whose elements are known have become positions, as many as there are.
+
+        Args:
+            index: what stands in the brackets.
+            stand_in: what makes the meta tensor for positions.
+        """
         if isinstance(index, tuple):
             parts: list[Any] = []
             for part in index:
-                settled = self.settled_index(part)
+                settled = self.settled_index(part, stand_in)
                 flags = isinstance(part, TorchTensor) and part.dtype in _FLAGS
                 parts.extend(settled) if flags and isinstance(settled, tuple) else parts.append(settled)
             return tuple(parts)
@@ -101,12 +110,22 @@ class Values:
             known = self.of(index)
             if known is None:
                 return index
-            positions = known.nonzero(as_tuple=True)
-            found = tuple(torch.empty(p.shape, dtype=p.dtype, device="meta") for p in positions)
-            for stand_in, position in zip(found, positions, strict=True):
-                stand_in._flopwise_values = position  # type: ignore[attr-defined]
-            return found
+            return tuple([stand_in(positions) for positions in known.nonzero(as_tuple=True)])
         return index
+
+    def in_numbers(self, data: Sequence[Any]) -> tuple[list[Any], bool]:
+        """Numbers in place of the tensors in nested lists, any where nobody knows them; and whether all are known."""
+        parts, all_known = [], True
+        for part in data:
+            known: Any = True
+            if isinstance(part, TorchTensor):
+                known = self.of(part)
+                part = (torch.zeros(part.shape) if known is None else known).tolist()
+            elif part.__class__ in (list, tuple):
+                part, known = self.in_numbers(part)
+            parts.append(part)
+            all_known = all_known and known is not None and known is not False
+        return parts, all_known
 
     def _number(self, bound: Any) -> Any:
         """A bound of a slice as a number."""

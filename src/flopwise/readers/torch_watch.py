@@ -8,6 +8,7 @@ asks for them gets them.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +19,15 @@ import torch
 from torch import Tensor as TorchTensor
 from torch.overrides import TorchFunctionMode
 
-from flopwise.graph import Kind, Module, Tensor
+from flopwise.graph import Body, Kind, Module, Tensor
+from flopwise.readers import torch_control, torch_made
 from flopwise.readers.torch_flex import flex_attention
 from flopwise.readers.torch_known import OVER, PLAIN, again, keep, key_of
 from flopwise.readers.torch_packed import SPARSE, shape_of, stored_elements, unpacked
 from flopwise.readers.torch_plans import Plan, is_sign, plan_of
-from flopwise.readers.torch_shapes import shaped
+from flopwise.readers.torch_second import asks_for_elements, second
 from flopwise.readers.torch_tensors import DTYPES, flat, in_order, like_meta
-from flopwise.readers.torch_values import NeedsValues, Values, sized_by
+from flopwise.readers.torch_values import NeedsLower, NeedsValues, Values
 
 _PLANS: dict[Any, Plan] = {}
 _SIGNED: dict[Any, Plan] = {}
@@ -44,6 +46,9 @@ _RULES_FOR_SHAPES = frozenset(
 )
 _PARAMETER = torch.nn.Parameter
 
+#: Says how deep a program is in transformed functions (``torch.func``), None where it is in none.
+_transform = torch._C._functorch.maybe_current_level
+
 
 class Event(NamedTuple):
     """One operation as it was asked for: arguments with our tensors in place of PyTorch's."""
@@ -54,30 +59,35 @@ class Event(NamedTuple):
     outputs: tuple[Tensor, ...]
     scope: tuple[Module, ...]
     via: tuple[str, ...]
+    within: tuple[Body, ...] = ()
 
 
 class Watch(TorchFunctionMode):
     """Writes down every operation of the thread that entered it."""
 
-    def __init__(self, known: dict[int, Tensor], device: torch.device, real: bool, grad: bool) -> None:
+    def __init__(self, known: dict[int, Tensor], device: torch.device, real: bool, grad: bool, low: bool) -> None:
         """
         Args:
             known: our tensor for each of the module's parameters and buffers and for each input, by id.
             device: where the program is told that its tensors are.
             real: whether to compute with the tensors as they are, instead of on meta tensors.
             grad: whether gradients are to be known.
+            low: whether somebody watches one level lower what is not seen here.
         """
         super().__init__()
         self.known = known
         self.device = device
         self.real = real
         self.grad = grad
+        self.low = low
         self.events: list[Event] = []
         self.scope: tuple[Module, ...] = ()
         self.via: tuple[str, ...] = ()
         #: What the running code is in that is no module: checkpoints and functions with a gradient of their own.
         self.regions: tuple[str, ...] = ()
         self.regions_entered = 0
+        #: The branches around the running code of which nobody knows whether they run.
+        self.within: tuple[Body, ...] = ()
         #: Whether an operation is being run, so that what happens inside is part of it.
         self.busy = False
         self.values = Values()
@@ -92,13 +102,14 @@ class Watch(TorchFunctionMode):
             "record": self._record,
             "through": self._through,
             "ask": self._ask,
-            "factory": self._factory,
-            "like": self._like,
+            "factory": functools.partial(torch_made.factory, self),
+            "like": functools.partial(torch_made.like, self),
             "values": self._value,
             "device": self._device,
-            "move": self._move,
+            "move": functools.partial(torch_made.move, self),
             "set": self._set,
             "higher": self._higher,
+            "lower": self._lower,
         }
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -106,6 +117,8 @@ class Watch(TorchFunctionMode):
         if plan is None:
             plan = plan_of(func)
             _PLANS[func] = plan
+        if _transform() is not None:
+            return self._lower(plan, func, args, kwargs or {})
         frame = sys._getframe(1)
         if frame.f_globals.get("__name__") in _RULES_FOR_SHAPES:  # of an operation that was not seen itself
             self.foreign.append(plan.name)
@@ -129,10 +142,20 @@ class Watch(TorchFunctionMode):
             self.via = before
             self._inside.discard(func)
 
+    def _lower(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function of tensors that stand for others, or one that computes gradients."""
+        if not self.low or (plan.way == "lower" and not self.grad):
+            raise NeedsLower
+        if self.real or plan.way != "lower" or _transform() is not None:
+            return func(*args, **kwargs)
+        return func(*[self._swap(a) for a in args], **{k: self._swap(v) for k, v in kwargs.items()})
+
     def _ask(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.real:
             return func(*args, **kwargs)
         if plan.name == "aten.requires_grad_":
+            if self.grad:
+                func(self._swap(args[0]), *args[1:], **kwargs)
             return args[0]
         return func(*[self._swap(a) if a.__class__ in (list, tuple) else a for a in args], **kwargs)
 
@@ -159,47 +182,9 @@ class Watch(TorchFunctionMode):
                 return flex_attention(self, args)
             finally:
                 self.busy = outside
-        with self:
-            return func(*args, **kwargs)
+        return torch_control.run(self, plan, func, args, kwargs)
 
-    # What makes tensors.
-
-    def _factory(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.real:
-            return self._record(plan, func, args, kwargs)
-        given = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}
-        if plan.name in ("aten.tensor", "aten.as_tensor", "aten.asarray", "aten.vander", "aten.scalar_tensor"):
-            if args and isinstance(args[0], TorchTensor):
-                return self._record(plan, func, args, given)
-            return self.stand_in(func(*args, **given))
-        if any(isinstance(a, TorchTensor) for a in (*args, *given.values())):
-            return self._record(plan, func, args, given)
-        return self._record(
-            plan, func, args, {**given, "device": _META}, lambda: func(*args, **{**given, "device": "cpu"})
-        )
-
-    def _like(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.real or not args or not isinstance(args[0], TorchTensor):
-            return self._record(plan, func, args, kwargs)
-        given = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}
-        if plan.name == "aten.new_tensor":
-            return self.stand_in(
-                torch.tensor(args[1] if len(args) > 1 else given["data"], dtype=given.get("dtype", args[0].dtype))
-            )
-        first = self._swap(args[0])
-        return self._record(plan, func, args, given, lambda: func(sized_by(first), *args[1:], **given))
-
-    def _move(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.real:
-            return self._record(plan, func, args, kwargs)
-        if plan.name not in ("aten.to", "aten.type"):
-            return args[0] if isinstance(args[0], TorchTensor) and id(args[0]) in self.known else self._swap(args[0])
-        wanted = [a for a in args[1:] if not isinstance(a, (torch.device, str)) or (plan.name == "aten.type")]
-        wanted = [self._swap(a) for a in wanted if not (isinstance(a, int) and not isinstance(a, bool))]
-        given = {k: v for k, v in kwargs.items() if k != "device"}
-        if not any(isinstance(a, (torch.dtype, TorchTensor, str)) for a in (*wanted, *given.values())):
-            return args[0]
-        return self._record(plan, func, (args[0], *wanted), given)
+    # What computes.
 
     def _record(
         self,
@@ -224,7 +209,7 @@ class Watch(TorchFunctionMode):
             used = tuple([self._swap(a) for a in args])
             given = {k: self._swap(v) for k, v in kwargs.items()} if kwargs else kwargs
             if not self.real and (plan.name == "aten.getitem" or plan.name == "aten.setitem_"):
-                used = (used[0], self.values.settled_index(used[1]), *used[2:])
+                used = (used[0], self.values.settled_index(used[1], self.stand_in), *used[2:])
         ours = tuple([self._ours(a) for a in used])  # before the call: it may change its arguments
         named = {k: self._ours(v) for k, v in given.items()} if given else {}
         if plan.name in SPARSE:
@@ -278,25 +263,32 @@ class Watch(TorchFunctionMode):
         self, plan: Plan, func: Any, args: Sequence[Any], kwargs: dict[str, Any], value: Callable[[], Any] | None
     ) -> Any:
         """The result on meta tensors, with its elements beside where they follow from constants."""
-        if value is not None:
-            result = func(*args, **kwargs)
-            self.values.keep(result, self.values.made(result, value))
-            return result
-        if not self.grad and not self._has_values(args):
+        if value is None and not self.grad and not self._has_values(args):
             if plan.name in OVER:
                 return args[0]
             if plan.name in PLAIN and "out" not in kwargs:
-                return self._known_or_new(plan, func, args, kwargs)
-        beside = self.values.beside(func, args, kwargs, plan.inplace)
+                return self._on_meta(self._known_or_new(plan, func, args, kwargs))
+        beside = self.values.beside(func, args, kwargs, plan.inplace) if value is None else None
         try:
-            result = func(*args, **kwargs)
-        except (NotImplementedError, RuntimeError, TypeError, ValueError):
-            result = shaped(plan.name, args, kwargs) if beside is None else self.values.shaped_as(beside)
+            result = self._on_meta(func(*args, **kwargs))
+        except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            if beside is None:
+                result = second(self.values, plan.name, func, args, kwargs)
+            else:
+                result = self.values.shaped_as(beside)
             if result is None:
+                if asks_for_elements(plan.name, error):
+                    raise NeedsValues(plan.public) from error
                 raise
+        if value is not None:
+            beside = self.values.made(result, value)
         if beside is not None:
             self.values.keep(result, beside)
         return result
+
+    def _on_meta(self, result: Any) -> Any:
+        """A result as it is, or what stands for it where it has memory: it was made of numbers alone."""
+        return self.stand_in(result) if type(result) is TorchTensor and not result.is_meta else result
 
     def _write(
         self, plan: Plan, result: Any, args: Any, kwargs: Any, ours: tuple[Any, ...], named: Mapping[str, Any]
@@ -316,7 +308,7 @@ class Watch(TorchFunctionMode):
                     self._made(part, outputs, inplace)
         if outputs:
             via = (*self.regions, *self.via, plan.public)
-            self.events.append(Event(plan, ours, named, tuple(outputs), self.scope, via))
+            self.events.append(Event(plan, ours, named, tuple(outputs), self.scope, via, self.within))
 
     def _made(self, tensor: TorchTensor, outputs: list[Tensor], inplace: bool) -> None:
         """Give a result our tensor; what is written into a view is written into what it is a view of."""
@@ -331,7 +323,7 @@ class Watch(TorchFunctionMode):
         self._call_it(tensor, made)
         if inplace:
             base = tensor._base
-            if base is not None:
+            if base is not None and ("_flopwise" in base.__dict__ or id(base) in self.known):
                 around = self.tensor_of(base)
                 self._call_it(
                     base, replace(around, name=made.name, kind="activation", grad=self.grad and base.requires_grad)
@@ -351,7 +343,8 @@ class Watch(TorchFunctionMode):
         outputs: list[Tensor] = []
         for part in flat((result,)):
             self._made(part, outputs, False)
-        self.events.append(Event(plan, ours, {}, tuple(outputs), self.scope, (*self.regions, *self.via, plan.public)))
+        via = (*self.regions, *self.via, plan.public)
+        self.events.append(Event(plan, ours, {}, tuple(outputs), self.scope, via, self.within))
 
     # Tensors of the program, and ours.
 
@@ -373,16 +366,18 @@ class Watch(TorchFunctionMode):
         known = self._stand_ins.get(id(tensor))
         if known is not None:
             return known[1]
+        outside, self.busy = self.busy, True
         with torch._C.DisableTorchFunction(), torch.no_grad():
             ours = self.known.get(id(tensor)) or self._constant(tensor)
             stand_in = like_meta(tensor)
             if isinstance(tensor, _PARAMETER):
                 stand_in = _PARAMETER(stand_in, tensor.requires_grad)
-            elif self.grad and tensor.requires_grad:
+            elif self.grad and tensor.requires_grad and _transform() is None:
                 stand_in.requires_grad_()
             stand_in._flopwise = ours  # type: ignore[attr-defined]
             if ours.kind != "weight":
                 self.values.hold(stand_in, tensor)
+        self.busy = outside
         self._stand_ins[id(tensor)] = (tensor, stand_in)
         return stand_in
 
