@@ -319,3 +319,16 @@ def test_packed_sequences() -> None:
             return nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
 
     assert flopwise.profile(Packed(), (2, 3, 4)).total("macs") == 5 * 4 * 6 * (4 + 6)
+
+
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        whole = torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
+        return torch.ops.quantized.add(whole, whole, 0.2, 0).dequantize()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what PyTorch thinks of quantized tensors
+def test_a_note_names_the_operator_that_needs_real_tensors() -> None:
+    profile = flopwise.profile(Doubled(), (2, 3))
+    assert profile.exact
+    assert any("on meta tensors: given 2×3: quantized::add does not run on them;" in note for note in profile.notes)

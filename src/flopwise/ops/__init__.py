@@ -13,6 +13,7 @@ from flopwise.graph import Node
 from flopwise.ops import (
     aten_linear,
     aten_pointwise,
+    aten_quantized,
     aten_recurrent,
     aten_reduction,
     aten_signals,
@@ -88,6 +89,7 @@ FAMILIES: dict[str, Mapping[str, Operator]] = {
     "com.microsoft, others": microsoft.OPERATORS,
     "caffe": caffe.OPERATORS,
     "aten, products": aten_linear.OPERATORS,
+    "aten, quantized": aten_quantized.OPERATORS,
     "aten, recurrent": aten_recurrent.OPERATORS,
     "aten, pointwise": aten_pointwise.OPERATORS,
     "aten, reductions, losses and pooling": aten_reduction.OPERATORS,

@@ -6,7 +6,6 @@ from flopwise.counts import Counts
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.ops.aten_norms import norm
-from flopwise.ops.aten_pointwise import quantize_dynamic
 from flopwise.ops.attention import attention
 from flopwise.ops.extents import broadcast, extent, product
 from flopwise.ops.operator import Operator, by
@@ -141,38 +140,6 @@ def sparse_mm(node: Node) -> Counts:
     return Counts(mac=node.attrs["nnz"] * extent(node, node.input(1), -1))
 
 
-def quantized_layer(node: Node) -> Counts:
-    """numel(Y) × prod(W.shape[1:]) mac, numel(X) + numel(W) add (zero points), numel(Y) add when B is given; numel(Y) ×
-    (1 mul + 1 add + 3 cmp) to requantise, and the ratio of the scales, 1 mul + 1 div. Dynamic: numel(X) × (1 div + 1
-    add + 5 cmp) + 5 cmp + 2 div + 2 add to quantise X first; Y is only scaled, 1 mul (the product of the scales) +
-    numel(Y) mul, and numel(Y) cmp for a ReLU, which is else a bound of the output's range.
-
-    As QLinearConv, and DynamicQuantizeMatMul of com.microsoft: a quantised tensor of PyTorch always has a zero point,
-    and the packed weight has one too. It does not tell how many scales it has: one is counted, also where each feature
-    has its own.
-
-    https://docs.pytorch.org/docs/stable/quantization.html
-    """
-    outputs = node.output().numel
-    counts = _layer(node) + Counts(add=node.input(0).numel + node.input(1).numel)
-    if node.attrs.get("dynamic", 0):
-        return counts + quantize_dynamic(node) + Counts(mul=1 + outputs)
-    return counts + Counts(mul=1, add=1, cmp=3) * outputs + Counts(mul=1, div=1)
-
-
-def half_layer(node: Node) -> Counts:
-    """numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) cmp for a ReLU: the weight is kept in 16
-    bits, a float that has no zero point.
-    """
-    return _layer(node)
-
-
-def _layer(node: Node) -> Counts:
-    """The products, the bias, and a ReLU on real results."""
-    once = Counts(mac=product(node.input(1).dims[1:]), add=int(node.has_input(2)), cmp=node.attrs.get("relu", 0))
-    return once * node.output().numel
-
-
 def distances(node: Node) -> Counts:
     """numel(Y) × D × (1 add + 1 mac) + numel(Y) sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp)
     for p = ∞, × (2 add + 1 cmp) for p = 0, else × (2 add + 1 bit + 1 pow) + numel(Y) pow; D = X.shape[-1].
@@ -280,9 +247,6 @@ OPERATORS: dict[str, Operator] = {
     "aten::linalg_vecdot": by(vecdot),
     "aten::_addmm_activation": by(addmm_activation),
     "aten::_sparse_mm": by(sparse_mm),
-    "quantized::linear": by(quantized_layer),
-    "quantized::conv": by(quantized_layer),
-    "quantized::linear_fp16": by(half_layer),
     "aten::cdist": by(distances),
     "aten::pdist": by(distances),
     "aten::flex_attention": by(attention),

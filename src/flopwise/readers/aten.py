@@ -19,6 +19,7 @@ from flopwise.readers import (
     aten_normalization,
     aten_pointwise,
     aten_pooling,
+    aten_quantized,
     aten_recurrent,
     aten_reduction,
     aten_signals,
@@ -37,6 +38,7 @@ LOWERINGS: dict[str, Lowering] = {
     **aten_normalization.LOWERINGS,
     **aten_recurrent.LOWERINGS,
     **aten_linear.LOWERINGS,
+    **aten_quantized.LOWERINGS,
     **aten_signals.LOWERINGS,
 }
 

@@ -241,19 +241,6 @@ def sparse_mm(input: Tensor, mat2: Tensor, *rest: Any, nnz: int | None = None) -
     return Lowered("aten::_sparse_mm", (input, mat2), {} if nnz is None else {"nnz": nnz})
 
 
-def quantized(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]:
-    """A quantized layer: its weight was packed, and is handed over by name.
-
-    A ReLU on integers is one of the bounds of their range.
-    """
-    attrs = {"dynamic": int(dynamic), "relu": int(dynamic and relu)}
-
-    def lowered(input: Tensor, *packed: Any, weight: Tensor, bias: Tensor | None = None, **more: Any) -> Lowered:
-        return Lowered(f"quantized::{op}", (input, weight, bias), dict(attrs))
-
-    return lowered
-
-
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "linear": linear,
     "conv1d": _convolution,
@@ -310,15 +297,6 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "torchvision.deform_conv2d": deform_conv2d,
     "_sparse_mm": sparse_mm,
     "smm": sparse_mm,
-    **{f"quantized.linear{relu}": quantized("linear", False) for relu in ("", "_relu")},
-    **{f"quantized.linear{relu}_dynamic": quantized("linear", True, bool(relu)) for relu in ("", "_relu")},
-    **{f"quantized.linear{relu}_dynamic_fp16": quantized("linear_fp16", True, bool(relu)) for relu in ("", "_relu")},
-    **{
-        f"quantized.conv{rank}d{relu}{dynamic}": quantized("conv", bool(dynamic), bool(relu))
-        for rank in (1, 2, 3)
-        for relu in ("", "_relu")
-        for dynamic in ("", "_dynamic")
-    },
     "cdist": cdist,
     "_cdist_forward": cdist,
     "pdist": lambda input, p=2.0: Lowered("aten::pdist", (input,), {"p": float(p)}),

@@ -265,6 +265,9 @@ def _where(calls: Calls) -> str:
 
 def _words(error: Exception) -> str:
     text = " ".join(str(error).split())
+    operator, lacks, _ = text.partition(": We could not find the fake impl for this operator")
+    if lacks:
+        return f"{operator} does not run on them"
     if len(text) > 300:
         text = text[:297] + "..."
     name = type(error).__name__
