@@ -34,3 +34,23 @@ def architectures() -> Any:
     from tests.torch_models import MODELS
 
     return MODELS
+
+
+#: Architecture -> multiply-accumulates at 224 x 224 (inception 299), or of 128 tokens: PyTorch's counter with
+#: mathematical attention and no fused paths, divided by two.
+MACS: dict[str, int] = {
+    "alexnet": 714_188_480,
+    "vgg16": 15_470_264_320,
+    "resnet18": 1_814_073_344,
+    "resnet50": 4_089_184_256,
+    "densenet121": 2_834_161_664,
+    "mobilenet_v2": 300_774_272,
+    "efficientnet_b0": 385_814_752,
+    "vit_b_16": 17_563_828_224,
+    "inception_v3": 5_713_216_096,
+    "googlenet": 1_498_376_192,
+    "squeezenet1_1": 349_151_936,
+    "shufflenet_v2_x1_0": 144_907_992,
+    "bert_base": 11_174_215_680,
+    "gpt2": 16_114_089_984,
+}

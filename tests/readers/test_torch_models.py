@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from tests import torch_golden  # noqa: E402
 from tests.torch_models import MODELS  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
@@ -18,38 +19,20 @@ import flopwise  # noqa: E402
 #: Operators that a matrix engine runs.
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Attention", "Einsum", "aten::_grouped_mm")
 
-#: Worked out with PyTorch's counter, mathematical attention and no fused paths, divided by two.
-EXACT = {
-    "alexnet": 714_188_480,
-    "vgg16": 15_470_264_320,
-    "resnet18": 1_814_073_344,
-    "resnet50": 4_089_184_256,
-    "densenet121": 2_834_161_664,
-    "mobilenet_v2": 300_774_272,
-    "efficientnet_b0": 385_814_752,
-    "vit_b_16": 17_563_828_224,
-    "inception_v3": 5_713_216_096,
-    "googlenet": 1_498_376_192,
-    "squeezenet1_1": 349_151_936,
-    "shufflenet_v2_x1_0": 144_907_992,
-    "bert_base": 11_174_215_680,
-    "gpt2": 16_114_089_984,
-}
-
 
 def products(profile: flopwise.Profile) -> int:
     """Multiply-adds of products alone."""
     return sum(row.macs or 0 for row in profile.rows if row.node.op in PRODUCTS)
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", torch_golden.MACS)
 def test_products_of_an_architecture(name: str) -> None:
     with torch.device("meta"):
         model, args, kwargs = MODELS[name]()
     shapes = {key: tuple(value.shape) for key, value in kwargs.items()}
     text = name in ("bert_base", "gpt2")
     profile = flopwise.profile(model, ([], {"input_ids": (1, 128), **shapes}) if text else list(args))
-    assert products(profile) == EXACT[name]
+    assert products(profile) == torch_golden.MACS[name]
     assert not profile.unknown
     assert profile.total("params") == sum(p.numel() for p in model.parameters())
 
