@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[1]
 #: One run of flopwise: seconds of each stage, in order.
 OURS = """
 import gc, json, sys, time
-import onnx, sympy, flopwise, flopwise.cli.formula, flopwise.formulas.derive, flopwise.readers.onnx
-from flopwise.report.formulas import render
+import onnx, sympy, flopwise, flopwise.cli.formula, flopwise.analyses.formula.derive, flopwise.readers.onnx.read
+from flopwise.report.commands.formula import render
 gc.disable()
 found = []
 def step(name):
@@ -43,7 +43,7 @@ print(json.dumps({**stages, "in all": found[-1][1] - found[0][1]}))
 THEIRS = """
 import contextlib, io, json, sys, time
 import onnx, onnx_tool
-from flopwise.readers.onnx_signature import signature
+from flopwise.readers.onnx.signature import signature
 inputs = signature(sys.argv[1]).inputs
 model = onnx_tool.Model(sys.argv[1], {"constant_folding": True, "verbose": False})
 names = dict.fromkeys(d for i in inputs for d in i.dims if isinstance(d, str))
@@ -58,7 +58,7 @@ print(json.dumps({"in all": time.perf_counter() - start}))
 def make(folder: Path) -> list[Path]:
     """The models that are measured unless others are named."""
     sys.path.insert(0, str(ROOT))
-    from tests.formulas import models
+    from tests.analyses.formula import models
 
     paths = []
     for name, build in (("llama-32", models.llama), ("resnet50", models.resnet50)):

@@ -48,7 +48,7 @@ def network(layers: int, named: bool) -> Graph:
 def seconds_to_open(page: Path) -> list[float]:
     """Seconds from the start of the navigation to the first frame after loading, each time in a fresh tab."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from tests.report.browser import open_browser
+    from tests.report.html.browser import open_browser
 
     found = []
     browser = open_browser()

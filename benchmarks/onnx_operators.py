@@ -23,9 +23,9 @@ import numpy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.operators import cases
-from tests.operators.cases import Case
-from tests.operators.judging import judge
+from tests.onnx_suite import cases
+from tests.onnx_suite.cases import Case
+from tests.onnx_suite.judging import judge
 
 KINDS = ("node", *cases.STORED)
 

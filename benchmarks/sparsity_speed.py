@@ -24,8 +24,8 @@ from typing import Any
 import numpy
 import onnx_tool.tensor
 
-from flopwise.sparse import Weight, ZeroPoint, asked, measure
-from flopwise.sparse.views import as_stored, transposed
+from flopwise.analyses.sparsity import Weight, ZeroPoint, asked, measure
+from flopwise.analyses.sparsity.views import as_stored, transposed
 
 TIMES = 5
 BLOCKS, PATTERNS = "4x1,1x4,16x1,4x4", "2:4,1:4"
@@ -94,7 +94,7 @@ def compare(size: int, threads: int | None) -> None:
 
 
 READ = """
-import sys, flopwise, flopwise.pruned, numpy
+import sys, flopwise, flopwise.api.sparsity, numpy
 def status(key):
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(key)) // 1024
 import time

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import flopwise
-from flopwise.statistics import engine, portable
+from flopwise.analyses.weights import engine, portable
 
 #: Elements that are made at once.
 PART = 1 << 22
@@ -39,7 +39,7 @@ def main() -> None:
     routes: list[ModuleType] = [portable]
     try:
         started = time.perf_counter()
-        from flopwise.statistics import compiled
+        from flopwise.analyses.weights import compiled
 
         compiled.scan(np.zeros(1, np.float32))
         print(f"{compiled.NAME}: {time.perf_counter() - started:.1f} s to import, and to compile or load one loop")

@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
-from flopwise.api import profile
-from flopwise.profiles import Profile
+from flopwise.api.profile import profile
+from flopwise.profiles.profile import Profile
 
 runtime = pytest.importorskip("onnxruntime")
 

@@ -14,9 +14,9 @@ import onnx
 import pytest
 
 import flopwise
-from flopwise.dtypes import BITS
-from flopwise.ops import OPERATORS
-from flopwise.readers.onnx_skeleton import DTYPES
+from flopwise.graph.dtypes import BITS
+from flopwise.operators.tables import OPERATORS
+from flopwise.readers.onnx.file.skeleton import DTYPES
 
 pytest.importorskip("onnxruntime.quantization")
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import flopwise
-from flopwise.counts import Counts
+from flopwise.operators.counts import Counts
 
 _FLOAT = TensorProto.FLOAT
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from flopwise.api import formula, profile, read, write_shapes
-    from flopwise.changes import check, compare
-    from flopwise.comparing import Comparison
+    from flopwise.analyses.compare import Comparison
+    from flopwise.analyses.formula.formula import Formula
+    from flopwise.analyses.sparsity import Sparsity
+    from flopwise.analyses.weights.weights import Weights, weights
+    from flopwise.api.compare import check, compare
+    from flopwise.api.profile import formula, profile, read, write_shapes
+    from flopwise.api.sparsity import sparsity
     from flopwise.conventions import CONVENTIONS, Convention
-    from flopwise.counts import Counts
-    from flopwise.distributions import Weights, weights
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
-    from flopwise.formulas.formula import Formula
     from flopwise.graph import Graph, Module, Node, Tensor
-    from flopwise.ops import OPERATORS
-    from flopwise.profiles import Profile
-    from flopwise.pruned import sparsity
+    from flopwise.operators.counts import Counts
+    from flopwise.operators.tables import OPERATORS
+    from flopwise.profiles.profile import Profile
     from flopwise.report import render
     from flopwise.rows import Row, Sum
-    from flopwise.sparse import Sparsity
 
 __all__ = [
     "CONVENTIONS",
@@ -60,33 +60,33 @@ __all__ = [
 
 _HOMES = {
     "CONVENTIONS": "conventions",
-    "OPERATORS": "ops",
-    "Comparison": "comparing",
+    "OPERATORS": "operators.tables",
+    "Comparison": "analyses.compare",
     "Convention": "conventions",
-    "Counts": "counts",
+    "Counts": "operators.counts",
     "FlopwiseError": "errors",
-    "Formula": "formulas.formula",
+    "Formula": "analyses.formula.formula",
     "Graph": "graph",
     "InputError": "errors",
     "ModelError": "errors",
     "Module": "graph",
     "Node": "graph",
-    "Profile": "profiles",
+    "Profile": "profiles.profile",
     "Row": "rows",
     "ShapeError": "errors",
-    "Sparsity": "sparse",
+    "Sparsity": "analyses.sparsity",
     "Sum": "rows",
     "Tensor": "graph",
-    "Weights": "distributions",
-    "check": "changes",
-    "compare": "changes",
-    "formula": "api",
-    "profile": "api",
-    "read": "api",
+    "Weights": "analyses.weights.weights",
+    "check": "api.compare",
+    "compare": "api.compare",
+    "formula": "api.profile",
+    "profile": "api.profile",
+    "read": "api.profile",
     "render": "report",
-    "sparsity": "pruned",
-    "weights": "distributions",
-    "write_shapes": "api",
+    "sparsity": "api.sparsity",
+    "weights": "analyses.weights.weights",
+    "write_shapes": "api.profile",
 }
 
 

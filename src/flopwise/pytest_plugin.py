@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from flopwise.budgets import Verdict
+    from flopwise.analyses.budget import Verdict
 
 #: The budget of a test that names none, beside the configuration of pytest.
 BUDGET = "budget.toml"
@@ -46,7 +46,7 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
     config = request.config
 
     def check(model: object, budget: Any = None, **given: Any) -> Sequence[Verdict]:
-        from flopwise.budgets.budget import ALIASES, FIGURES
+        from flopwise.analyses.budget.budget import ALIASES, FIGURES
         from flopwise.errors import FlopwiseError
 
         limits = {key: given.pop(key) for key in list(given) if key in FIGURES or key in ALIASES}
@@ -71,7 +71,7 @@ def _known(given: dict[str, Any]) -> None:
     import inspect
 
     import flopwise
-    from flopwise.budgets.budget import ALIASES, FIGURES
+    from flopwise.analyses.budget.budget import ALIASES, FIGURES
 
     arguments = {*inspect.signature(flopwise.check).parameters, *inspect.signature(flopwise.profile).parameters}
     for key in given:
@@ -91,8 +91,8 @@ def _checked(model: object, budget: Any, given: dict[str, Any], update: bool) ->
     Raises:
         FlopwiseError: the model cannot be read, or the budget makes no sense.
     """
-    from flopwise.changes import check
-    from flopwise.report.budget import render_verdicts
+    from flopwise.api.compare import check
+    from flopwise.report.commands.check import render_verdicts
 
     if update and isinstance(budget, str) and not os.path.exists(budget):
         _make(budget, model, given)
@@ -107,14 +107,14 @@ def _checked(model: object, budget: Any, given: dict[str, Any], update: bool) ->
 def _make(path: str, model: object, given: dict[str, Any]) -> None:
     """A new budget with the figures of the model."""
     import flopwise
-    from flopwise.budgets import new_budget
+    from flopwise.analyses.budget import new_budget
     from flopwise.cli.output import write
 
     write(new_budget(flopwise.profile(model, **{**given, "convention": given.get("convention") or "flops"})), path)
 
 
 def _update(path: str, verdicts: Sequence[Verdict]) -> None:
-    from flopwise.budgets import updated
+    from flopwise.analyses.budget import updated
     from flopwise.cli.output import write
 
     with open(path, encoding="utf-8", newline="") as file:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from flopwise.counts import FLOPS, Counts, total
 from flopwise.graph import Node
 from flopwise.memory import traffic
+from flopwise.operators.counts import FLOPS, Counts, total
 
 #: Figures that rows and sums both have, by name.
 FIGURES: tuple[str, ...] = (

@@ -7,8 +7,7 @@ import io
 import json
 
 import pytest
-
-from .conftest import EXAMPLES, Run
+from tests.cli.conftest import EXAMPLES, Run
 
 ALEXNET = EXAMPLES / "alexnet.prototxt"
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-
-from .conftest import EXAMPLES, Run
+from tests.cli.conftest import EXAMPLES, Run
 
 
 @pytest.fixture

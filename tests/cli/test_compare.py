@@ -8,9 +8,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.comparing.variants import NUMBERED, network, save
-
-from .conftest import LIGHT, Run
+from tests.analyses.compare.variants import NUMBERED, network, save
+from tests.cli.conftest import LIGHT, Run
 
 
 @pytest.fixture

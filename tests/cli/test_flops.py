@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from .conftest import LIGHT, Run
+from tests.cli.conftest import LIGHT, Run
 
 #: The AlexNet rows that Benanza's documentation prints with --full --human: layer, type, multiply-adds, total.
 ALEXNET = """

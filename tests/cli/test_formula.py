@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.formulas import models
-
-from .conftest import Run
+from tests.analyses.formula import models
+from tests.cli.conftest import Run
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import EXAMPLES, LIGHT, Run
 
 import flopwise
-
-from .conftest import EXAMPLES, LIGHT, Run
 
 
 @pytest.mark.parametrize("format_", ["table", "markdown", "csv", "json", "latex"])

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from .conftest import EXAMPLES, Run
+from tests.cli.conftest import EXAMPLES, Run
 
 
 def test_beside_a_report(run: Run, tiny: Path, tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import LIGHT, Run
 
 import flopwise
-
-from .conftest import LIGHT, Run
 
 
 @pytest.mark.parametrize("format_", ["table", "markdown", "csv", "json", "latex", "dot"])
@@ -101,7 +100,7 @@ def test_a_bug_is_one_line_and_no_answer(run: Run, tiny: Path, monkeypatch: pyte
     def broken(*args: object, **kwargs: object) -> None:
         raise ValueError("a\nbug")
 
-    monkeypatch.setattr("flopwise.profiles.Profile.to_dict", broken)
+    monkeypatch.setattr("flopwise.profiles.profile.Profile.to_dict", broken)
     with pytest.raises(ValueError, match="bug"):  # FLOPWISE_TRACEBACK is set in all tests
         run("profile", tiny, "-f", "json")
     monkeypatch.delenv("FLOPWISE_TRACEBACK")

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from .conftest import EXAMPLES, LIGHT, Run
+from tests.cli.conftest import EXAMPLES, LIGHT, Run
 
 
 def test_json_is_the_contract(run: Run, tiny: Path) -> None:

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy
 import onnx
 import pytest
+from tests.cli.conftest import EXAMPLES, Run
 from tests.readers.models import model, node
 
 import flopwise
-
-from .conftest import EXAMPLES, Run
 
 
 @pytest.mark.parametrize("format_", ["table", "markdown", "csv", "json", "latex"])

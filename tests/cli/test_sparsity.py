@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy
 import pytest
+from tests.cli.conftest import Run
 from tests.sparse_models import conv, in_blocks, matmul, model, node_of, scattered
 
-from flopwise.readers import onnx_weights
-
-from .conftest import Run
+from flopwise.readers.onnx.file import weights as onnx_weights
 
 
 @pytest.fixture
@@ -133,7 +132,7 @@ def test_columns_of_profile(run: Run, tmp_path: Path) -> None:
 
 
 def test_profile_reads_no_weights_unless_asked(run: Run, blocky: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flopwise.sparse import measuring
+    from flopwise.analyses.sparsity import measuring
 
     def read(*args: object, **kwargs: object) -> None:
         raise AssertionError("weights were read")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flopwise.conventions import CONVENTIONS
-from flopwise.counts import Counts
 from flopwise.graph import Node, Tensor
-from flopwise.ops import count
+from flopwise.operators.counts import Counts
+from flopwise.operators.tables import count
 
 Shapes = Sequence["tuple[int, ...] | None"]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 from onnx.defs import get_all_schemas_with_history
+from tests.conventions.nodes import node, view
 
 from flopwise.conventions import CONVENTIONS, Convention, get
-from flopwise.counts import Counts
 from flopwise.errors import InputError
-from flopwise.ops import OPERATORS
-
-from .nodes import node, view
+from flopwise.operators.counts import Counts
+from flopwise.operators.tables import OPERATORS
 
 #: Operators that old or foreign files contain and that no ONNX schema names any more.
 WITHOUT_SCHEMA = {"Scale", "ImageScaler", "Relu6", "Silu", "GeGelu", "Rope", "LogitSoftCapping"}

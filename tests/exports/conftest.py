@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .exporting import Exported
+    from tests.exports.exporting import Exported
 
 
 #: They import torch, which must not be needed to look for tests; they hold no doctests.
@@ -32,7 +32,7 @@ def exported(
     for name in ("torch", "torchvision", "transformers", "onnxscript"):
         if not _installed(name):
             pytest.skip(f"{name} is not installed")
-    from .exporting import export
+    from tests.exports.exporting import export
 
     name = str(request.param)
     if name not in exports:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tests.exports.cases import Case
+from tests.exports.models import MODELS, Called
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
-
-from .cases import Case
-from .models import MODELS, Called
 
 
 @dataclass

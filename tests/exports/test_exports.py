@@ -6,11 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-
-from .cases import CASES, DIFFERENCES, DYNAMIC_DIFFERENCES
+from tests.exports.cases import CASES, DIFFERENCES, DYNAMIC_DIFFERENCES
 
 if TYPE_CHECKING:
-    from .exporting import Exported
+    from tests.exports.exporting import Exported
 
 #: Operators that hold what FlopCounterMode counts: convolutions and matrix products.
 PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "Attention", "LSTM"}

@@ -29,8 +29,7 @@ POINTS = 20
 def export(module: nn.Module, arguments: dict[str, Tensor], dims: dict[str, dict[int, str]], path: Path) -> Path:
     """The module as an ONNX file; ``dims`` names the free axes of each input."""
     import torch
-
-    from .exporting import _quiet
+    from tests.exports.exporting import _quiet
 
     symbols: dict[str, Any] = {n: torch.export.Dim(n, max=1 << 15) for axes in dims.values() for n in axes.values()}
     shapes = tuple({axis: symbols[n] for axis, n in dims.get(name, {}).items()} for name in arguments)
@@ -58,8 +57,7 @@ def check(path: Path, formula: flopwise.Formula, most: dict[str, int]) -> None:
 
 def test_resnet50_in_batch_height_and_width(tmp_path: Path) -> None:
     import torch
-
-    from .models import torchvision
+    from tests.exports.models import torchvision
 
     torchvision()
     from torchvision.models import resnet50
@@ -73,7 +71,7 @@ def test_resnet50_in_batch_height_and_width(tmp_path: Path) -> None:
 
 
 def _llama(layers: int) -> Any:
-    from .models import transformers
+    from tests.exports.models import transformers
 
     library = transformers()
     config = library.LlamaConfig(
@@ -90,8 +88,7 @@ def _llama(layers: int) -> Any:
 
 def test_llama_in_batch_and_sequence(tmp_path: Path) -> None:
     import torch
-
-    from .models import Called
+    from tests.exports.models import Called
 
     layers = 4
     _, model = _llama(layers)

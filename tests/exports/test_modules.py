@@ -6,13 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.exports.cases import MODELS, Case
 
 import flopwise
 
-from .cases import MODELS, Case
-
 if TYPE_CHECKING:
-    from .exporting import Exported
+    from tests.exports.exporting import Exported
 
 CASES = (
     *(Case(model, exporter) for model in MODELS for exporter in ("dynamo", "torchscript")),
@@ -33,7 +32,7 @@ def _products(profile: flopwise.Profile) -> int:
 
 
 def test_a_module_and_its_export_cost_the_same(exported: Exported) -> None:
-    from . import exporting, models
+    from tests.exports import exporting, models
 
     module = exporting._module(exported.case)
     arguments = models.MODELS[exported.case.model].arguments()
@@ -47,7 +46,7 @@ def test_a_module_and_its_export_cost_the_same(exported: Exported) -> None:
 
 
 def test_parameters_are_those_of_the_module(exported: Exported) -> None:
-    from . import exporting, models
+    from tests.exports import exporting, models
 
     module = exporting._module(exported.case)
     arguments = models.MODELS[exported.case.model].arguments()

@@ -6,14 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.exports.cases import MODELS, Case
 
 import flopwise
 from flopwise.graph import Graph
 
-from .cases import MODELS, Case
-
 if TYPE_CHECKING:
-    from .exporting import Exported
+    from tests.exports.exporting import Exported
 
 PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "Attention", "LSTM"}
 
@@ -36,10 +35,9 @@ pytestmark = [pytest.mark.exports, pytest.mark.parametrize("exported", CASES, id
 def _measured(exported: Exported) -> int:
     """Multiply-accumulates of the backward pass of the module."""
     import torch
+    from tests.exports import exporting, models
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
-
-    from . import exporting, models
 
     module = exporting._module(exported.case)
     arguments = models.MODELS[exported.case.model].arguments().values()

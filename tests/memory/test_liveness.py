@@ -10,9 +10,9 @@ import pytest
 from tests.graphs import Sketch, sketch
 
 import flopwise
-from flopwise.folding import fold
 from flopwise.graph import Body, Graph, Node, Shape, Tensor
 from flopwise.memory import VIEWS, live_bytes, liveness, peak_activation_bytes
+from flopwise.operators.folding import fold
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

@@ -53,7 +53,7 @@ def test_in_place_writes_what_it_read() -> None:
 
 def test_intensity_of_a_layer_and_of_the_model() -> None:
     import flopwise
-    from flopwise.report.columns import COLUMNS, cell
+    from flopwise.report.sheet.columns import COLUMNS, cell
 
     w, h, y = Tensor("w", (6, 2), "float32", "weight"), Tensor("h", (4, 2), "float32"), Tensor("y", (8,), "float32")
     nodes = (Node("MatMul", "m", (X, w), (h,)), Node("Reshape", "r", (h,), (y,)))

@@ -1,1 +1,0 @@
-"""Every operator test of onnx."""

@@ -15,7 +15,7 @@ MEGABYTES = 200
 _SCRIPT = """
 import json, resource, sys, time
 from pathlib import Path
-from flopwise.api import profile
+from flopwise.api.profile import profile
 from flopwise.errors import FlopwiseError
 
 def peak():

@@ -13,14 +13,13 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tests.readers.models import LIGHT, array, conv_net, fields, ints, model, node, number, value, weight
+from tests.readers.onnx.shapes.test_second_pass import GIANT
+from tests.readers.process import MEGABYTES, outcomes
 
-from flopwise.api import profile
+from flopwise.api.profile import profile
 from flopwise.errors import FlopwiseError
-from flopwise.ops import OPERATORS
-
-from .models import LIGHT, array, conv_net, fields, ints, model, node, number, value, weight
-from .process import MEGABYTES, outcomes
-from .test_onnx_walk import GIANT
+from flopwise.operators.tables import OPERATORS
 
 B = 1 << 62
 NET = conv_net().SerializeToString()

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import flopwise
 from flopwise.conventions import Convention
-from flopwise.counts import CLASSES, Counts
 from flopwise.graph import Graph, Kind, Module, Node, Shape, Tensor
-from flopwise.profiles import Profile
+from flopwise.operators.counts import CLASSES, Counts
+from flopwise.profiles.profile import Profile
 
 #: Names that mean something to a terminal, to CSV, Markdown, LaTeX or Graphviz, or to somebody far away.
 NASTY = (

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.report.graphs import MYSTERY, THREE, conv_net, mystery, profiled, transformer
 
-from flopwise.profiles import Profile
+from flopwise.profiles.profile import Profile
 from flopwise.report import render
-from flopwise.report.classes import render_classes
-from flopwise.report.layers import render_layers
-
-from .graphs import MYSTERY, THREE, conv_net, mystery, profiled, transformer
+from flopwise.report.commands.flops import render_classes
+from flopwise.report.commands.layers import render_layers
 
 GOLDEN = Path(__file__).parent / "golden"
 

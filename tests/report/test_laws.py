@@ -9,21 +9,20 @@ import re
 import time
 
 import pytest
+from tests.report.graphs import THREE, conv_net, mystery, nasty, profiled, transformer, unresolved
 
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Tensor
-from flopwise.profiles import Profile
+from flopwise.profiles.profile import Profile
 from flopwise.report import FORMATS, format_for_path, render
-from flopwise.report.classes import FORMATS as CLASS_FORMATS
-from flopwise.report.classes import render_classes
-from flopwise.report.columns import COLUMNS
-from flopwise.report.layers import FORMATS as LAYER_FORMATS
-from flopwise.report.layers import render_layers
-from flopwise.report.listing import GROUPINGS, Choice, listing
-from flopwise.report.sheet import Look
-from flopwise.report.text import cells
-
-from .graphs import THREE, conv_net, mystery, nasty, profiled, transformer, unresolved
+from flopwise.report.commands.flops import FORMATS as CLASS_FORMATS
+from flopwise.report.commands.flops import render_classes
+from flopwise.report.commands.layers import FORMATS as LAYER_FORMATS
+from flopwise.report.commands.layers import render_layers
+from flopwise.report.sheet.columns import COLUMNS
+from flopwise.report.sheet.listing import GROUPINGS, Choice, listing
+from flopwise.report.sheet.sheet import Look
+from flopwise.report.sheet.text import cells
 
 PROFILES = {
     "mystery": mystery(),

@@ -31,7 +31,7 @@ def command(paths: tuple[str, ...], budget: str, update: bool, **given: Any) -> 
 
     MODEL is a file, or a directory: then every model in it is checked.
     """
-    from flopwise.report.budget import render_verdicts
+    from flopwise.report.commands.check import render_verdicts
 
     found = [path for given_path in paths for path in models.find(given_path)]
     format_ = given["format_"] or format_of(given["output"], FORMATS)
@@ -50,8 +50,8 @@ def command(paths: tuple[str, ...], budget: str, update: bool, **given: Any) -> 
 
 def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple[list[Any], list[str]]:
     """The verdicts on all models, and the errors of those that could not be read."""
-    from flopwise.budgets import read_budget
-    from flopwise.changes import check
+    from flopwise.analyses.budget import read_budget
+    from flopwise.api.compare import check
 
     limits = read_budget(budget)
     arguments = _arguments(given)
@@ -72,7 +72,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _update(verdicts: Sequence[Any], budget: str) -> int:
-    from flopwise.budgets import updated
+    from flopwise.analyses.budget import updated
 
     with open(budget, encoding="utf-8", newline="") as file:
         text = file.read()
@@ -87,7 +87,7 @@ def _update(verdicts: Sequence[Any], budget: str) -> int:
 def _make(paths: Sequence[str], budget: str, given: dict[str, Any]) -> int:
     """A new budget with the figures of one model."""
     import flopwise
-    from flopwise.budgets import Settings, new_budget
+    from flopwise.analyses.budget import Settings, new_budget
     from flopwise.cli.progress import Progress
 
     if len(paths) > 1:

@@ -15,8 +15,8 @@ from flopwise.cli.progress import Progress
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
-    from flopwise.comparing import Comparison
-    from flopwise.profiles import Profile
+    from flopwise.analyses.compare import Comparison
+    from flopwise.profiles.profile import Profile
 
 FORMATS = ("table", "markdown", "csv", "json", "latex", "html")
 
@@ -56,8 +56,8 @@ def command(paths: tuple[str, ...], fail_on: str | None, **given: Any) -> int:
     With A alone: several conventions (-c flops -c macs), batch sizes (-b 1,8), or input sizes, which | sets apart
     (-i "x:f32:1x3x224x224|1x3x320x320").
     """
-    from flopwise.comparing import broken, conditions
-    from flopwise.report.compare import render_broken, render_comparison
+    from flopwise.analyses.compare import broken, conditions
+    from flopwise.report.commands.compare import render_broken, render_comparison
 
     format_ = given["format_"] or format_of(given["output"], FORMATS)
     unwanted = conditions(fail_on) if fail_on is not None else []
@@ -76,7 +76,7 @@ def _compared(paths: Sequence[str], given: dict[str, Any]) -> Comparison:
     Raises:
         InputError: there is nothing to compare, or more than one thing differs.
     """
-    from flopwise.changes import comparison
+    from flopwise.api.compare import comparison
 
     for path in paths:
         if os.path.isdir(path):

@@ -16,12 +16,13 @@ FORMATS = ("table", "markdown", "csv", "json", "latex")
 @options.output(*FORMATS)
 def command(format_: str | None, output: str | None, no_header: bool, **given: Any) -> int:
     """The counting conventions: what each counts, in which unit, and where it comes from."""
-    from flopwise.report import json, reference
+    from flopwise.report.formats import json
+    from flopwise.report.reference import tables
 
     format_ = format_ or format_of(output, FORMATS)
     if format_ == "json":
-        write(json.dump(reference.conventions()), output)
+        write(json.dump(tables.conventions()), output)
     else:
         look = look_of(output, header=not no_header)
-        write(reference.write(reference.conventions_sheet(), format_, look), output)
+        write(tables.write(tables.conventions_sheet(), format_, look), output)
     return 0

@@ -26,8 +26,9 @@ def command(what: str, conventions: tuple[str, ...], by: str, **given: Any) -> i
 
     With a MODEL: where two conventions part, operator by operator, and by how much.
     """
-    from flopwise.report import explain as say
-    from flopwise.report import json, reference, writers
+    from flopwise.report.commands import explain as say
+    from flopwise.report.formats import json, writers
+    from flopwise.report.reference import tables
 
     place, format_ = given["output"], given["format_"] or format_of(given["output"], FORMATS)
     look = look_of(place, given["human"], not given["no_header"])
@@ -37,7 +38,7 @@ def command(what: str, conventions: tuple[str, ...], by: str, **given: Any) -> i
         if format_ == "json":
             write(json.dump(say.operator(what)), place)
         else:
-            write(reference.write(say.operator_sheet(what), format_, look), place)
+            write(tables.write(say.operator_sheet(what), format_, look), place)
         return 0
     profiles = _profiles(what, conventions or ("flops", "macs"), given)
     if format_ == "json":

@@ -24,7 +24,7 @@ def command(model: str, format_: str | None, strict: bool, **given: Any) -> int:
 
     The classes are those of the convention (-c benanza has six).
     """
-    from flopwise.report.classes import render_classes
+    from flopwise.report.commands.flops import render_classes
 
     format_ = format_ or format_of(given["output"], FORMATS)
     return run(

@@ -48,9 +48,9 @@ def command(model: str, at: tuple[str, ...], strict: bool, **given: Any) -> int:
     is compared with profiles at several sizes before it is printed, and the report says where it holds.
     """
     import flopwise
-    from flopwise.formulas.expressions import load_sympy
-    from flopwise.formulas.grid import grid
-    from flopwise.report.formulas import evaluated, render
+    from flopwise.analyses.formula.expressions import load_sympy
+    from flopwise.analyses.formula.grid import grid
+    from flopwise.report.commands.formula import evaluated, render
 
     place, format_ = given["output"], given["format_"] or format_of(given["output"], FORMATS)
     look = look_of(place, given["human"], not given["no_header"])

@@ -22,7 +22,7 @@ def command(model: str, format_: str | None, **given: Any) -> int:
 
     With -f dot: the graph, for Graphviz.
     """
-    from flopwise.report.layers import render_layers
+    from flopwise.report.commands.layers import render_layers
 
     format_ = format_ or format_of(given["output"], FORMATS)
     return run(

@@ -16,7 +16,7 @@ from flopwise.errors import InputError
 from flopwise.memory import ALIGNMENT
 
 if TYPE_CHECKING:
-    from flopwise.profiles import Profile
+    from flopwise.profiles.profile import Profile
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
 
@@ -37,7 +37,7 @@ def command(model: str, format_: str | None, plan: str | None, **given: Any) -> 
     Beside the peak stands the size of one block of memory that holds all activations, planned so that nothing that is
     alive at once overlaps. With --train: gradients, the optimizer's state and what is saved for the backward pass.
     """
-    from flopwise.report.memory import memory_of, render_memory
+    from flopwise.report.commands.memory import memory_of, render_memory
 
     place, format_ = given["output"], format_ or format_of(given["output"], FORMATS)
     sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
@@ -51,7 +51,7 @@ def command(model: str, format_: str | None, plan: str | None, **given: Any) -> 
     def report(profile: Profile) -> str:
         memory = memory_of(profile, given["inplace"], given["align"])
         if plan is not None:
-            from flopwise.report.plan import render_plan
+            from flopwise.report.commands.memory_plan import render_plan
 
             plans.append(render_plan(memory))
         return render_memory(memory, format_, look_of(place, given["human"], not given["no_header"]))
@@ -69,8 +69,8 @@ def _in_batches(model: str, sizes: Sequence[int], format_: str, plan: str | None
         InputError: MODEL is a directory, or a plan is asked for.
     """
     import flopwise
-    from flopwise.report.batches import render_memory_batches
-    from flopwise.report.memory import memory_of
+    from flopwise.report.commands.batches import render_memory_batches
+    from flopwise.report.commands.memory import memory_of
 
     if plan is not None:
         raise InputError("--plan takes one batch size")

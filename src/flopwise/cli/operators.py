@@ -19,12 +19,13 @@ def command(format_: str | None, output: str | None, no_header: bool, **given: A
 
     Any other operator is unknown: its row shows ?, and totals are lower bounds.
     """
-    from flopwise.report import json, reference
+    from flopwise.report.formats import json
+    from flopwise.report.reference import tables
 
     format_ = format_ or format_of(output, FORMATS)
     if format_ == "json":
-        write(json.dump(reference.operators()), output)
+        write(json.dump(tables.operators()), output)
     else:
         look = look_of(output, header=not no_header)
-        write(reference.write(reference.operators_sheet(), format_, look), output)
+        write(tables.write(tables.operators_sheet(), format_, look), output)
     return 0

@@ -35,7 +35,7 @@ def write(text: str | bytes, path: str | None) -> None:
             with open(path, "wb") as device:  # a device or a pipe cannot be replaced
                 device.write(content)
             return
-        from flopwise.writers.whole import whole
+        from flopwise.writers.atomic import whole
 
         with whole(path) as file:
             file.write(content)

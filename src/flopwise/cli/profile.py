@@ -15,7 +15,7 @@ from flopwise.cli.run import arguments_of, run
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
-    from flopwise.profiles import Profile
+    from flopwise.profiles.profile import Profile
 
 #: Columns that only a training step has.
 OF_TRAINING = ("backward", "backward%", "backward_%", "backward_macs", "backward_flops", "saved_bytes")
@@ -45,7 +45,7 @@ def command(
     MODEL is an ONNX file, or a directory: then every model in it is profiled.
     """
     from flopwise.report import render
-    from flopwise.report.zeros import KEYS, with_zeros
+    from flopwise.report.sheet.zeros import KEYS, with_zeros
 
     if not given["train"] and (missing := [key for key in given["columns"] or () if key in OF_TRAINING]):
         raise InputError(f"the column {missing[0]!r} is of a training step: ask for it with --train")
@@ -67,7 +67,7 @@ def command(
     def report(profile: Profile) -> str:
         attachments.extend((_overlay(option, profile), path) for option, path in overlays.items())
         if format_ == "parquet":
-            from flopwise.frames import parquet
+            from flopwise.profiles.arrow import parquet
 
             tables.append(parquet(profile.to_dict()))
             return ""
@@ -96,10 +96,10 @@ def command(
 def _overlay(option: str, profile: Profile) -> str:
     """What a viewer of graphs shows beside the model."""
     if option == "--netron":
-        from flopwise.report import netron
+        from flopwise.report.viewers import netron
 
         return netron.render(profile)
-    from flopwise.report import model_explorer
+    from flopwise.report.viewers import model_explorer
 
     return model_explorer.render(profile)
 
@@ -113,8 +113,8 @@ def _in_batches(
         InputError: MODEL is a directory, or something is asked for that is no total.
     """
     import flopwise
-    from flopwise.report.batches import FORMATS as KNOWN
-    from flopwise.report.batches import render_batches
+    from flopwise.report.commands.batches import FORMATS as KNOWN
+    from flopwise.report.commands.batches import render_batches
 
     layers = {"--sort": "sort", "--top": "top", "--depth": "depth"}
     wrong = [option for option, key in layers.items() if given[key] is not None]

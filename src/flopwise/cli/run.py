@@ -10,7 +10,7 @@ from flopwise.cli import BAD, NO, models
 from flopwise.cli.output import write
 
 if TYPE_CHECKING:
-    from flopwise.profiles import Profile
+    from flopwise.profiles.profile import Profile
 
 #: Profile -> report.
 Renderer = Callable[["Profile"], str]

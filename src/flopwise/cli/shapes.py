@@ -59,7 +59,7 @@ def command(model: str, format_: str | None, **given: Any) -> int:
         raise InputError(f"{output}: ends neither in {MODEL}, for the model, nor in {', '.join(_endings())}")
     if output is not None and output.lower().endswith(MODEL):
         raise InputError(f"{output}: -f {format_} writes a report, and {MODEL} is a model; leave one of them out")
-    from flopwise.report.shapes import render_shapes
+    from flopwise.report.commands.shapes import render_shapes
 
     format_ = format_ or format_of(output, FORMATS)
     return run(

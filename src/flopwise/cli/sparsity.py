@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from flopwise.analyses.sparsity.asking import Asked
 from flopwise.cli import BAD, NO, models, options
 from flopwise.cli.output import format_of, look_of, write
 from flopwise.cli.run import arguments_of, together
 from flopwise.errors import InputError
-from flopwise.sparse.asking import Asked
 
 FORMATS = ("table", "markdown", "csv", "json", "latex")
 
@@ -79,8 +79,8 @@ def command(model: str, format_: str | None, strict: bool, **given: Any) -> int:
     enough, the largest block is searched for in which the zeros come. MODEL may also be a file of tensors alone.
     """
     import flopwise
-    from flopwise.report.sparsity import render_sparsity
-    from flopwise.sparse import asked
+    from flopwise.analyses.sparsity import asked
+    from flopwise.report.commands.sparsity import render_sparsity
 
     place, format_ = given["output"], format_ or format_of(given["output"], FORMATS)
     if given["tensors"] and given["by"] == "layer":

@@ -43,7 +43,7 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 def command(given_models: tuple[str, ...], format_: str | None, strict: bool, **given: Any) -> int:
     """Several models as one table for a paper: a line for each MODEL."""
     import flopwise
-    from flopwise.report.papers import render_paper
+    from flopwise.report.commands.table import render_paper
 
     format_ = format_ or format_of(given["output"], FORMATS)
     paths = [path for model in given_models for path in models.find(model)]

@@ -47,10 +47,10 @@ def command(model: str, format_: str | None, **given: Any) -> int:
     Weights are read as a stream: memory does not grow with them. NaN and infinities are counted apart.
     """
     import flopwise
-    from flopwise.report.weights import render_weights
-    from flopwise.report.weights_columns import column
-    from flopwise.report.weights_json import histograms
-    from flopwise.statistics.entry import PERCENTILES
+    from flopwise.analyses.weights.entry import PERCENTILES
+    from flopwise.report.commands.weights import render_weights
+    from flopwise.report.commands.weights_columns import column
+    from flopwise.report.commands.weights_json import histograms
 
     output, figures, bins_json = given["output"], given["figures"], given["bins_json"]
     format_ = format_ or format_of(output, FORMATS)
@@ -67,7 +67,7 @@ def command(model: str, format_: str | None, **given: Any) -> int:
         if given["no_histogram"] and key in (*PERCENTILES, "histogram"):
             raise InputError(f"{key} needs what --no-histogram leaves out")
     if figures is not None:
-        from flopwise.report.figures import prepare
+        from flopwise.report.commands.weights_figures import prepare
 
         prepare(figures)
     named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "mode")
@@ -87,7 +87,7 @@ def command(model: str, format_: str | None, **given: Any) -> int:
             **asked,
         )
         if figures is not None:
-            from flopwise.report.figures import draw
+            from flopwise.report.commands.weights_figures import draw
 
             draw(found, figures, given["figure_format"], progress)
         progress("writing the report")

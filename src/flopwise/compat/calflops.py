@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.compat.hooks import by_path, saying, watched
-from flopwise.conventions import modules, patched
-from flopwise.conventions.attempt import attempt
-from flopwise.conventions.calflops import RULES
-from flopwise.conventions.layer import bare
-from flopwise.counts import Counts
+from flopwise.conventions.emulation import modules, patched_functions
+from flopwise.conventions.emulation.guard import attempt
+from flopwise.conventions.emulation.layer import bare
+from flopwise.conventions.tools.calflops import RULES
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Node
+from flopwise.operators.counts import Counts
 
 if TYPE_CHECKING:
     from torch import nn
@@ -107,7 +107,7 @@ def calculate_flops(
         raise InputError(f"forward_mode {forward_mode!r} is not taken; count one call of forward with its arguments")
     graph = _graph(model, input_shape, transformer_tokenizer, args, dict(kwargs or {}))
     figures = _Figures(model, graph, frozenset(ignore_modules or ()))
-    flops, macs = figures.of(model).dot(patched.FLOPS), figures.of(model).mac
+    flops, macs = figures.of(model).dot(patched_functions.FLOPS), figures.of(model).mac
     params = _trained(model)
     if print_results:
         for line in _lines(model, figures, compute_bp_factor, print_detailed, output_unit, output_precision):
@@ -152,8 +152,8 @@ class _Figures:
         places = by_path(model)
         self._own: dict[int, Counts] = {}
         for layer in modules.layers(graph):
-            if layer.kind in patched.HOOKS and type(places[layer.path]) not in ignored:
-                self._add(places[layer.path], patched.HOOKS[layer.kind](layer), layer.path)
+            if layer.kind in patched_functions.HOOKS and type(places[layer.path]) not in ignored:
+                self._add(places[layer.path], patched_functions.HOOKS[layer.kind](layer), layer.path)
         for node in graph.nodes:
             at = self._innermost(node, places, ignored)
             for name in modules.functions(node):
@@ -170,7 +170,7 @@ class _Figures:
         """The module that a function counts for: the innermost one that is neither ignored nor recurrent."""
         for step in reversed(node.scope):
             module = places[step.path]
-            if type(module) not in ignored and bare(_qualified(type(module))) not in patched.HOOKS:
+            if type(module) not in ignored and bare(_qualified(type(module))) not in patched_functions.HOOKS:
                 return module
         return None
 
@@ -195,7 +195,7 @@ def _lines(
 ) -> Iterator[str]:
     """What is printed."""
     total = figures.of(model)
-    flops, macs, params = total.dot(patched.FLOPS), total.mac, _trained(model)
+    flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, _trained(model)
     yield f"\n{' Calculate Flops Results ':-^99}"
     yield f"fwd: one call of the model; bwd: going backwards, taken as {factor:.2f} times that\n"
     for title, text in (
@@ -215,7 +215,12 @@ def _lines(
             parts = [
                 (params_to_string(_trained(module)), _trained(module), params, "Params"),
                 (macs_to_string(counts.mac), counts.mac, macs, "MACs"),
-                (flops_to_string(counts.dot(patched.FLOPS)), counts.dot(patched.FLOPS), flops, "FLOPs"),
+                (
+                    flops_to_string(counts.dot(patched_functions.FLOPS)),
+                    counts.dot(patched_functions.FLOPS),
+                    flops,
+                    "FLOPs",
+                ),
             ]
             texts = [f"{text} = {_share(part, whole, precision):g}% {what}" for text, part, whole, what in parts]
             return ", ".join([*texts, own] if own else texts)

@@ -16,7 +16,7 @@ from flopwise.compat.modules import pipes, rows, tree
 from flopwise.compat.parameters import above, parameter_count, parameter_count_table, shapes
 from flopwise.compat.reading import dropouts, read
 from flopwise.compat.traced import values_of
-from flopwise.conventions import fvcore as convention
+from flopwise.conventions.tools import fvcore as convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Node
 

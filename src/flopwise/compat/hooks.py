@@ -7,8 +7,8 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from flopwise.api import read
-from flopwise.conventions.layer import Layer, bare
+from flopwise.api.profile import read
+from flopwise.conventions.emulation.layer import Layer, bare
 from flopwise.graph import Graph, Tensor
 
 if TYPE_CHECKING:

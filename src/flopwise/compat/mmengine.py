@@ -18,7 +18,7 @@ from flopwise.compat.fvcore import (
     table_of,
 )
 from flopwise.compat.parameters import parameter_count, parameter_rows
-from flopwise.conventions.fvcore import size
+from flopwise.conventions.tools.fvcore import size
 
 if TYPE_CHECKING:
     from torch import nn

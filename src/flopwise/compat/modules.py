@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from flopwise.conventions.fvcore import size
+from flopwise.conventions.tools.fvcore import size
 
 if TYPE_CHECKING:
     from torch import nn

@@ -14,13 +14,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, saying, watched
-from flopwise.conventions import modules
-from flopwise.conventions import ptflops as convention
-from flopwise.conventions.dispatched import kernels
-from flopwise.conventions.layer import Layer
+from flopwise.conventions.emulation import modules
+from flopwise.conventions.emulation.dispatcher import kernels
+from flopwise.conventions.emulation.layer import Layer
+from flopwise.conventions.tools import ptflops as convention
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.ops import count
+from flopwise.operators.tables import count
 
 if TYPE_CHECKING:
     from torch import nn

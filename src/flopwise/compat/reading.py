@@ -22,7 +22,7 @@ def read(model: nn.Module, inputs: Any) -> Graph:
     import torch
     from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-    from flopwise.readers.torch import read_torch
+    from flopwise.readers.torch.read import read_torch
 
     args = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     if isinstance(model, (DataParallel, DistributedDataParallel)):

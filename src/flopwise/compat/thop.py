@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, watched
-from flopwise.conventions import modules
-from flopwise.conventions import thop as convention
-from flopwise.conventions.layer import Layer
+from flopwise.conventions.emulation import modules
+from flopwise.conventions.emulation.layer import Layer
+from flopwise.conventions.tools import thop as convention
 from flopwise.errors import ModelError
 
 if TYPE_CHECKING:

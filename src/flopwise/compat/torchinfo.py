@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flopwise.api import read
-from flopwise.conventions import torchinfo as convention
-from flopwise.conventions.torchinfo import Info
+from flopwise.api.profile import read
+from flopwise.conventions.tools import torchinfo as convention
+from flopwise.conventions.tools.torchinfo import Info
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 
@@ -296,7 +296,7 @@ def _check(what: str, given: Iterable[Any], known: Iterable[Any]) -> None:
 
 def _not_run(model: nn.Module) -> Graph:
     """The modules of a model that nobody called."""
-    from flopwise.readers.torch_modules import stored_tensors, submodules
+    from flopwise.readers.torch.capture.modules import stored_tensors, submodules
 
     found = submodules(model, stored_tensors(model))
     return Graph(type(model).__name__, "torch", "", (), (), (), modules=found)

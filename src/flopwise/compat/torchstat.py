@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.compat.hooks import by_path, watched
-from flopwise.conventions import modules
-from flopwise.conventions import torchstat as convention
-from flopwise.conventions.layer import Layer
+from flopwise.conventions.emulation import modules
+from flopwise.conventions.emulation.layer import Layer
+from flopwise.conventions.tools import torchstat as convention
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from flopwise.conventions.table import Table
-from flopwise.counts import Counts
 from flopwise.graph import Graph, Node
+from flopwise.operators.counts import Counts
 
 #: Where a tool differs: the node and its canonical counts (None when flopwise has no rule) -> what the tool would have
 #: counted, already in the tool's classes; None when the tool refuses the node.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from flopwise.graph import Dim, Graph, Shape
 
 if TYPE_CHECKING:
-    from flopwise.profiles import Profile
+    from flopwise.profiles.profile import Profile
     from flopwise.rows import Row
 
 #: A value of a column; None is unknown.

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flopwise.folding import Folding, fold
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.memory.views import in_place_in_caffe, may_overwrite, shared
+from flopwise.operators.folding import Folding, fold
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flopwise.dtypes import is_float
-from flopwise.folding import fold
 from flopwise.graph import Graph, Tensor
+from flopwise.graph.dtypes import is_float
+from flopwise.operators.folding import fold
 
 
 def stored_tensors(graph: Graph) -> Iterator[Tensor]:

@@ -73,7 +73,7 @@ def is_checkpoint(model: object) -> bool:
     name = os.fsdecode(model)
     if is_url(name):
         return not ending_of(name).endswith(PROGRAMS)
-    from flopwise.readers.torch_load import holds_program, members
+    from flopwise.readers.torch.load import holds_program, members
 
     return os.path.isfile(name) and not name.lower().endswith(PROGRAMS) and not holds_program(members(name))
 

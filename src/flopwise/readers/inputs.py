@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from flopwise.dtypes import ALIASES, BITS, canonical
 from flopwise.errors import InputError
+from flopwise.graph.dtypes import ALIASES, BITS, canonical
 
 if TYPE_CHECKING:
     from flopwise.readers.arrays import Held

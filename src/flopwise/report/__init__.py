@@ -11,12 +11,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.errors import InputError
-from flopwise.report import writers
-from flopwise.report.listing import Choice, listing
-from flopwise.report.sheet import Look
+from flopwise.report.formats import writers
+from flopwise.report.sheet.listing import Choice, listing
+from flopwise.report.sheet.sheet import Look
 
 if TYPE_CHECKING:
-    from flopwise.profiles import Profile
+    from flopwise.profiles.profile import Profile
 
 __all__ = ["EXTENSIONS", "FORMATS", "Choice", "Format", "Look", "format_for_path", "render"]
 
@@ -38,6 +38,13 @@ FORMATS: dict[str, Format] = {
     "json": Format(False, (".json",)),
     "latex": Format(True, (".tex",)),
     "html": Format(False, (".html", ".htm")),
+}
+
+#: The files of the formats that write a profile in a way of their own.
+_HOMES: dict[str, str] = {
+    "tree": "flopwise.report.formats.tree",
+    "json": "flopwise.report.formats.json",
+    "html": "flopwise.report.html.page",
 }
 
 #: Ending of a file name -> format; dot is a format of the layers alone, and parquet one of bytes (see ``frames``).
@@ -90,7 +97,7 @@ def render(
     choice, look = Choice(by, depth, columns, sort, top), Look(human, header, width, color, ascii)
     if FORMATS[format].sheet:
         return writers.write(listing(profile, choice, look, format), format, look)
-    text: str = import_module(f"flopwise.report.{format}").render(profile, choice, look)
+    text: str = import_module(_HOMES[format]).render(profile, choice, look)
     return text
 
 

@@ -1,0 +1,1 @@
+"""Questions about a model beyond its profile, one package for each."""

@@ -1,0 +1,263 @@
+"""A budget: limits on figures of models and of their layers, read from TOML.
+
+::
+
+    convention = "fvcore"       # of "count"; flops when it is left out
+    batch_size = 1
+
+    [model]                     # for every model that is checked
+    params = "25.6 M"
+    unknown = 0
+
+    [layers."*/conv*"]          # for each layer whose name fits
+    macs = "120 M"
+
+    [models."resnet*.onnx"]     # for the files whose name or path fits
+    peak_activation_bytes = "10 MB"
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import os
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from flopwise.analyses.quantities import quantity
+from flopwise.conventions import get
+from flopwise.errors import InputError
+
+#: Figures that a layer can be limited in.
+OF_LAYERS: tuple[str, ...] = (
+    "count",
+    "macs",
+    "flops",
+    "params",
+    "buffers",
+    "weight_bytes",
+    "activations",
+    "output_bytes",
+)
+
+#: Figures that a model can be limited in.
+FIGURES: tuple[str, ...] = (*OF_LAYERS, "peak_activation_bytes", "layers", "unknown")
+
+#: Other names of figures in a budget.
+ALIASES = {"peak_memory": "peak_activation_bytes", "peak": "peak_activation_bytes", "weights": "weight_bytes"}
+
+_SETTINGS = ("convention", "batch_size", "inputs", "dims")
+_SECTIONS = ("model", "models", "layers")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One line of a budget: a figure that must not be larger."""
+
+    #: Where it stands in the file: the keys of the tables, and its own.
+    path: tuple[str, ...]
+    figure: str
+    most: int
+    #: The convention of a count; "" for the one that is asked for.
+    convention: str = ""
+    #: Which models it is for: a pattern of their paths or file names.
+    models: str = "*"
+    #: Which layers it is for: a pattern of their names; "" for the model as a whole.
+    layers: str = ""
+
+    def applies(self, source: str) -> bool:
+        """Whether it is for a model with this path."""
+        path = source.replace(os.sep, "/")
+        return any(fnmatch.fnmatchcase(name, self.models) for name in (path, path.rpartition("/")[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the models of a budget are profiled; what is None is not said."""
+
+    convention: str | None = None
+    batch_size: int | None = None
+    inputs: Any = None
+    dims: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The limits of a file."""
+
+    source: str
+    limits: tuple[Limit, ...]
+    settings: Settings = field(default_factory=Settings)
+
+    def of(self, source: str) -> tuple[Limit, ...]:
+        """The limits for a model with this path.
+
+        Raises:
+            InputError: there are none.
+        """
+        found = tuple(limit for limit in self.limits if limit.applies(source))
+        if not found:
+            raise InputError(f"{self.source}: sets no limit for {source}; add a table [model]")
+        return found
+
+
+def read_budget(path: str | os.PathLike[str]) -> Budget:
+    """The budget in a TOML file.
+
+    Raises:
+        InputError: the file cannot be read, is no TOML, or holds something that is no budget.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:
+            text = file.read().decode()
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file; --update writes one with today's figures") from None
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: is no text in UTF-8") from None
+    return parse(text, name)
+
+
+def parse(text: str, source: str = "budget") -> Budget:
+    """The budget in a text of TOML.
+
+    Raises:
+        InputError: the text is no TOML, or holds something that is no budget.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: is no TOML: {error}") from None
+    try:
+        return of_mapping(content, source)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def of_mapping(content: Mapping[str, Any], source: str = "budget") -> Budget:
+    """The budget in a mapping of the same form as the file.
+
+    Raises:
+        InputError: the mapping is no budget; the message says where.
+    """
+    _known("the budget", content, (*_SETTINGS, *_SECTIONS))
+    limits = [
+        *_section((), content, "*"),
+        *(
+            limit
+            for pattern, table in _tables(("models",), content.get("models", {}))
+            for limit in _model(("models", pattern), table, pattern)
+        ),
+    ]
+    return Budget(source, tuple(limits), _settings(content))
+
+
+def _section(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Iterator[Limit]:
+    """The limits of [model] and [layers]."""
+    if "model" in table:
+        yield from _figures((*path, "model"), _table((*path, "model"), table["model"]), FIGURES, models)
+    yield from _layers(path, table, models)
+
+
+def _model(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Iterator[Limit]:
+    """The limits of [models.PATTERN] and of its layers."""
+    yield from _figures(path, {key: value for key, value in table.items() if key != "layers"}, FIGURES, models)
+    yield from _layers(path, table, models)
+
+
+def _layers(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Iterator[Limit]:
+    for pattern, inner in _tables((*path, "layers"), table.get("layers", {})):
+        yield from _figures((*path, "layers", pattern), inner, OF_LAYERS, models, pattern)
+
+
+def _figures(
+    path: tuple[str, ...], table: Mapping[str, Any], known: Sequence[str], models: str, layers: str = ""
+) -> Iterator[Limit]:
+    where = _where(path)
+    _known(where, table, (*known, *(alias for alias, figure in ALIASES.items() if figure in known)))
+    for key, value in table.items():
+        figure = ALIASES.get(key, key)
+        if figure == "count" and isinstance(value, Mapping):
+            for name, most in value.items():
+                get(name)  # says which conventions there are
+                yield Limit(
+                    (*path, key, name), figure, _number(f"{where} {key}.{name}", figure, most), name, models, layers
+                )
+        else:
+            yield Limit((*path, key), figure, _number(f"{where} {key}", figure, value), "", models, layers)
+
+
+def _number(where: str, figure: str, value: object) -> int:
+    """A limit as a whole number, rounded down."""
+    if isinstance(value, str):
+        try:
+            return int(quantity(value, "bytes" in figure))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+    if isinstance(value, float) and value == value and abs(value) < 1e30:
+        value = int(Fraction(value))
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f'{where}: {_shown(value)} is no number from 0 on, such as 25600000 or "25.6 M"')
+    return value
+
+
+def _settings(content: Mapping[str, Any]) -> Settings:
+    convention, batch, inputs, dims = (content.get(key) for key in _SETTINGS)
+    if convention is not None:
+        if not isinstance(convention, str):
+            raise InputError(f"convention: {_shown(convention)} is no name of a convention")
+        get(convention)
+    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
+        raise InputError(f"batch_size: {_shown(batch)} is no whole number from 1 on")
+    texts = isinstance(inputs, list) and all(isinstance(i, str) for i in inputs)
+    shapes = isinstance(inputs, Mapping) and all(
+        isinstance(shape, list) and all(type(d) is int for d in shape) for shape in inputs.values()
+    )
+    if inputs is not None and not texts and not shapes:
+        raise InputError('inputs: write texts such as ["x:f32:1x3x224x224"], or a table of lists x = [1, 3, 224, 224]')
+    if dims is not None and not (isinstance(dims, Mapping) and all(type(d) is int and d >= 0 for d in dims.values())):
+        raise InputError("dims: write a table of whole numbers, such as sequence = 128")
+    return Settings(convention, batch, inputs, dims)
+
+
+def _tables(path: tuple[str, ...], value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for key, table in _table(path, value).items():
+        yield key, _table((*path, key), table)
+
+
+def _table(path: tuple[str, ...], value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{_where(path)} is no table but {_shown(value)}")
+    return value
+
+
+def _where(path: Sequence[str]) -> str:
+    return f"[{'.'.join(key if key.isidentifier() else repr(key) for key in path)}]"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _known(where: str, table: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse a key that nobody knows, and name the nearest.
+
+    Raises:
+        InputError: there is one.
+    """
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f" did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"{where}: unknown key {key!r};{hint} known: {', '.join(known)}")

@@ -1,0 +1,104 @@
+"""Whether models keep to a budget."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flopwise.analyses.budget.budget import Limit
+from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A limit and what a model has of the figure."""
+
+    limit: Limit
+    #: Path of the model.
+    model: str
+    #: The layer that has the most, of a limit on layers; "" when none fits the pattern.
+    layer: str
+    #: What the model or the layer has; None when nobody knows.
+    value: int | None
+    #: Whether the value is no lower bound.
+    exact: bool
+    unit: str = ""
+
+    @property
+    def missing(self) -> bool:
+        """Whether the limit is on layers, and the model has none of that name."""
+        return bool(self.limit.layers) and not self.layer
+
+    @property
+    def broken(self) -> bool:
+        """Whether the model has more, or nobody can say that it does not."""
+        return self.missing or self.value is None or not self.exact or self.value > self.limit.most
+
+    @property
+    def why(self) -> str:
+        """What is wrong, in words; "" when nothing is."""
+        if self.missing:
+            return "no layer has such a name"
+        if self.value is None:
+            return "nobody knows the figure"
+        if self.value > self.limit.most:
+            return f"{self.value - self.limit.most:,} too many"
+        return "" if self.exact else "a lower bound: there are layers without a count"
+
+
+def check_profiles(source: str, limits: Sequence[Limit], profiled: Callable[[str], Profile]) -> list[Verdict]:
+    """A verdict on each limit, in the order of the budget.
+
+    Args:
+        source: path of the model.
+        limits: the ones that are for this model.
+        profiled: the model's profile in a convention, "" for the one that is asked for.
+    """
+    profiles: dict[str, Profile] = {}
+    verdicts = []
+    for limit in limits:
+        if limit.convention not in profiles:
+            profiles[limit.convention] = profiled(limit.convention)
+        profile = profiles[limit.convention]
+        verdicts.append(_of_layers(source, limit, profile) if limit.layers else _of_model(source, limit, profile))
+    return verdicts
+
+
+def _of_model(source: str, limit: Limit, profile: Profile) -> Verdict:
+    figure, unit = limit.figure, _unit(limit, profile)
+    if figure == "peak_activation_bytes":
+        peak = profile.peak_activation_bytes
+        return Verdict(limit, source, "", peak, peak is not None, unit)
+    if figure == "layers":
+        return Verdict(limit, source, "", len(profile.rows), True, unit)
+    if figure == "unknown":
+        return Verdict(limit, source, "", profile.sum.unknown, True, unit)
+    known = [getattr(row, figure) is not None for row in profile.rows]
+    value = profile.total(figure) if any(known) or not known else None
+    return Verdict(limit, source, "", value, all(known), unit)
+
+
+def _of_layers(source: str, limit: Limit, profile: Profile) -> Verdict:
+    """The verdict on the layer that has the most; one that nobody knows is worse than any."""
+    rows = [row for row in profile.rows if fnmatch.fnmatchcase(row.name, limit.layers)]
+    unit = _unit(limit, profile)
+    if not rows:
+        return Verdict(limit, source, "", None, True, unit)
+
+    def size(row: Row) -> tuple[bool, int]:
+        value: int | None = getattr(row, limit.figure)
+        return value is None, value or 0
+
+    worst = max(rows, key=size)
+    return Verdict(limit, source, worst.name, getattr(worst, limit.figure), True, unit)
+
+
+_UNITS: Mapping[str, str] = {"macs": "MAC", "flops": "FLOP"}
+
+
+def _unit(limit: Limit, profile: Profile) -> str:
+    if limit.figure == "count":
+        return profile.convention.unit
+    return "B" if "bytes" in limit.figure else _UNITS.get(limit.figure, "")

@@ -1,0 +1,256 @@
+"""Several profiles side by side: totals, operators and layers, with differences to the first."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flopwise.analyses.compare.matching import Match, Way, match
+from flopwise.errors import InputError
+from flopwise.profiles.profile import Profile
+from flopwise.rows import Row, Sum
+
+#: Figures that are compared: of the model, of an operator and of a layer.
+FIGURES: tuple[str, ...] = (
+    "count",
+    "macs",
+    "flops",
+    "params",
+    "buffers",
+    "weight_bytes",
+    "activations",
+    "output_bytes",
+)
+
+#: Figures of the model alone.
+OF_MODEL: tuple[str, ...] = ("peak_activation_bytes", "layers", "unknown")
+
+#: A figure in each model; None where it is not known, or there is no such layer.
+Values = tuple["int | None", ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """What is compared in one line: the same layer, or the same operator, of each model."""
+
+    #: The name in each model; None where there is none.
+    names: tuple[str | None, ...]
+    op: str
+    items: tuple[Row | Sum | None, ...]
+    #: What each layer has in common with the one of the first model that has it; None for that one, and where there is
+    #: none.
+    ways: tuple[Way | None, ...] = ()
+
+    def values(self, figure: str) -> Values:
+        """The figure in each model."""
+        return tuple(None if item is None else _value(item, figure) for item in self.items)
+
+    def exact(self, figure: str) -> tuple[bool, ...]:
+        """Whether the figure in each model is no lower bound."""
+        return tuple(item is None or _exact(item, figure) for item in self.items)
+
+    @property
+    def missing(self) -> bool:
+        """Whether a model has no such layer."""
+        return None in self.items
+
+    @property
+    def changed(self) -> bool:
+        """Whether a model has no such layer, or a figure is not the same in all."""
+        return self.missing or any(len(set(self.values(figure))) > 1 for figure in FIGURES)
+
+
+def _value(item: Row | Sum, figure: str) -> int | None:
+    if figure == "layers":
+        return 1 if isinstance(item, Row) else len(item.rows)
+    rows = item.rows if isinstance(item, Sum) and figure in FIGURES else ()
+    if rows and all(getattr(row, figure) is None for row in rows):
+        return None
+    value: int | None = getattr(item, figure)
+    return value
+
+
+def _exact(item: Row | Sum, figure: str) -> bool:
+    if isinstance(item, Row) or figure not in FIGURES:
+        return True
+    return all(getattr(row, figure) is not None for row in item.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two or more profiles; the first is what the others are compared with."""
+
+    profiles: tuple[Profile, ...]
+    #: What each is called.
+    labels: tuple[str, ...]
+    #: How ``print(comparison)`` looks; provided by whoever knows the reports.
+    renderer: Callable[[Comparison], str] | None = field(default=None, repr=False, compare=False)
+    #: The same for a notebook, as HTML.
+    html_renderer: Callable[[Comparison], str] | None = field(default=None, repr=False, compare=False)
+
+    @functools.cached_property
+    def matches(self) -> tuple[tuple[Match, ...], ...]:
+        """For each profile after the first, which of its layers belong to which of the first."""
+        first = self.profiles[0].rows
+        return tuple(tuple(match(first, other.rows)) for other in self.profiles[1:])
+
+    @functools.cached_property
+    def layers(self) -> tuple[Group, ...]:
+        """The layers that belong together. What the first model lacks stands after what precedes it in its own."""
+        first = self.profiles[0].rows
+        lines = {i: [first[i], *[None] * (len(self.profiles) - 1)] for i in range(len(first))}
+        ways: dict[int, list[Way | None]] = {i: [None] * len(self.profiles) for i in lines}
+        added: dict[int, list[Group]] = {}
+        for model, (found, other) in enumerate(zip(self.matches, self.profiles[1:], strict=True), start=1):
+            theirs = {m.second: m for m in found}
+            after = -1
+            for position, row in enumerate(other.rows):
+                if position in theirs:
+                    after = theirs[position].first
+                    lines[after][model] = row
+                    ways[after][model] = theirs[position].way
+                else:
+                    alone: list[Row | Sum | None] = [None] * len(self.profiles)
+                    alone[model] = row
+                    added.setdefault(after, []).append(_group(alone))
+        groups = [*added.get(-1, ())]
+        for i in lines:
+            groups += [_group(lines[i], ways[i]), *added.get(i, ())]
+        return tuple(groups)
+
+    @functools.cached_property
+    def operators(self) -> tuple[Group, ...]:
+        """One group for each operator, those of the first model first, dearest first."""
+        sums = [{s.name: s for s in p.by("op")} for p in self.profiles]
+        names = dict.fromkeys(name for each in sums for name in each)
+        return tuple(Group(tuple(n if n in s else None for s in sums), n, tuple(s.get(n) for s in sums)) for n in names)
+
+    def total(self, figure: str) -> Values:
+        """A figure of each model; a lower bound where it is not ``exact``, None where nobody knows it.
+
+        Raises:
+            InputError: there is no figure of that name.
+        """
+        if figure not in (*FIGURES, *OF_MODEL):
+            raise InputError(f"unknown figure {figure!r}; known: {', '.join((*FIGURES, *OF_MODEL))}")
+        if figure == "peak_activation_bytes":
+            return tuple(p.peak_activation_bytes for p in self.profiles)
+        return tuple(_value(p.sum, figure) for p in self.profiles)
+
+    def exact(self, figure: str) -> tuple[bool, ...]:
+        """Whether a total is no lower bound, for each model."""
+        if figure in OF_MODEL:
+            return tuple(value is not None for value in self.total(figure))
+        return tuple(_exact(p.sum, figure) for p in self.profiles)
+
+    def difference(self, figure: str, model: int = 1) -> int | None:
+        """How much more a model has than the first; None when one of the figures is not exact."""
+        values, exact = self.total(figure), self.exact(figure)
+        return difference(values, model) if exact[0] and exact[model] else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison in the stable JSON schema ``flopwise.compare/1``.
+
+        Figures are integers or None, in the order of "models"; "difference" and "percent" are to the first model.
+        """
+        return {
+            "schema": "flopwise.compare/1",
+            "models": [
+                {"label": label, **{key: whole[key] for key in ("model", "inputs", "convention", "coverage", "notes")}}
+                for label, whole in zip(self.labels, (p.to_dict() for p in self.profiles), strict=True)
+            ],
+            "totals": {figure: _entry(self.total(figure), self.exact(figure)) for figure in (*FIGURES, *OF_MODEL)},
+            "operators": [{"op": group.op, **_figures(group, ("layers", *FIGURES))} for group in self.operators],
+            "layers": [
+                {
+                    "names": list(group.names),
+                    "op": group.op,
+                    "matched_by": list(group.ways),
+                    "changed": group.changed,
+                    **_figures(group, FIGURES),
+                }
+                for group in self.layers
+            ],
+        }
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+    def _repr_html_(self) -> str | None:
+        """How a notebook shows the comparison; None leaves it to ``repr``."""
+        return self.html_renderer(self) if self.html_renderer else None
+
+
+def _group(items: Sequence[Row | Sum | None], ways: Sequence[Way | None] = ()) -> Group:
+    rows = [item for item in items if isinstance(item, Row)]
+    names = tuple(None if item is None else item.name for item in items)
+    return Group(names, rows[0].node.op, tuple(items), tuple(ways) or (None,) * len(names))
+
+
+def _figures(group: Group, figures: Sequence[str]) -> dict[str, Any]:
+    return {figure: _entry(group.values(figure), group.exact(figure)) for figure in figures}
+
+
+def _entry(values: Values, exact: Sequence[bool]) -> dict[str, Any]:
+    known = tuple(value if sure else None for value, sure in zip(values, exact, strict=True))
+    return {
+        "values": list(values),
+        "exact": list(exact),
+        "difference": [difference(known, model) for model in range(len(values))],
+        "percent": [percent(known, model) for model in range(len(values))],
+    }
+
+
+def difference(values: Values, model: int) -> int | None:
+    """How much more a model has than the first; None when one of them is not known."""
+    first, other = values[0], values[model]
+    return None if first is None or other is None else other - first
+
+
+def percent(values: Values, model: int) -> float | None:
+    """The difference as a share of 100 of what the first has; None when it is not known or the first has nothing."""
+    more, first = difference(values, model), values[0]
+    if more is None or first is None:
+        return None
+    return 100 * more / first if first else (0.0 if not more else None)
+
+
+def compare_profiles(
+    profiles: Sequence[Profile],
+    labels: Sequence[str] | None = None,
+    renderer: Callable[[Comparison], str] | None = None,
+) -> Comparison:
+    """Profiles side by side.
+
+    Args:
+        profiles: two or more; the first is what the others are compared with.
+        labels: what each is called; None for what tells them apart.
+        renderer: how the comparison is printed.
+
+    Raises:
+        InputError: there are fewer than two, or not as many labels.
+    """
+    if len(profiles) < 2:
+        raise InputError("comparing takes two models, conventions, batch sizes or input sizes")
+    if labels is not None and len(labels) != len(profiles):
+        raise InputError(f"{len(profiles)} models are compared, and {len(labels)} labels are given")
+    return Comparison(tuple(profiles), tuple(labels or _labels(profiles)), renderer)
+
+
+def _labels(profiles: Sequence[Profile]) -> list[str]:
+    """What tells profiles apart: the file, else the name, the convention, the input shapes; else a number."""
+    ways: list[Callable[[Profile], str]] = [
+        lambda p: os.path.basename(p.graph.source) if not p.graph.source.startswith("<") else p.graph.name,
+        lambda p: p.graph.source if p.graph.source and not p.graph.source.startswith("<") else p.graph.name,
+        lambda p: p.graph.name,
+        lambda p: p.convention.name,
+        lambda p: ", ".join("x".join(map(str, t.shape)) if t.shape else "scalar" for t in p.graph.inputs),
+    ]
+    for way in ways:
+        labels = [way(p) for p in profiles]
+        if all(labels) and len(set(labels)) == len(labels):
+            return labels
+    return [f"{p.graph.name or 'model'} {i}" for i, p in enumerate(profiles, start=1)]

@@ -1,0 +1,112 @@
+"""What a comparison must not show: ``macs>+1%,params>0``."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Comparison
+from flopwise.analyses.quantities import quantity
+from flopwise.errors import InputError
+
+#: Shorter names of figures.
+ALIASES = {"peak": "peak_activation_bytes", "weights": "weight_bytes", "peak_memory": "peak_activation_bytes"}
+
+_SIGNS: dict[str, Callable[[Fraction | float, Fraction], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+_FORM = re.compile(
+    r"\s*(?P<figure>\w+)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<minus>[+-]?)\s*(?P<limit>[^%+-]+?)\s*(?P<share>%?)\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A difference to the first model that is not wanted."""
+
+    text: str
+    figure: str
+    sign: str
+    #: In the figure's unit, or in per cent of what the first model has.
+    limit: Fraction
+    percent: bool
+
+    def holds(self, first: int, other: int) -> bool:
+        """Whether the difference is there."""
+        more: Fraction | float = Fraction(other - first)
+        if self.percent and more:
+            more = 100 * more / first if first else math.copysign(math.inf, more)
+        return _SIGNS[self.sign](more, self.limit)
+
+
+def conditions(text: str) -> list[Condition]:
+    """The conditions of a text such as ``macs>+1%,params>0``: differences to the first model.
+
+    Raises:
+        InputError: the text is not of that form, or names an unknown figure.
+
+    >>> [(c.figure, c.sign, c.limit, c.percent) for c in conditions("macs>+1%, params>25 k")]
+    [('macs', '>', Fraction(1, 1), True), ('params', '>', Fraction(25000, 1), False)]
+    """
+    found = [_condition(part) for part in text.split(",") if part.strip()]
+    if not found:
+        raise InputError(f"{text!r} holds no condition; write for example macs>+1%,params>0")
+    return found
+
+
+def _condition(text: str) -> Condition:
+    parts = _FORM.fullmatch(text)
+    if parts is None:
+        raise InputError(
+            f"cannot understand {text.strip()!r}; write a figure, a sign and a limit: macs>+1% or params>0"
+        )
+    figure = ALIASES.get(parts["figure"].lower(), parts["figure"].lower())
+    if figure not in (*FIGURES, *OF_MODEL):
+        import difflib
+
+        known = (*FIGURES, *OF_MODEL)
+        near = difflib.get_close_matches(figure, [*known, *ALIASES], 1)
+        hint = f" did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"unknown figure {parts['figure']!r};{hint} known: {', '.join(known)}")
+    try:
+        limit = quantity(parts["limit"], bytes_="bytes" in figure)
+    except InputError as error:
+        raise InputError(f"{text.strip()!r}: {error}") from None
+    signed = -limit if parts["minus"] == "-" else limit
+    return Condition(text.strip(), figure, parts["sign"], signed, bool(parts["share"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A condition that holds for a model: what the first model has, and what it has."""
+
+    condition: Condition
+    label: str
+    first: int | None
+    other: int | None
+
+    @property
+    def known(self) -> bool:
+        """Whether both figures are known; else nobody can say that the condition does not hold."""
+        return self.first is not None and self.other is not None
+
+
+def broken(comparison: Comparison, wanted: list[Condition]) -> Iterator[Break]:
+    """The conditions that hold, or of which nobody can say that they do not, for each model but the first."""
+    for condition in wanted:
+        values, exact = comparison.total(condition.figure), comparison.exact(condition.figure)
+        known = [value if sure else None for value, sure in zip(values, exact, strict=True)]
+        for label, other in zip(comparison.labels[1:], known[1:], strict=True):
+            first = known[0]
+            if first is None or other is None or condition.holds(first, other):
+                yield Break(condition, label, first, other)

@@ -1,0 +1,190 @@
+"""Terms as sympy expressions in the symbols' true sizes, simplified for people, and as text and LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.polynomial import Atom, Polynomial, Term
+from flopwise.errors import InputError
+
+#: Sums of more terms are only rid of common factors: factoring them takes long and shows little.
+MOST_FACTORED = 40
+
+
+def load_sympy() -> Any:
+    """The module sympy.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        import sympy
+    except ImportError:
+        raise InputError("formulas need sympy: pip install 'flopwise[symbolic]'") from None
+    return sympy
+
+
+def identifiers(names: Sequence[str]) -> dict[str, str]:
+    """A name that can stand in a formula for each symbol.
+
+    >>> identifiers(["batch", "past len", "past_len"])
+    {'batch': 'batch', 'past len': 'past_len', 'past_len': 'past_len_2'}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        clean = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "size"
+        clean = f"n{clean}" if clean[0].isdigit() else clean
+        number = 1
+        while (unique := clean if number == 1 else f"{clean}_{number}") in found.values():
+            number += 1
+        found[name] = unique
+    return found
+
+
+class Expressions:
+    """Terms over the symbols' scales -> expressions in their sizes."""
+
+    def __init__(self, domains: Sequence[Domain]) -> None:
+        self.sympy = load_sympy()
+        names = identifiers([d.name for d in domains])
+        self.symbols = {
+            d.name: self.sympy.Symbol(names[d.name], integer=True, **{"positive" if d.low else "nonnegative": True})
+            for d in domains
+        }
+        self.scales = {d.name: (self.symbols[d.name] - d.offset) / d.step for d in domains}
+        self._simple: dict[Term, Any] = {}
+        self._atoms: dict[Atom, Any] = {}
+
+    def expression(self, term: Term) -> Any:
+        """The term as a simplified sympy expression."""
+        if term not in self._simple:
+            self._simple[term] = self._shortest(term)
+        return self._simple[term]
+
+    def _plain(self, term: Term, atoms: dict[Atom, Any]) -> Any:
+        """The term as it is, with the given expressions for its atoms."""
+        sympy = self.sympy
+        if not isinstance(term, Polynomial):
+            return sympy.Integer(term)
+        return sympy.Add(*(sympy.Mul(c, *(atoms[a] ** p for a, p in m)) for m, c in term.terms.items()))
+
+    def _atom(self, atom: Atom) -> Any:
+        if atom not in self._atoms:
+            self._atoms[atom] = self._made(atom)
+        return self._atoms[atom]
+
+    def _made(self, atom: Atom) -> Any:
+        sympy = self.sympy
+        if atom.kind == "symbol":
+            return self.scales[atom]
+        first, second = atom.parts
+        left = self._inner(first)
+        if atom.kind == "floor":
+            constant = first.terms.get((), 0) if isinstance(first, Polynomial) else 0
+            if constant == int(second) - 1:  # type: ignore[arg-type]
+                return sympy.ceiling((left - constant) / second)
+            return sympy.floor(left / second)
+        return (sympy.Min if atom.kind == "min" else sympy.Max)(left, self._inner(second))
+
+    def _inner(self, term: Term) -> Any:
+        atoms = {a: self._atom(a) for a in term.atoms()} if isinstance(term, Polynomial) else {}
+        return self.sympy.expand(self._plain(term, atoms))
+
+    def _shortest(self, term: Term) -> Any:
+        """The shortest of several forms: expanded, collected by a symbol, without common factors, factored."""
+        sympy = self.sympy
+        if not isinstance(term, Polynomial):
+            return sympy.Integer(term)
+        atoms: dict[Atom, Any] = {}
+        back: dict[Any, Any] = {}
+        for atom in dict.fromkeys(term.atoms()):
+            if atom.kind == "symbol":
+                atoms[atom] = self.scales[atom]
+            else:  # for sympy's factoring a floor is one more symbol
+                stand_in = sympy.Symbol(f"f{len(back)}", integer=True)
+                atoms[atom], back[stand_in] = stand_in, self._atom(atom)
+        expanded = sympy.expand(self._plain(term, atoms))
+        forms = [_without_common_factors(expanded, sympy), expanded]
+        forms += [sympy.collect(expanded, s) for s in self.symbols.values() if expanded.has(s)]
+        if len(term.terms) <= MOST_FACTORED:
+            forms.insert(0, sympy.factor(expanded))
+        shown = [form.xreplace(back) for form in forms]
+        return min(shown, key=lambda form: len(_text_printer().doprint(form)))
+
+    def text(self, term: Term) -> str:
+        """The term in Python's notation, with floor, ceil, min and max."""
+        return str(_text_printer().doprint(self.expression(term)))
+
+    def latex(self, term: Term) -> str:
+        """The term in LaTeX's mathematics."""
+        names = {s: _latex_name(s.name) for s in self.symbols.values()}
+        return str(_latex_printer(names).doprint(self.expression(term)))
+
+
+def _without_common_factors(expanded: Any, sympy: Any) -> Any:
+    """The sum with the symbols that all terms share in front; numbers stay with the terms that they belong to."""
+    terms = sympy.Add.make_args(expanded)
+    if len(terms) < 2:
+        return expanded
+    powers = [t.as_coeff_Mul()[1].as_powers_dict() for t in terms]
+    shared = {b: min(p.get(b, 0) for p in powers) for b in powers[0]}
+    common = [b**e for b, e in shared.items() if e]
+    if not common:
+        return expanded
+    return sympy.Mul(*common, sympy.Add(*(t / sympy.Mul(*common) for t in terms)), evaluate=False)
+
+
+def _latex_name(name: str) -> str:
+    escaped = name.replace("_", r"\_")
+    return name if len(name) == 1 else rf"\mathrm{{{escaped}}}"
+
+
+def _text_printer() -> Any:
+    from sympy.printing.str import StrPrinter
+
+    class Text(StrPrinter):  # type: ignore[misc]
+        """sympy's own notation, with the quotient in a floor on one line."""
+
+        def _quotient(self, name: str, argument: Any) -> str:
+            over, under = argument.together().as_numer_denom()
+            if under == 1:
+                return f"{name}({self._print(over)})"
+            return f"{name}({self.parenthesize(over, 50)}/{under})"
+
+        def _print_floor(self, expr: Any) -> str:
+            return self._quotient("floor", expr.args[0])
+
+        def _print_ceiling(self, expr: Any) -> str:
+            return self._quotient("ceil", expr.args[0])
+
+        def _print_Min(self, expr: Any) -> str:  # noqa: N802 - the printer looks for this name
+            return f"min({self._numbers_last(expr)})"
+
+        def _print_Max(self, expr: Any) -> str:  # noqa: N802 - the printer looks for this name
+            return f"max({self._numbers_last(expr)})"
+
+        def _numbers_last(self, expr: Any) -> str:
+            return ", ".join(map(self._print, sorted(expr.args, key=lambda a: (a.is_number, str(a)))))
+
+    return Text()
+
+
+def _latex_printer(names: dict[Any, str]) -> Any:
+    from sympy.printing.latex import LatexPrinter
+
+    class Latex(LatexPrinter):  # type: ignore[misc]
+        """sympy's own, with the quotient in a floor as one fraction."""
+
+        def _print_floor(self, expr: Any, exp: str | None = None) -> str:
+            return self._power(rf"\left\lfloor {self._print(expr.args[0].together())} \right\rfloor", exp)
+
+        def _print_ceiling(self, expr: Any, exp: str | None = None) -> str:
+            return self._power(rf"\left\lceil {self._print(expr.args[0].together())} \right\rceil", exp)
+
+        def _power(self, text: str, exp: str | None) -> str:
+            return text if exp is None else f"{text}^{{{exp}}}"
+
+    return Latex({"symbol_names": names})

@@ -1,0 +1,394 @@
+"""One streaming pass over stored tensors, on all cores: zeros, zero blocks, N:M groups and zero channels.
+
+A tensor comes in bands of whole lines that are as high as the blocks need. Bands are counted in threads (numpy lets go
+of the interpreter) and added up in their order; what is in memory is a few bands, whatever the tensor's size.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy
+
+from flopwise.analyses.sparsity.asking import Asked, Block, Pattern
+from flopwise.analyses.sparsity.bands import groups_held, zero_blocks
+from flopwise.analyses.sparsity.search import Found, Part, Search, halvings, part
+from flopwise.analyses.sparsity.views import View
+from flopwise.analyses.sparsity.zeros import ZeroPoint, zero_flags
+from flopwise.errors import ModelError
+
+#: Elements of a band: the flags of one fit into a core's cache.
+BAND = 1 << 19
+
+#: Bands that wait for each thread.
+AHEAD = 3
+
+
+class Stored(Protocol):
+    """A stored tensor whose elements can be had in the order of storage (see ``readers.payloads``)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    def blocks(self, elements: int = ...) -> Iterator[Any]:
+        """One-dimensional arrays, decoded."""
+
+    def raw(self) -> Any:
+        """All elements as a view of the file; None where that is impossible."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weight:
+    """A stored tensor to be measured, and how its elements are to be taken."""
+
+    stored: Stored
+    view: View
+    #: None when nobody knows what stands for zero; then ``reason`` says why.
+    zero: ZeroPoint | None
+    reason: str = ""
+    layer: str = ""
+    op: str = ""
+    #: What is assumed about its rows and columns ("" when the operator says it).
+    assumed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroBlocks:
+    """The blocks of one shape in a tensor."""
+
+    block: Block
+    blocks: int
+    #: How many of ``blocks`` are smaller, because they lie at an edge that the block does not divide.
+    at_edges: int
+    zero: int
+    #: Elements in the zero blocks.
+    elements: int
+
+    @property
+    def ratio(self) -> float:
+        """Share of zero blocks."""
+        return self.zero / self.blocks if self.blocks else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of an N:M pattern in a tensor."""
+
+    pattern: Pattern
+    groups: int
+    holding: int
+    #: Elements that the pattern keeps of all.
+    kept: int
+
+    @property
+    def ratio(self) -> float:
+        """Share of the groups in which at most N elements differ from zero."""
+        return self.holding / self.groups if self.groups else 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether every group holds."""
+        return self.holding == self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The zeros of one stored tensor. Where nobody knows what stands for zero, its figures are None."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    layer: str
+    op: str
+    elements: int
+    #: How many matrices of how many rows (outputs) and columns (reduction).
+    matrices: int
+    rows: int
+    columns: int
+    #: What stands for zero: "0", another number, "per axis", "per block" or "unknown".
+    zero_point: str
+    zeros: int | None
+    #: What the search found; None when it did not look.
+    found: Found | None = None
+    blocks: tuple[ZeroBlocks, ...] = ()
+    patterns: tuple[Groups, ...] = ()
+    #: Whole outputs (filters, rows) and inputs (channels, columns) of zeros, and how many there are.
+    outputs: int = 0
+    zero_outputs: int | None = None
+    inputs: int = 0
+    zero_inputs: int | None = None
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Share of zeros; of no elements it is 0."""
+        return None if self.zeros is None else self.zeros / self.elements if self.elements else 0.0
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What one band adds."""
+
+    zeros: int = 0
+    blocks: list[tuple[int, int]] = field(default_factory=list)
+    holding: list[int] = field(default_factory=list)
+    #: Lines, or units where those are inputs, that are zero.
+    whole: int = 0
+    #: For each section that the band touches: its number, and 1 for each element of a line that is zero in all lines.
+    across: list[tuple[int, Any]] = field(default_factory=list)
+    part: Part | None = None
+
+
+def measure(
+    weights: Iterable[Weight],
+    asked: Asked,
+    threads: int | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> list[Measured]:
+    """The zeros of stored tensors, each read once.
+
+    Args:
+        weights: the tensors.
+        asked: what to look for.
+        threads: how many threads count; None: one for each core.
+        progress: called with what is being done.
+
+    Raises:
+        ModelError: a tensor cannot be read, or holds fewer elements than its shape says.
+    """
+    weights = list(weights)
+    whole = sum(math.prod(w.stored.shape) for w in weights) or 1
+    tallies = [_Tally(weight, asked) for weight in weights]
+    threads = threads or _cores()
+    waiting: deque[tuple[_Tally, int, Future[_Counted]]] = deque()
+    done, told = 0, -1
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for tally in tallies:
+                if not tally.counts:
+                    continue
+                for start, elements, bits in tally.bands():
+                    waiting.append((tally, elements.size, pool.submit(tally.count, elements, bits, start)))
+                    while len(waiting) > threads * AHEAD:
+                        _settle(waiting)
+                    done += elements.size
+                    if (percent := 100 * done // whole) != told:
+                        told = percent
+                        progress(f"reading the weights, {percent} %")
+            while waiting:
+                _settle(waiting)
+        finally:
+            for _, _, future in waiting:
+                future.cancel()
+    return [tally.result() for tally in tallies]
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _settle(waiting: deque[tuple[_Tally, int, Future[_Counted]]]) -> None:
+    tally, elements, future = waiting.popleft()
+    tally.add(future.result(), elements)
+
+
+class _Tally:
+    """The counts of one tensor."""
+
+    def __init__(self, weight: Weight, asked: Asked) -> None:
+        self.weight, self.asked, self.view = weight, asked, weight.view
+        shape = weight.stored.shape
+        self.elements = math.prod(shape)
+        self.counts = weight.zero is not None and self.elements > 0
+        self.units = self._height()
+        self.searches = asked.searches(len(shape), self.elements)
+        self.inside = min(halvings(self.units), halvings(self.view.units))
+        self.search = Search(self.view, self.inside)
+        self.zeros = self.whole = 0
+        self.blocks = [[0, 0] for _ in asked.blocks]
+        self.holding = [0] * len(asked.patterns)
+        self.across: dict[int, Any] = {}
+        self.zero_across = self.seen = 0
+
+    def _height(self) -> int:
+        """Units of a band: whole blocks and groups along the stream, and elements enough to be worth a thread."""
+        view = self.view
+        extents = [b.columns if view.flipped else b.rows for b in self.asked.blocks]
+        extents += [p.group for p in self.asked.patterns if view.flipped]
+        lines = min(math.lcm(*extents), max(view.lines, 1))
+        units = lines // math.gcd(lines, view.lines_of_unit)
+        if math.lcm(*extents) > view.lines:
+            units = view.units
+        while units < view.units and units * view.unit < BAND:
+            units *= 2
+        return max(1, min(units, view.units))
+
+    def bands(self) -> Iterator[tuple[int, Any, bool]]:
+        """Bands in the order of storage: the place of the first element, the elements, and whether they are bits."""
+        stored, view = self.weight.stored, self.view
+        size, matrix = self.units * view.unit, view.units * view.unit
+        raw = stored.raw() if stored.dtype in ("float16", "bfloat16") and self.weight.zero is not None else None
+        bits = raw is not None
+        pieces = iter([raw.view(numpy.uint16)]) if raw is not None else stored.blocks(max(size, 1 << 18))
+        held: list[Any] = []
+        have = start = 0
+        for piece in pieces:
+            at = 0
+            while at < piece.size:
+                want = min(size, matrix - start % matrix) - have
+                taken = piece[at : at + want]
+                at += taken.size
+                have += taken.size
+                held.append(taken)
+                if taken.size == want:
+                    yield start, held[0] if len(held) == 1 else numpy.concatenate(held), bits
+                    start, have, held = start + have, 0, []
+        if have or start != self.elements:
+            raise ModelError(
+                f"tensor {stored.name!r} holds {start + have} elements, not {self.elements} as its shape says"
+            )
+
+    def count(self, elements: Any, bits: bool, start: int) -> _Counted:
+        """What a band adds; runs in a thread."""
+        view, asked, zero = self.view, self.asked, self.weight.zero
+        assert zero is not None
+        flags = zero_flags(elements, bits, zero, self.weight.stored.shape, start)
+        found = _Counted(int(numpy.count_nonzero(flags)))
+        if not found.zeros:
+            flags = flags[:0]  # nothing to count but groups at the edge, which hold whatever they hold
+        lines = view.arrange(flags)
+        if asked.patterns:
+            found.holding = [self._held(pattern, lines, elements.size) for pattern in asked.patterns]
+        if not found.zeros:
+            return found
+        for block in asked.blocks:
+            shape = (block.columns, block.rows) if view.flipped else (block.rows, block.columns)
+            found.blocks.append(zero_blocks(lines, *shape))
+        found.whole = int(numpy.count_nonzero(flags.reshape(-1, view.unit if view.flipped else view.width).min(axis=1)))
+        found.across = self._across(lines, start)
+        if self.searches:
+            found.part = part(flags.reshape(-1, view.unit), view, self.inside)
+        return found
+
+    def _held(self, pattern: Pattern, lines: Any, elements: int) -> int:
+        """The groups of a band that hold a pattern."""
+        kept, size = pattern
+        axis = 0 if self.view.flipped else 1
+        if lines.size:
+            return groups_held(lines, kept, size, axis)
+        many = elements // self.view.width  # lines without a zero
+        length, times = (many, self.view.width) if self.view.flipped else (self.view.width, many)
+        return times if 0 < length % size <= kept else 0
+
+    def _across(self, lines: Any, start: int) -> list[tuple[int, Any]]:
+        """For each section in a band, which elements of a line are zero in all lines of the section."""
+        view = self.view
+        per_section = view.lines // view.sections
+        first = start // view.width
+        cuts = list(range(-first % per_section, lines.shape[0], per_section)) if per_section else []
+        edges = sorted({0, *cuts})
+        return [
+            ((first + low) // per_section, numpy.bitwise_and.reduce(lines[low:high], axis=0))
+            for low, high in zip(edges, [*edges[1:], lines.shape[0]], strict=True)
+        ]
+
+    def add(self, counted: _Counted, elements: int) -> None:
+        """Take in what the next band adds."""
+        self.zeros += counted.zeros
+        self.whole += counted.whole
+        for total, (blocks, inside) in zip(self.blocks, counted.blocks, strict=False):
+            total[0] += blocks
+            total[1] += inside
+        for place, holding in enumerate(counted.holding):
+            self.holding[place] += holding
+        self._add_across(counted, elements)
+        if self.searches:
+            self.search.add(counted.part, elements // self.view.unit)
+
+    def _add_across(self, counted: _Counted, elements: int) -> None:
+        """Bands come in order, so that only the section at the end can go on."""
+        view = self.view
+        per_section = view.lines // view.sections
+        if counted.across:
+            for section, flags in counted.across:
+                before = self.across.pop(section, None)
+                started = section * per_section * view.width >= self.seen
+                self.across[section] = flags if started else None if before is None else before & flags
+        else:
+            for section in list(self.across):
+                if (section + 1) * per_section * view.width > self.seen:
+                    self.across[section] = None
+        self.seen += elements
+        for section in [s for s in self.across if (s + 1) * per_section * view.width <= self.seen]:
+            self.zero_across += self._wholly(self.across.pop(section))
+
+    def _wholly(self, flags: Any) -> int:
+        """How many outputs or inputs of a section are zero, from the elements of a line that are."""
+        view = self.view
+        if flags is None:
+            return 0
+        if view.flipped:
+            return int(numpy.count_nonzero(flags))
+        axes, axis = ((view.inner, view.second), 0) if view.layout == "turned" else ((view.second, view.inner), 1)
+        return int(numpy.count_nonzero(flags.reshape(axes).min(axis=axis)))
+
+    def result(self) -> Measured:
+        """The counts of the whole tensor."""
+        weight, view, asked, stored = self.weight, self.view, self.asked, self.weight.stored
+        known = weight.zero is not None
+        inputs = view.units * view.matrices if view.flipped else view.second * view.sections * view.matrices
+        enough = known and self.elements > 0 and self.zeros > asked.min_ratio * self.elements
+        found = self.search.result(self.elements, self.zeros, asked.tolerance) if self.searches and enough else None
+        turned = view.rows * view.matrices
+        return Measured(
+            stored.name,
+            tuple(stored.shape),
+            stored.dtype,
+            weight.layer,
+            weight.op,
+            self.elements,
+            view.matrices,
+            view.rows,
+            view.columns,
+            _zero_point(weight.zero),
+            self.zeros if known else None,
+            found,
+            tuple(map(self._blocks, asked.blocks, self.blocks)) if known else (),
+            tuple(map(self._groups, asked.patterns, self.holding)) if known else (),
+            turned,
+            (self.zero_across if view.flipped else self.whole) if known else None,
+            inputs,
+            (self.whole if view.flipped else self.zero_across) if known else None,
+            "; ".join(filter(None, (weight.reason, weight.assumed))),
+        )
+
+    def _blocks(self, block: Block, counted: list[int]) -> ZeroBlocks:
+        view = self.view
+        whole = (view.rows // block.rows) * (view.columns // block.columns) * view.matrices
+        every = -(-view.rows // block.rows) * -(-view.columns // block.columns) * view.matrices
+        return ZeroBlocks(block, every, every - whole, counted[0], counted[1])
+
+    def _groups(self, pattern: Pattern, holding: int) -> Groups:
+        view = self.view
+        whole, rest = divmod(view.columns, pattern.group)
+        lines = view.rows * view.matrices
+        kept = lines * (whole * pattern.kept + min(rest, pattern.kept))
+        return Groups(pattern, lines * (whole + (rest > 0)), holding, kept)
+
+
+def _zero_point(zero: ZeroPoint | None) -> str:
+    if zero is None:
+        return "unknown"
+    if zero.one is not None:
+        return str(zero.one)
+    return "per axis" if numpy.asarray(zero.values).ndim == 1 else "per block"

@@ -1,0 +1,407 @@
+"""How sparse a model is: its tensors, its layers, and what the zeros are worth in multiply-accumulates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.sparsity.asking import Asked, Block, Pattern
+from flopwise.analyses.sparsity.loaded import Loaded
+from flopwise.analyses.sparsity.measuring import Measured, Stored, Weight, measure
+from flopwise.analyses.sparsity.nbits import Unpacked
+from flopwise.analyses.sparsity.search import Found
+from flopwise.analyses.sparsity.uses import MATRICES, PLACES, Use, Uses
+from flopwise.analyses.sparsity.views import as_stored
+from flopwise.analyses.sparsity.zeros import PLAIN
+from flopwise.errors import InputError
+from flopwise.graph import Graph, Node
+from flopwise.operators.folding import Folding, fold
+from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
+
+if TYPE_CHECKING:
+    from flopwise.graph import Tensor
+
+
+#: The operator that stands for a tensor in a file without operators.
+ALONE = "flopwise::Tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """Multiply-accumulates of a layer, or of a model, that are left when zeros are skipped.
+
+    Of a layer None where its multiply-accumulates or its zeros are unknown.
+    """
+
+    macs: int | None
+    #: Without those of single zero weights.
+    zeros: int | None
+    #: Without those of zero blocks, for each block that was asked for.
+    blocks: tuple[int | None, ...] = ()
+    #: Without those that a pattern saves where all groups of a weight hold it.
+    patterns: tuple[int | None, ...] = ()
+    #: Without those of the zero blocks that the search found.
+    found: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One layer: its weights, and its multiply-accumulates."""
+
+    row: Row
+    #: All its trained weights.
+    weights: tuple[Measured, ...]
+    effective: Effective
+    #: Why its multiply-accumulates are counted in full although it has weights ("" when they are not).
+    full: str = ""
+    #: Whether the model does not hold the elements of one of its weights.
+    absent: bool = False
+
+    @property
+    def name(self) -> str:
+        """The layer's name."""
+        return self.row.name
+
+    @property
+    def elements(self) -> int:
+        """Elements of its weights."""
+        return sum(w.elements for w in self.weights)
+
+    @property
+    def zeros(self) -> int | None:
+        """Zeros in its weights; None when they are unknown in one."""
+        return None if self.absent else _sum([w.zeros for w in self.weights])
+
+    @property
+    def found(self) -> Found | None:
+        """What the search found in its largest weight."""
+        return max(self.weights, key=lambda w: w.elements).found if self.weights else None
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsity:
+    """The zeros of a model, each stored weight once."""
+
+    name: str
+    source: str
+    format: str
+    asked: Asked
+    tensors: tuple[Measured, ...]
+    #: The layers that have weights; () where the file has no operators.
+    layers: tuple[Layer, ...]
+    #: Of all layers; None where the file has no operators.
+    effective: Effective | None
+    notes: tuple[str, ...] = ()
+    #: How ``print`` shows it; provided by whoever knows the reports.
+    renderer: Callable[[Sparsity], str] | None = field(default=None, repr=False)
+
+    @property
+    def elements(self) -> int:
+        """Elements of all tensors whose zeros are known."""
+        return sum(t.elements for t in self.tensors if t.zeros is not None)
+
+    @property
+    def zeros(self) -> int:
+        """Zeros of all tensors in which they are known."""
+        return sum(t.zeros for t in self.tensors if t.zeros is not None)
+
+    @property
+    def unknown(self) -> tuple[Measured, ...]:
+        """The tensors in which nobody knows what stands for zero."""
+        return tuple(t for t in self.tensors if t.zeros is None)
+
+    @property
+    def ratio(self) -> float | None:
+        """Share of zeros in the tensors in which they are known; None when there are none."""
+        return self.zeros / self.elements if self.elements else None
+
+    def tensor(self, name: str) -> Measured:
+        """The tensor of a name.
+
+        Raises:
+            InputError: there is none.
+        """
+        found = next((t for t in self.tensors if t.name == name), None)
+        if found is None:
+            raise InputError(unknown_tensor(name, [t.name for t in self.tensors]))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON schema ``flopwise.sparsity/1``: integers, shares between 0 and 1, or None."""
+        from flopwise.analyses.sparsity.content import content
+
+        return content(self)
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+
+def unknown_tensor(name: str, known: Sequence[str]) -> str:
+    """What to say of a tensor that is not there."""
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1)
+    hint = (
+        f"did you mean {near[0]!r}?" if near else f"weights: {', '.join(known[:5])}{' ...' if len(known) > 5 else ''}"
+    )
+    return f"no weight is named {name!r}; {hint}"
+
+
+def sparsity_of(
+    profile: Profile,
+    asked: Asked,
+    tensors: Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Sparsity:
+    """The zeros of a profiled model, its weights streamed from where they lie.
+
+    Args:
+        profile: its convention does not matter: multiply-accumulates are canonical.
+        asked: what to look for.
+        tensors: names of the weights to read; None: all.
+        threads: how many threads count; None: one for each core.
+        progress: called with what is being done.
+
+    Raises:
+        ModelError: a weight cannot be read.
+        InputError: a weight is not there.
+    """
+    from flopwise.readers.weights.tensor import NETWORK, open_payloads
+
+    with open_payloads(profile.graph) as stored:
+        found = _sparsity_of(profile, asked, {p.name: p for p in stored.payloads}, tensors, threads, progress)
+        fetched = tuple(note for note in stored.notes_by_now() if NETWORK in note)
+        return replace(found, notes=(*found.notes, *fetched))
+
+
+def _sparsity_of(
+    profile: Profile,
+    asked: Asked,
+    payloads: Mapping[str, Stored],
+    tensors: Sequence[str] | None,
+    threads: int | None,
+    progress: Callable[[str], None],
+) -> Sparsity:
+    graph = profile.graph
+    folding, uses = fold(graph), Uses.of(graph)
+    found = _Weights(graph, asked, payloads)
+    by_row = [(row, *found.take(row, folding, uses)) for row in profile.rows]
+    weights = found.weights
+    if tensors is not None:
+        missing = [name for name in tensors if name not in weights]
+        if missing:
+            raise InputError(unknown_tensor(missing[0], list(weights)))
+        weights = {name: weights[name] for name in weights if name in set(tensors)}
+    measured = {m.name: m for m in measure(weights.values(), asked, threads, progress)}
+    layers = tuple(_layer(row, names, used, measured, asked) for row, names, used in by_row)
+    whole = None if tensors is not None else _total([layer.effective for layer in layers], asked)
+    return Sparsity(
+        graph.name,
+        graph.source,
+        graph.format,
+        asked,
+        tuple(measured.values()),
+        tuple(layer for layer in layers if layer.weights or layer.absent),
+        whole,
+        (*_notes(tuple(measured.values()), layers), *found.notes()),
+    )
+
+
+def sparsity_of_stored(
+    source: str,
+    format: str,
+    payloads: Sequence[Stored],
+    why: str,
+    asked: Asked,
+    tensors: Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Sparsity:
+    """The zeros of tensors whose operators nobody knows: rows are the first axis, zero is 0.
+
+    Args:
+        source: where they come from.
+        format: of the file.
+        payloads: the tensors.
+        why: why nothing is known of operators.
+        asked: what to look for.
+        tensors: names of the tensors to read; None: all.
+        threads: how many threads count; None: one for each core.
+        progress: called with what is being done.
+
+    Raises:
+        ModelError: a tensor cannot be read.
+        InputError: a tensor is not there.
+    """
+    if tensors is not None:
+        known = {p.name: p for p in payloads}
+        missing = [t for t in tensors if t not in known]
+        if missing:
+            raise InputError(unknown_tensor(missing[0], list(known)))
+        payloads = [p for p in payloads if p.name in set(tensors)]
+    weights = [
+        Weight(p, as_stored(tuple(p.shape), asked.order), PLAIN, layer=getattr(p, "layer", ""), op=getattr(p, "op", ""))
+        for p in payloads
+        if p.dtype != "string"
+    ]
+    measured = tuple(measure(weights, asked, threads, progress))
+    notes = [f"no layers and no effective MACs, because {why}; rows are the first axis of a tensor"]
+    integers = [m.name for m in measured if m.dtype.startswith(("int", "uint"))]
+    if integers:
+        notes.append(f"zero points are not known here; 0 is taken for zero in {_some(integers)}")
+    return Sparsity("", source, format, asked, measured, (), None, (*notes, *_notes(measured, ())))
+
+
+class _Weights:
+    """The weights of a graph, each once, by the first layer that uses it."""
+
+    def __init__(self, graph: Graph, asked: Asked, payloads: Mapping[str, Stored]) -> None:
+        self._graph, self._asked, self._payloads = graph, asked, payloads
+        self.weights: dict[str, Weight] = {}
+        self._absent: list[str] = []
+
+    def take(self, row: Row, folding: Folding, uses: Uses) -> tuple[tuple[str, ...], tuple[Use, ...]]:
+        """Names of all weights of a layer, and the uses of those that it multiplies with."""
+        used = {use.tensor.name: use for use in uses.weights(row.node, self._asked.order)}
+        behind = [t for t in folding.stored(row.node) if t.kind == "weight"]
+        trained = [t for t in behind if t.name in self._graph.weights and _sized(t)]
+        self._absent += [t.name for t in behind if t.name not in self._graph.weights]
+        for tensor in trained:
+            if tensor.name not in self.weights:
+                self.weights[tensor.name] = self._weight(tensor, row, used.get(tensor.name))
+        return tuple(t.name for t in behind), tuple(use for name, use in used.items() if name in self.weights)
+
+    def _weight(self, tensor: Tensor, row: Row, use: Use | None) -> Weight:
+        shape = tuple(int(d) for d in tensor.dims)
+        stored = self._payloads.get(tensor.name)
+        if stored is not None and row.node.op == ALONE:  # blocks of bytes, of which the file says what they hold
+            return Weight(stored, as_stored(tuple(stored.shape), self._asked.order), PLAIN, "", row.name, row.node.op)
+        if stored is None or tuple(stored.shape) != shape:
+            stored = Loaded(tensor.name, shape, tensor.dtype or "unknown", self._graph.weights[tensor.name])
+        if use is not None and use.packing is not None:
+            unpacked = Unpacked(stored, use.packing)
+            return Weight(unpacked, use.view, use.zero, use.reason, row.name, row.node.op)
+        if use is not None:
+            zero, reason = use.zero, use.reason
+            if zero is not None and not zero.fits(shape):
+                zero, reason = None, "unknown: its zero points do not fit its shape"
+            return Weight(stored, use.view, zero, reason, row.name, row.node.op, use.assumed)
+        packed = row.node.op in _packed()
+        reason = "unknown: its elements are packed by the operator" if packed and tensor.dtype == "uint8" else ""
+        return Weight(
+            stored, as_stored(shape, self._asked.order), None if reason else PLAIN, reason, row.name, row.node.op
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """What is said of weights that are not there."""
+        absent = list(dict.fromkeys(self._absent))
+        return (f"unknown: the elements of {_some(absent)} are not in the model",) if absent else ()
+
+
+def _packed() -> Mapping[str, Any]:
+    from flopwise.operators.packed import PACKED
+
+    return PACKED
+
+
+def _sized(tensor: Tensor) -> bool:
+    return tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape) and tensor.sized
+
+
+def _layer(
+    row: Row, names: tuple[str, ...], used: tuple[Use, ...], measured: Mapping[str, Measured], asked: Asked
+) -> Layer:
+    weights = tuple(measured[name] for name in dict.fromkeys(names) if name in measured)
+    factors = [measured[use.tensor.name] for use in used if use.tensor.name in measured]
+    elements = sum(f.elements for f in factors)
+    macs, absent = row.macs, not set(names) <= set(measured)
+    if macs is None or (absent and row.node.op in PLACES.keys() | MATRICES | {"com.microsoft::MatMulNBits"}):
+        nothing = tuple([None] * len(asked.blocks)), tuple([None] * len(asked.patterns))
+        return Layer(row, weights, Effective(macs, None, *nothing, None), absent=absent)
+    if not factors or not macs or not elements or macs % elements or len(factors) < len(used):
+        full = "unknown uses" if weights and macs and _multiplies(row.node) else ""
+        same = Effective(macs, macs, (macs,) * len(asked.blocks), (macs,) * len(asked.patterns), macs)
+        return Layer(row, weights, same, full, absent)
+    each = macs // elements
+
+    def left(skipped: Callable[[Measured], int]) -> int | None:
+        return None if any(f.zeros is None for f in factors) else macs - each * sum(map(skipped, factors))
+
+    def of_block(block: Block) -> int | None:
+        return left(lambda f: next(b.elements for b in f.blocks if b.block == block))
+
+    def of_pattern(pattern: Pattern) -> int | None:
+        def saved(factor: Measured) -> int:
+            groups = next(g for g in factor.patterns if g.pattern == pattern)
+            return factor.elements - groups.kept if groups.holds else 0
+
+        return left(saved)
+
+    return Layer(
+        row,
+        weights,
+        Effective(
+            macs,
+            left(lambda f: f.zeros or 0),
+            tuple(of_block(b) for b in asked.blocks),
+            tuple(of_pattern(p) for p in asked.patterns),
+            left(lambda f: round(f.found.ratio * f.elements) if f.found else 0),
+        ),
+    )
+
+
+def _multiplies(node: Node) -> bool:
+    """Whether a layer's weights may be factors of products that are skipped: those of normalisations are not."""
+    return node.op not in _SCALES
+
+
+#: Operators whose weights scale and shift elements: a zero there makes an output constant and saves no product here.
+_SCALES = frozenset({"BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization"})
+
+
+def _total(parts: Sequence[Effective], asked: Asked) -> Effective:
+    """All layers together; a figure that a layer lacks adds that layer in full where its own figure is known."""
+
+    def sums(values: Sequence[int | None]) -> int | None:
+        known = [v for v in values if v is not None]
+        return sum(known) if known or not values else None
+
+    return Effective(
+        sums([p.macs for p in parts]),
+        sums([p.macs if p.zeros is None else p.zeros for p in parts]),
+        tuple(sums([p.macs if p.blocks[i] is None else p.blocks[i] for p in parts]) for i in range(len(asked.blocks))),
+        tuple(
+            sums([p.macs if p.patterns[i] is None else p.patterns[i] for p in parts])
+            for i in range(len(asked.patterns))
+        ),
+        sums([p.macs if p.found is None else p.found for p in parts]),
+    )
+
+
+def _notes(measured: Sequence[Measured], layers: Sequence[Layer]) -> tuple[str, ...]:
+    notes = []
+    unknown = [m for m in measured if m.zeros is None]
+    if unknown:
+        notes.append(f"unknown: the zeros of {_some([m.name for m in unknown])} ({unknown[0].note.partition(': ')[2]})")
+    uncounted = [layer.name for layer in layers if layer.effective.macs is None]
+    if uncounted:
+        notes.append(f"unknown: the MACs of {_some(uncounted)}; totals are lower bounds")
+    full = sorted({layer.row.node.op for layer in layers if layer.full})
+    if full:
+        notes.append(f"effective MACs count {_some(full)} in full: how often each weight is used there is not known")
+    assumed = [m.name for m in measured if m.zeros is not None and m.note]
+    if assumed:
+        notes.append(f"rows of {_some(assumed)} are taken to be the first axis: the operators do not say")
+    return tuple(notes)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(repr, names[:3])) + more
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    return None if None in values else sum(v for v in values if v is not None)

@@ -1,0 +1,257 @@
+"""Where operators take their weights, how those are oriented, and what stands for zero in them.
+
+Only operators that use each element of a weight in equally many of their multiply-accumulates: then the share of
+elements that can be skipped is the share of multiply-accumulates that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from flopwise.analyses.sparsity.nbits import Bits
+from flopwise.analyses.sparsity.views import View, as_stored, conv_transpose, stacked, transposed
+from flopwise.analyses.sparsity.zeros import PLAIN, ZeroPoint
+from flopwise.graph import Graph, Node, Tensor
+
+Shape: TypeAlias = "tuple[int, ...]"
+#: The operator, the weight's shape, and the order of the reduction -> how the weight is seen.
+Viewer = Callable[[Node, Shape, str], View]
+
+
+class Place(NamedTuple):
+    """An input that may be a weight."""
+
+    slot: int
+    view: Viewer
+    #: The input with the zero point, and the axis of the weight that it runs along; None: zero is 0.
+    zero_point: int | None = None
+    axis: int = 0
+
+
+def _conv(node: Node, shape: Shape, order: str) -> View:
+    groups = int(node.attrs.get("group", 1))
+    return as_stored(shape, order, groups if groups > 0 and shape and shape[0] % groups == 0 else 1)
+
+
+def _conv_transpose(node: Node, shape: Shape, order: str) -> View:
+    groups = int(node.attrs.get("group", 1))
+    if len(shape) < 2:
+        return as_stored(shape)
+    return conv_transpose(shape, groups if groups > 0 and shape[0] % groups == 0 else 1)
+
+
+def _matrix(attribute: str = "", columns_first: bool = False) -> Viewer:
+    """A factor of a matrix product, by the attribute that says whether it is transposed.
+
+    Args:
+        attribute: its name; "" when there is none.
+        columns_first: whether the last axis of the factor as it is stored is the output (a right factor).
+    """
+
+    def view(node: Node, shape: Shape, order: str) -> View:
+        if len(shape) < 2:
+            return as_stored(shape)
+        turned = bool(attribute and node.attrs.get(attribute, 0))
+        return transposed(shape) if turned != columns_first else stacked(shape)
+
+    return view
+
+
+def _stacked(node: Node, shape: Shape, order: str) -> View:
+    return stacked(shape) if len(shape) >= 2 else as_stored(shape)
+
+
+def _plain(node: Node, shape: Shape, order: str) -> View:
+    return as_stored(shape)
+
+
+_LEFT, _RIGHT = _matrix(), _matrix(columns_first=True)
+_GEMM = (Place(0, _matrix("transA")), Place(1, _matrix("transB", columns_first=True)))
+_RECURRENT = (Place(1, _stacked), Place(2, _stacked))
+
+#: Operator -> its inputs that may be weights.
+PLACES: dict[str, tuple[Place, ...]] = {
+    "Conv": (Place(1, _conv),),
+    "ConvInteger": (Place(1, _conv, 3),),
+    "QLinearConv": (Place(3, _conv, 5),),
+    "ConvTranspose": (Place(1, _conv_transpose),),
+    "Gemm": _GEMM,
+    "MatMul": (Place(0, _LEFT), Place(1, _RIGHT)),
+    "MatMulInteger": (Place(0, _LEFT, 2, -2), Place(1, _RIGHT, 3, -1)),
+    "QLinearMatMul": (Place(0, _LEFT, 2, -2), Place(3, _RIGHT, 5, -1)),
+    "Einsum": (Place(0, _plain), Place(1, _plain)),
+    "LSTM": _RECURRENT,
+    "GRU": _RECURRENT,
+    "RNN": _RECURRENT,
+    "com.microsoft::FusedConv": (Place(1, _conv),),
+    "com.microsoft::NhwcFusedConv": (Place(1, _conv),),
+    "com.microsoft::QLinearConv": (Place(3, _conv, 5),),
+    "com.microsoft::FusedGemm": _GEMM,
+    "com.microsoft::FusedMatMul": _GEMM,
+    "com.microsoft::TransposeMatMul": _GEMM,
+    "com.microsoft::FusedMatMulActivation": _GEMM,
+    "com.microsoft::GemmFastGelu": (Place(1, _RIGHT),),
+    "com.microsoft::MatMulIntegerToFloat": (Place(0, _LEFT, 4, -2), Place(1, _RIGHT, 5, -1)),
+    "com.microsoft::DynamicQuantizeMatMul": (Place(1, _RIGHT, 3, -1),),
+    "com.microsoft::QGemm": (
+        Place(0, _matrix("transA"), 2),
+        Place(3, _matrix("transB", columns_first=True), 5),
+    ),
+}
+
+#: PyTorch's recurrent operators take the matrices of all layers in a row, among states and biases.
+MATRICES = frozenset(
+    f"aten::{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")
+)
+
+#: Operators whose view says nothing of outputs and reduction, because that depends on an equation.
+UNORIENTED = frozenset({"Einsum"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """A stored tensor in its place in an operator."""
+
+    node: Node
+    tensor: Tensor
+    view: View
+    #: None when nobody knows what stands for zero; then ``reason`` says why.
+    zero: ZeroPoint | None
+    reason: str = ""
+    assumed: str = ""
+    #: How the elements are packed, where the operator unpacks them itself.
+    packing: Bits | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Uses:
+    """Finds the stored tensors behind the inputs of operators, through what only changes their form."""
+
+    graph: Graph
+    #: Name of a tensor -> the operator that makes it.
+    makers: Mapping[str, Node]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Uses:
+        """The uses in a graph."""
+        return cls(graph, {t.name: node for node in graph.nodes for t in node.known_outputs})
+
+    def weights(self, node: Node, order: str) -> Iterator[Use]:
+        """The stored tensors that an operator multiplies with, in the order of its inputs."""
+        if node.op == "com.microsoft::MatMulNBits":
+            yield from self._packed(node)
+        places = PLACES.get(node.op, ())
+        if node.op in MATRICES:
+            inputs = [(i, t) for i, t in enumerate(node.inputs) if t is not None and t.kind == "weight"]
+            places = tuple(Place(i, _stacked) for i, t in inputs if t.shape is not None and len(t.shape) == 2)
+        for place in places:
+            if node.has_input(place.slot):
+                use = self._use(node, place, order)
+                if use is not None:
+                    yield use
+
+    def _packed(self, node: Node) -> Iterator[Use]:
+        """The packed weight of an operator, where its packing is one that is known."""
+        tensor = node.input(1) if node.has_input(1) else None
+        if tensor is None or tensor.name not in self.graph.weights or not _concrete(tensor):
+            return
+        packing = Bits.of(node, cast("Shape", tensor.shape))
+        if packing is None:
+            return
+        points = node.input(3).name if node.has_input(3) else None
+        zero, reason = None, f"unknown: its zero points {points!r} are not stored as integers"
+        if points is None or points in self.graph.weights:
+            zero = packing.zero_point(None if points is None else self.graph.weights[points])
+        view = as_stored((packing.n, packing.k))
+        yield Use(node, tensor, view, zero, "" if zero is not None else reason, packing=packing)
+
+    def _use(self, node: Node, place: Place, order: str) -> Use | None:
+        tensor = node.input(place.slot)
+        zero: ZeroPoint | None = PLAIN
+        reason = ""
+        if place.zero_point is not None:
+            zero, reason = self._zero_point(node, place.zero_point, place.axis)
+        perm: tuple[int, ...] | None = None
+        reshaped = False
+        for _ in range(64):
+            if tensor.name in self.graph.weights:
+                break
+            maker = self.makers.get(tensor.name)
+            if maker is None or not maker.has_input(0) or maker.op not in _PASSED:
+                return None
+            if maker.op in ("DequantizeLinear", "com.microsoft::DequantizeLinear"):
+                axis = int(maker.attrs.get("axis", 1))
+                zero, reason = self._zero_point(maker, 2, axis, int(maker.attrs.get("block_size", 0)))
+            elif maker.op == "Transpose":
+                rank = len(maker.output().dims) if maker.output().shape is not None else 0
+                turned = tuple(int(p) for p in maker.attrs.get("perm", range(rank)[::-1]))
+                if perm is None:
+                    perm = turned
+                elif len(perm) == len(turned):
+                    perm = tuple(turned[p] for p in perm)
+                else:
+                    reshaped = True
+            elif maker.op == "QuantizeLinear":  # the stored elements are not quantised yet
+                zero, reason = PLAIN, ""
+            elif maker.op not in _UNTOUCHED:
+                reshaped = True
+            if maker.op in _MOVING and zero is not None and zero.one is None:
+                zero, reason = None, "unknown: its zero points run along an axis that is moved"
+            tensor = maker.input(0)
+        else:
+            return None
+        if not _concrete(tensor):
+            return None
+        shape = cast("Shape", tensor.shape)
+        view, assumed = self._seen(node, place, shape, order, perm, reshaped)
+        return Use(node, tensor, view, zero, reason, assumed)
+
+    def _seen(
+        self, node: Node, place: Place, shape: Shape, order: str, perm: Shape | None, reshaped: bool
+    ) -> tuple[View, str]:
+        """How a stored tensor is seen, and what is assumed."""
+        straight = perm is None or perm == tuple(range(len(perm)))
+        if node.op in UNORIENTED or reshaped or (not straight and not _swaps(perm, len(shape))):
+            return as_stored(shape, order), ASSUMED if len(shape) > 1 else ""
+        if straight:
+            return place.view(node, shape, order), ""
+        seen = place.view(node, (*shape[:-2], shape[-1], shape[-2]), order)
+        if seen.inner != 1:
+            return as_stored(shape, order), ASSUMED
+        return (stacked(shape) if seen.flipped else transposed(shape)), ""
+
+    def _zero_point(self, node: Node, index: int, axis: int, block: int = 0) -> tuple[ZeroPoint | None, str]:
+        """What an input gives as zero point; None and the reason where that is not stored."""
+        if not node.has_input(index):
+            return PLAIN, ""
+        tensor = node.input(index)
+        for _ in range(64):
+            if tensor.name in self.graph.weights:
+                import numpy
+
+                values = numpy.asarray(self.graph.weights[tensor.name]())
+                return ZeroPoint(values.astype(numpy.int64), axis, block), ""
+            maker = self.makers.get(tensor.name)
+            if maker is None or maker.op not in _UNTOUCHED or not maker.has_input(0):
+                break
+            tensor = maker.input(0)
+        return None, f"unknown: its zero point {tensor.name!r} is not stored"
+
+
+#: What is said where the operator does not tell outputs from the reduction.
+ASSUMED = "rows are taken to be the first axis"
+
+_UNTOUCHED = frozenset({"Identity", "Cast", "CastLike"})
+_MOVING = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
+_PASSED = _UNTOUCHED | _MOVING | {"DequantizeLinear", "com.microsoft::DequantizeLinear", "QuantizeLinear"}
+
+
+def _concrete(tensor: Tensor) -> bool:
+    return tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape)
+
+
+def _swaps(perm: Any, rank: int) -> bool:
+    """Whether a permutation swaps the last two axes and nothing else."""
+    return rank >= 2 and tuple(perm) == (*range(rank - 2), rank - 1, rank - 2)

@@ -1,0 +1,122 @@
+"""Which tensors get a gradient, and which operators run backward to make it.
+
+A program says of each tensor whether it asks for a gradient, as autograd decided. In a file the trained weights ask,
+and every floating-point result that depends on one; the model's inputs do not. From there the walk goes back from the
+outputs: what reaches none of them gets no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph.dtypes import is_float
+from flopwise.operators.folding import WITH_BODIES
+
+#: Operators whose results do not change with small changes of their inputs, or only ask for a shape.
+STOPS: frozenset[str] = frozenset(
+    {"Bernoulli", "ConstantOfShape", "EyeLike", "Hardmax", "Multinomial", "NonMaxSuppression", "NonZero", "OneHot"}
+    | {"caffe::Accuracy", "caffe::ArgMax", "RandomNormalLike", "RandomUniformLike", "Range", "Shape", "Size"}
+)
+
+#: Operators of which only some inputs take part in a gradient -> their places; of others all do.
+PARTS: dict[str, tuple[int, ...]] = {
+    "BatchNormalization": (0, 1, 2),
+    "CastLike": (0,),
+    "Clip": (0,),
+    "Dropout": (0,),
+    "Pad": (0,),
+    "Resize": (0,),
+    "Upsample": (0,),
+    "Where": (1, 2),
+    "caffe::MultinomialLogisticLoss": (0,),
+    "caffe::SoftmaxWithLoss": (0,),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gradients:
+    """The way of the gradients through a graph."""
+
+    #: For each node the places of the inputs whose gradient it has to make; empty where it does not run backward.
+    wanted: tuple[frozenset[int], ...]
+    #: For each node the additions that join its gradients with those of later uses of the same tensors; None where a
+    #: shape is missing.
+    joins: tuple[int | None, ...]
+    #: The weights that get a gradient, each once.
+    trained: tuple[Tensor, ...]
+    #: Whether an output of the model gets one at all.
+    reached: bool
+
+
+def trainable(tensor: Tensor) -> bool:
+    """Whether a tensor of a file is trained: a weight in floating point."""
+    return tensor.kind == "weight" and is_float(tensor.dtype)
+
+
+def gradients(graph: Graph) -> Gradients:
+    """The way of the gradients from the graph's outputs back to its trained weights."""
+    asks = _recorded if graph.format == "torch" else _derived(graph)
+    starts = [t for t in graph.outputs if asks(t)]
+    owners = _owners(graph)
+    arrived: set[str] = {t.name for t in starts}
+    wanted: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
+    joins: list[int | None] = [0] * len(graph.nodes)
+    trained: dict[str, Tensor] = {}
+    for position in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[position]
+        inside = any(t.name in arrived for owner in owners(node) for t in owner.known_outputs)
+        if not inside and not any(t.name in arrived for t in node.known_outputs):
+            continue
+        if not any(map(asks, node.known_outputs)) and not inside:
+            continue
+        places = frozenset(i for i in _parts(node) if (t := node.inputs[i]) is not None and asks(t))
+        wanted[position] = places
+        for place in sorted(places):
+            tensor = node.input(place)
+            if tensor.name in arrived:
+                so_far = joins[position]
+                joins[position] = None if so_far is None or not tensor.resolved else so_far + tensor.numel
+            arrived.add(tensor.name)
+            if tensor.kind == "weight":
+                trained.setdefault(tensor.name, tensor)
+    return Gradients(tuple(wanted), tuple(joins), tuple(reversed(trained.values())), bool(starts))
+
+
+def _recorded(tensor: Tensor) -> bool:
+    return tensor.grad
+
+
+def _parts(node: Node) -> range | tuple[int, ...]:
+    if node.op in STOPS:
+        return ()
+    return tuple(i for i in PARTS[node.op] if i < len(node.inputs)) if node.op in PARTS else range(len(node.inputs))
+
+
+def _owners(graph: Graph) -> Callable[[Node], list[Node]]:
+    return lambda node: [graph.nodes[body.owner] for body in node.within]
+
+
+def _derived(graph: Graph) -> Callable[[Tensor], bool]:
+    """Of a file: whether a tensor is a trained weight or depends on one.
+
+    What a body of control flow uses flows into the result of its operator, which stands before it: so the walk is
+    repeated until nothing new is found.
+    """
+    found: set[str] = set()
+
+    def asks(tensor: Tensor) -> bool:
+        return trainable(tensor) or tensor.name in found
+
+    owners = _owners(graph)
+    again = True
+    while again:
+        before = len(found)
+        for node in graph.nodes:
+            if not any((t := node.inputs[i]) is not None and asks(t) for i in _parts(node)):
+                continue
+            for maker in (node, *owners(node)):
+                found.update(t.name for t in maker.known_outputs if is_float(t.dtype) or t.items is not None)
+        again = len(found) > before and any(node.op in WITH_BODIES for node in graph.nodes)
+    return asks

@@ -1,0 +1,150 @@
+"""Which storages the forward pass keeps for the backward pass. A tensor counts once, and so do all views of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.operators.gradients.movement import dropped
+
+#: Operators whose result reads the storage of their first input.
+VIEWS: frozenset[str] = frozenset(
+    {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose", "Slice", "Split", "Expand", "Dropout"}
+)
+
+#: Views after which the elements do not lie in a row any more.
+_STRIDED = frozenset({"Transpose", "Slice", "Split", "Expand"})
+
+#: What a program calls to get elements in a row: they are copied when they are not.
+_ORDERED = frozenset({"aten.reshape", "aten.flatten", "aten.contiguous", ""})
+
+#: Operators of a program that give a new tensor although their name in ONNX would pass the old one on.
+_COPIES = frozenset({"aten.clone", "aten.tensor", "aten.narrow_copy", "aten.view_copy", "aten.squeeze_copy"})
+
+#: Operators of a program that write into their first input without a name that says so.
+_IN_PLACE = frozenset({"aten.setitem"})
+
+#: Operators whose gradient follows from their result as well, which is kept when they overwrite their input.
+_FROM_RESULT = frozenset({"Celu", "Elu", "LeakyRelu", "Selu", "aten::elu_scaled"})
+
+
+class _Place(NamedTuple):
+    """Where a tensor's elements lie."""
+
+    base: Tensor
+    #: Whether they lie in a row, in order.
+    ordered: bool
+
+
+class Storages:
+    """The storages of a graph's tensors, and which of them have been claimed."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._places: dict[str, _Place] = {}
+        self._claimed: set[str] = set()
+        self._program = graph.format == "torch"
+        #: Matrices that lie in order but for being transposed, which products take as they are.
+        self._flipped: set[str] = set()
+        for node in graph.nodes:
+            self._follow(node, graph.format == "torch")
+
+    def _follow(self, node: Node, program: bool) -> None:
+        first = node.inputs[0] if node.inputs else None
+        if first is None:
+            return
+        before = self._place(first)
+        if program and first.contiguous and _flips(node):
+            self._flipped.update(t.name for t in node.known_outputs)
+        if program and _writes(node):
+            self._places.update((t.name, before) for t in node.known_outputs[:1])
+        elif program and node.origin in _COPIES:
+            return
+        elif node.op == "Cast" and node.known_outputs and node.known_outputs[0].dtype == first.dtype:
+            self._places[node.known_outputs[0].name] = before
+        elif node.op in VIEWS and not (node.op == "Dropout" and dropped(node)):
+            origin = node.origin if program else ""
+            if not before.ordered and origin in _ORDERED and node.op in ("Reshape", "Flatten", "Identity"):
+                return
+            ordered = before.ordered and (node.op not in _STRIDED or _same_order(node))
+            self._places.update((t.name, _Place(before.base, ordered)) for t in node.known_outputs)
+
+    def _place(self, tensor: Tensor) -> _Place:
+        return self._places.get(tensor.name) or _Place(tensor, True)
+
+    def claim(self, node: Node, kept: Iterable[Tensor | int]) -> int | None:
+        """Bytes of what a node keeps and nobody claimed before, stored tensors left out; None when unknown."""
+        total = 0
+        overwritten = self._overwritten(node)
+        for thing in kept:
+            if isinstance(thing, int):
+                total += thing
+                continue
+            if thing.sized and (thing.name == overwritten or self._gathered(node, thing)):
+                total += thing.nbytes
+                continue
+            base = self._place(thing).base
+            if base.kind in STORED or base.name in self._claimed:
+                continue
+            if not base.sized:
+                return None
+            self._claimed.add(base.name)
+            total += base.nbytes
+        return total
+
+    def _overwritten(self, node: Node) -> str:
+        """The input that a node overwrites, so that it has to be copied to be kept; "" where there is none."""
+        if not self._program or not _writes(node) or node.op in _FROM_RESULT or not node.has_input(0):
+            return ""
+        return node.input(0).name
+
+    def _gathered(self, node: Node, tensor: Tensor) -> bool:
+        """Whether a batched product of a program copies an operand, so that the matrices of its batch lie in a row."""
+        if not self._program or node.op != "MatMul" or len(node.known_inputs) < 2:
+            return False
+        batches = [[d for d in t.dims[:-2] if d != 1] for t in node.known_inputs if t.shape is not None]
+        several = all(batches) and len([d for d in tensor.dims[:-2] if d != 1]) > 1
+        return several and not tensor.contiguous and tensor.name not in self._flipped
+
+
+def _flips(node: Node) -> bool:
+    """Whether an operator of a program swaps the last two axes and no others."""
+    rank = len(node.input(0).shape or ())
+    if node.op != "Transpose" or rank < 2:
+        return False
+    name = node.origin.rpartition(".")[2].rstrip("_")
+    if name in ("mT", "mH", "adjoint", "t"):
+        return True
+    given = node.attrs.get("args")
+    plain = [v for v in given.values() if not isinstance(v, Tensor)] if isinstance(given, Mapping) else []
+    if len(plain) == 1 and isinstance(plain[0], list | tuple):
+        plain = list(plain[0])
+    axes = [v % rank for v in plain if isinstance(v, int)]
+    if name in ("transpose", "swapaxes", "swapdims"):
+        return set(axes) == {rank - 2, rank - 1}
+    return axes == [*range(rank - 2), rank - 1, rank - 2]
+
+
+def _writes(node: Node) -> bool:
+    """Whether an operator of a program writes into its first input."""
+    return (node.origin.endswith("_") and not node.origin.endswith("__")) or node.origin in _IN_PLACE
+
+
+def _same_order(node: Node) -> bool:
+    """Whether a view leaves the elements in a row: it moves axes of extent 1 only, or cuts the first axis."""
+    before, after = node.input(0), node.output()
+    if before.shape is None or after.shape is None:
+        return False
+    if node.op == "Transpose":
+        return [d for d in before.shape if d != 1] == [d for d in after.shape if d != 1] and _few(before)
+    if node.op == "Expand":
+        return before.numel == after.numel
+    if len(before.shape) != len(after.shape):
+        return False
+    changed = [axis for axis, (n, m) in enumerate(zip(before.shape, after.shape, strict=True)) if n != m]
+    return all(all(d == 1 for d in before.shape[:axis]) for axis in changed)
+
+
+def _few(tensor: Tensor) -> bool:
+    """Whether at most one axis is longer than 1, so that no order of axes changes the elements' order."""
+    return len([d for d in tensor.dims if d != 1]) <= 1

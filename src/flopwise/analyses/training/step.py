@@ -1,0 +1,240 @@
+"""One training step: a profile with the backward pass of each row, the optimizer's step, and the memory of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flopwise.analyses.training.checkpoints import Checkpoints, checkpoints
+from flopwise.analyses.training.gradients import Gradients, gradients
+from flopwise.analyses.training.optimizers import OPTIMIZERS, Optimizer
+from flopwise.analyses.training.saved import Storages
+from flopwise.conventions.convention import Convention
+from flopwise.errors import FlopwiseError, InputError
+from flopwise.graph import Graph, Node, Tensor
+from flopwise.operators.counts import FLOPS, Counts, total
+from flopwise.operators.gradients.movement import dropped
+from flopwise.operators.gradients.normalization import in_training
+from flopwise.operators.gradients.rule import BackwardRule, Wanted
+from flopwise.operators.gradients.tables import BACKWARD
+from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
+
+#: A user's rules for gradients, by operator.
+Rules = Mapping[str, BackwardRule]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a training step takes beside the rows: the optimizer, and the memory that lasts from forward to step."""
+
+    optimizer: Optimizer | None
+    #: The weights that are trained, each once.
+    weights: tuple[Tensor, ...]
+    #: Canonical operations of the optimizer's step; None when a shape is missing or no optimizer was named.
+    update: Counts | None
+    #: Bytes of the stored tensors, of the gradients of the trained ones, and of the optimizer's state.
+    weight_bytes: int
+    gradient_bytes: int
+    state_bytes: int | None
+    #: Bytes of the activations that the backward pass needs, each storage once; a lower bound unless ``exact``.
+    saved_bytes: int
+    #: Operators without a rule for their gradient -> how many rows.
+    unknown: Mapping[str, int]
+    #: Whether every row that runs backward has a count, and every kept tensor a size.
+    exact: bool
+
+    @property
+    def memory_bytes(self) -> int:
+        """Stored tensors, gradients, state and kept activations together."""
+        return self.weight_bytes + self.gradient_bytes + (self.state_bytes or 0) + self.saved_bytes
+
+    def to_dict(self, profile: Profile) -> dict[str, Any]:
+        """The key "training" of the JSON schema."""
+        sums, update = profile.sum, self.update
+        known = self.exact or any(row.backward_counts is not None for row in profile.rows)
+        backward = sums.backward_counts if known else None
+        return {
+            "backward": sums.backward if any(row.backward is not None for row in profile.rows) else None,
+            "backward_macs": None if backward is None else backward.mac,
+            "backward_flops": None if backward is None else backward.dot(FLOPS),
+            "backward_ops": None if backward is None else backward.to_dict(),
+            "saved_bytes": self.saved_bytes,
+            "trained_params": sum(t.numel for t in self.weights if t.resolved),
+            "weight_bytes": self.weight_bytes,
+            "gradient_bytes": self.gradient_bytes,
+            "optimizer": None if self.optimizer is None else self.optimizer.name,
+            "optimizer_macs": None if update is None else update.mac,
+            "optimizer_flops": None if update is None else update.dot(FLOPS),
+            "optimizer_ops": None if update is None else update.to_dict(),
+            "state_bytes": self.state_bytes,
+            "memory_bytes": self.memory_bytes,
+            "unknown": dict(self.unknown),
+            "exact": self.exact,
+        }
+
+
+def train(profile: Profile, optimizer: str | Optimizer | None = None, rules: Rules | None = None) -> Profile:
+    """The profile with the backward pass of each row, and what one training step takes.
+
+    Args:
+        profile: of a forward pass in which what depends on trained weights is not folded away.
+        optimizer: "sgd", "momentum", "adam", "adamw", an Optimizer, or None for none.
+        rules: the user's own gradients: operator -> function from the node and the places of the inputs whose gradient
+            is wanted to Counts.
+
+    Raises:
+        InputError: there is no such optimizer.
+    """
+    chosen = _optimizer(optimizer)
+    way = gradients(profile.graph)
+    places = {id(node): position for position, node in enumerate(profile.graph.nodes)}
+    own = rules or {}
+    storages = Storages(profile.graph)
+    again = checkpoints(profile.graph, way.wanted, lambda p: _needs(profile.graph.nodes[p], way.wanted[p], own) or ())
+    rows: list[Row] = []
+    seen: set[int] = set()
+    for row in profile.rows:
+        position = places[id(row.node)]
+        if position in seen:
+            rows.append(replace(row, backward_counts=Counts(), backward=0, saved_bytes=0))
+            continue
+        seen.add(position)
+        rows.append(_trained(row, way, again, position, storages, profile.convention, own))
+    lasting = [t for t in way.trained if t.sized]
+    update = state = None
+    if chosen is not None and len(lasting) == len(way.trained):
+        update = total(chosen.step(t) for t in lasting)
+        state = sum(chosen.state(t) for t in lasting)
+    failed = [row for row in rows if row.untrained]
+    unknown: dict[str, int] = {}
+    for row in failed:
+        unknown[row.node.op] = unknown.get(row.node.op, 0) + 1
+    training = Training(
+        optimizer=chosen,
+        weights=way.trained,
+        update=update,
+        weight_bytes=profile.sum.weight_bytes,
+        gradient_bytes=sum(t.nbytes for t in lasting),
+        state_bytes=state,
+        saved_bytes=sum(row.saved_bytes or 0 for row in rows),
+        unknown=unknown,
+        exact=not failed and all(row.saved_bytes is not None for row in rows),
+    )
+    notes = (*profile.notes, *_notes(profile, way, rows))
+    return replace(profile, rows=tuple(rows), training=training, notes=notes)
+
+
+def _optimizer(name: str | Optimizer | None) -> Optimizer | None:
+    if name is None or isinstance(name, Optimizer):
+        return name
+    if name not in OPTIMIZERS:
+        raise InputError(f"unknown optimizer {name!r}; known: {', '.join(OPTIMIZERS)}")
+    return OPTIMIZERS[name]
+
+
+def _trained(
+    row: Row,
+    way: Gradients,
+    again: Checkpoints,
+    position: int,
+    storages: Storages,
+    convention: Convention,
+    rules: Rules,
+) -> Row:
+    """The row with its backward pass for all its runs, and with what it keeps."""
+    wanted, node = way.wanted[position], row.node
+    repeated = again.again.get(position, 0)
+    kept: int | None = storages.claim(node, again.entering.get(position, ()))
+    if not wanted and not repeated:
+        return replace(row, backward_counts=Counts(), backward=0, saved_bytes=kept)
+    counts, why = _counted(node, wanted, rules) if wanted else (Counts(), "")
+    joins = way.joins[position]
+    if counts is not None and joins is None:
+        counts, why = None, "the shape of an input is unresolved"
+    if position not in again.inside:
+        needs = _needs(node, wanted, rules)
+        kept = None if needs is None else storages.claim(node, needs)
+    if counts is not None and repeated:
+        if row.counts is None:
+            counts, why = None, "it is computed once more, and there is no count of it"
+        else:
+            counts += row.counts * repeated
+    if counts is not None:
+        counts += Counts(add=joins or 0)
+        if row.times is None:
+            counts, kept, why = None, None, "nobody knows how often it runs"
+        elif row.times != 1:
+            counts, kept = counts * row.times, None if kept is None else kept * row.times
+    weighed = None if counts is None else _weighed(node, wanted, counts, row, repeated, convention)
+    return replace(row, backward_counts=counts, backward=weighed, saved_bytes=kept, untrained=why)
+
+
+def _weighed(node: Node, wanted: Wanted, counts: Counts, row: Row, repeated: int, convention: Convention) -> int | None:
+    """The backward pass in the convention; None when it says nothing of one."""
+    if convention.plain:
+        return counts.dot(convention.weights)
+    if convention.backward is None or row.times != 1:
+        return None
+    again = (row.count or 0) * repeated
+    own = counts + (row.counts or Counts()) * -repeated
+    return convention.backward(node, wanted, own).dot(convention.weights) + again
+
+
+def _counted(node: Node, wanted: Wanted, rules: Rules) -> tuple[Counts | None, str]:
+    """What the backward pass of one node executes; or None, and why."""
+    known = BACKWARD.get(node.op)
+    rule: BackwardRule | None = rules.get(node.op) or (known.rule if known else None)
+    if node.within:
+        return None, "gradients through control flow are not followed"
+    if rule is None:
+        return None, "no rule for its gradient"
+    try:
+        counts = rule(node, wanted)
+        if min(counts) < 0:
+            raise ValueError("a count is negative")
+    except FlopwiseError as error:
+        return None, str(error)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # attributes without sense
+        return None, f"its attributes or shapes make no sense: {type(error).__name__}: {error}"
+    return counts, ""
+
+
+def _needs(node: Node, wanted: Wanted, rules: Rules) -> tuple[Tensor | int, ...] | None:
+    """What a node keeps for its gradient; None when unknown."""
+    known = BACKWARD.get(node.op)
+    if known is None or node.op in rules or node.within:
+        return None
+    try:
+        return tuple(known.keeps(node, wanted))
+    except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _notes(profile: Profile, way: Gradients, rows: Sequence[Row]) -> Iterator[str]:
+    """What a reader of the figures of a training step should know, one line each."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.untrained:
+            groups.setdefault((row.node.op, row.untrained), []).append(row)
+    for (op, why), alike in groups.items():
+        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        yield f"unknown backward: {op} at {alike[0].name!r}{more} ({why}); backward totals are lower bounds"
+    if not way.reached:
+        cure = "; was the module read with grad=True?" if profile.graph.format == "torch" else ""
+        yield f"nothing runs backward: no output depends on a tensor that asks for a gradient{cure}"
+    if not profile.convention.plain and profile.convention.backward is None:
+        yield f"{profile.convention.name} counts no backward pass; see backward_macs and backward_flops"
+    yield from _assumed(profile.graph)
+
+
+def _assumed(graph: Graph) -> Iterator[str]:
+    """What stands in a file as for inference, and is counted so."""
+    if graph.format == "torch":
+        return
+    fixed: dict[str, Callable[[Node], bool]] = {"BatchNormalization": in_training, "Dropout": dropped}
+    for op, active in fixed.items():
+        those = [node for node in graph.nodes if node.op == op and not active(node)]
+        if those:
+            yield f"as in the file: {len(those)} {op} in inference mode are counted so, forward and backward"

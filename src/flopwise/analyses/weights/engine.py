@@ -1,0 +1,182 @@
+"""Streams stored elements through the loops, on all cores, in constant memory."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from flopwise.analyses.weights.moments import Moments, merge
+from flopwise.analyses.weights.ranges import Array, Ruler
+from flopwise.analyses.weights.tables import bins_of_table, moments_of_table, values_of
+
+T = TypeVar("T")
+
+#: Elements that one thread takes at a time.
+CHUNK = 1 << 20
+
+#: Elements that are kept between two passes where they cannot be mapped (64 MiB of float32).
+KEPT = 1 << 24
+
+#: With fewer elements than this, loading the compiled loops takes longer than they save.
+FEW = 1 << 23
+
+
+class Source(Protocol):
+    """What is needed of a stored tensor; see ``readers.payloads.Payload``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+
+    def blocks(self, elements: int = ...) -> Iterator[Any]: ...
+    def raw(self) -> Any: ...
+
+
+def loops(elements: int) -> ModuleType:
+    """The compiled loops where numba is installed and so many elements are worth them, else those in numpy."""
+    from flopwise.analyses.weights import portable
+
+    return (_compiled() if elements >= FEW else None) or portable
+
+
+@functools.cache
+def _compiled() -> ModuleType | None:
+    try:
+        import_module("numba")
+    except ImportError:  # it is not there, or does not know this numpy yet
+        return None
+    return import_module("flopwise.analyses.weights.compiled")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scanned:
+    """What the first pass over a tensor found, and what makes a second one cheap or needless."""
+
+    moments: Moments
+    #: Counts of the bit patterns and their values, where elements have 16 bits or less.
+    table: tuple[Array, Array] | None = None
+    #: Elements that need not be read again.
+    kept: list[Array] = field(default_factory=list)
+
+
+class Engine:
+    """Passes over stored tensors.
+
+    Args:
+        loops: ``compiled`` or ``portable``.
+        threads: where parts of a tensor run; None for this thread.
+        ahead: how many parts may wait for a thread.
+    """
+
+    def __init__(self, loops: ModuleType, threads: Executor | None = None, ahead: int = 8) -> None:
+        self._loops = loops
+        self._threads = threads
+        self._ahead = ahead
+
+    def scan(self, source: Source, factor: float = 1.0, room: int = KEPT) -> Scanned:
+        """The statistics of all elements times ``factor``; of what cannot be mapped, ``room`` elements are kept."""
+        raw = _flat(source.raw())
+        blocks = source.blocks() if raw is None else _parts(raw)
+        keep = raw is None and math.prod(source.shape) <= room
+        kept: list[Array] = []
+        tables: dict[str, Array] = {}
+        parts: list[Moments] = []
+        for block, result in self._each(
+            functools.partial(self._part, brain=_brain(source, raw), factor=factor), blocks
+        ):
+            if isinstance(result, Moments):
+                parts.append(result)
+                if keep:
+                    kept.append(block)
+            else:
+                name, counts = result
+                tables[name] = tables[name] + counts if name in tables else counts
+        if not tables:
+            return Scanned(merge(parts), None, kept)
+        ((name, counts),) = tables.items()
+        values = values_of(name)
+        if factor != 1.0:
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # NaN, and patterns that do not occur
+                values = values * factor
+        return Scanned(moments_of_table(counts, values), (counts, values))
+
+    def bins(self, source: Source, scanned: Scanned, ruler: Ruler) -> Array:
+        """How many finite elements lie in each bin; ``ruler`` measures the elements of ``scanned``, factor one."""
+        if scanned.table is not None:
+            return bins_of_table(*scanned.table, ruler)
+        moments = scanned.moments
+        counts = np.zeros(ruler.bins, np.int64)
+        if not moments.count:
+            return counts
+        raw = _flat(source.raw())
+        blocks = scanned.kept or (source.blocks() if raw is None else _parts(raw))
+        finite = not moments.nan and not moments.infinite
+        for _, found in self._each(functools.partial(self._bins, ruler=ruler, finite=finite), blocks):
+            counts += found
+        return counts
+
+    def _part(self, block: Array, brain: bool, factor: float) -> Moments | tuple[str, Array]:
+        if block.dtype.itemsize <= 2:
+            kind = "bfloat16" if brain else block.dtype.name
+            bits = np.uint8 if block.dtype.itemsize == 1 else np.uint16
+            return kind, self._loops.codes(block.view(bits), 256 if bits is np.uint8 else 65536)
+        moments: Moments = self._loops.scan(_floats(block), factor)
+        return moments
+
+    def _bins(self, block: Array, ruler: Ruler, finite: bool) -> Array:
+        block = _floats(block)
+        if ruler.fits(block.dtype):
+            found: Array = self._loops.bins(block, ruler, finite)
+            return found
+        block = block.astype(np.float64, copy=False)
+        if ruler.fits(block.dtype):
+            wide: Array = self._loops.bins(block, ruler, finite)
+            return wide
+        return np.bincount(ruler.place(block if finite else block[np.isfinite(block)]), minlength=ruler.bins)
+
+    def _each(self, work: Callable[[Array], T], blocks: Iterable[Array]) -> Iterator[tuple[Array, T]]:
+        """Each block and what ``work`` gives for it, in order, with a bounded number under way."""
+        if self._threads is None:
+            yield from ((block, work(block)) for block in blocks)
+            return
+        waiting: deque[tuple[Array, Future[T]]] = deque()
+        for block in blocks:
+            waiting.append((block, self._threads.submit(work, block)))
+            if len(waiting) >= self._ahead:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+def _flat(raw: Any) -> Array | None:
+    """A mapping as numpy's loops like it; None for none, and for complex numbers."""
+    return None if raw is None else np.asarray(raw).reshape(-1)
+
+
+def _parts(raw: Array) -> Iterator[Array]:
+    for start in range(0, raw.size, CHUNK):
+        yield raw[start : start + CHUNK]
+
+
+def _brain(source: Source, raw: Array | None) -> bool:
+    return raw is not None and source.dtype == "bfloat16" and raw.dtype == np.uint16
+
+
+def _floats(block: Array) -> Array:
+    """The elements in a type that the loops take, aligned."""
+    if block.dtype.name in ("float32", "float64"):
+        return block if block.flags.aligned and block.flags.c_contiguous else block.copy()
+    return block.astype(np.float64)

@@ -1,0 +1,302 @@
+"""The weights of a model in figures: ``flopwise.weights``."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.weights.entry import Entry, Histogram
+from flopwise.errors import InputError
+from flopwise.graph.dtypes import BITS, is_float
+
+if TYPE_CHECKING:
+    from flopwise.analyses.weights.engine import Engine, Scanned
+    from flopwise.analyses.weights.moments import Moments
+    from flopwise.readers.weights.tensor import Payload, Stored
+
+#: What one entry stands for.
+GROUPINGS = ("layer", "tensor")
+
+#: A histogram has at most this many bins.
+MOST_BINS = 1 << 16
+
+#: Elements from which on a layer is shared between threads; smaller layers are measured side by side.
+LARGE = 1 << 22
+
+#: Magnitudes whose squares float64 does not hold; beyond them the elements are scaled.
+HUGE, TINY = 1e140, 1e-140
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The statistics of a model's weights.
+
+    >>> import numpy as np
+    >>> found = weights_of_arrays({"a": np.float32([1, 2, 3, 0])})
+    >>> found["a"].mean, found["a"].zeros
+    (1.5, 1)
+    """
+
+    model: str
+    format: str
+    #: "layer" or "tensor".
+    by: str
+    bins: int
+    entries: tuple[Entry, ...]
+    #: All entries together; without a histogram.
+    total: Entry
+    notes: tuple[str, ...] = ()
+    #: What ran over the elements, with its version.
+    engine: str = ""
+
+    def __getitem__(self, name: str) -> Entry:
+        for entry in self.entries:
+            if entry.name == name:
+                return entry
+        raise KeyError(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON schema ``flopwise.weights/1``: every number an integer, a float or null."""
+        from flopwise.report.commands.weights_json import content
+
+        return content(self)
+
+    def __str__(self) -> str:
+        from flopwise.report.commands.weights import render_weights
+
+        return render_weights(self)
+
+
+def weights(
+    model: object,
+    *,
+    by: str = "layer",
+    bins: int = 100,
+    histogram: bool = True,
+    layers: str | Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Weights:
+    """Statistics and histograms of a model's weights, in a stream.
+
+    Args:
+        model: as for :func:`flopwise.readers.weights.tensor.open_payloads`.
+        by: "layer" puts the floating-point weights of a layer together, weight before bias; "tensor" takes every stored
+            tensor by itself, integers too.
+        bins: bins of each histogram, of equal width from the least to the greatest element.
+        histogram: whether to make histograms; without them there are no percentiles.
+        layers: only entries with a name that matches one of these patterns (``*``, ``?``, ``[...]``).
+        threads: how many run side by side; None for all cores.
+        progress: called with what is being done.
+        options: as for :func:`flopwise.read`.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: an argument makes no sense, or no name matches.
+    """
+    from flopwise.readers.weights.tensor import open_payloads
+
+    _check(by, bins, threads)
+    if progress is not None:
+        options["progress"] = progress
+    with open_payloads(model, **options) as stored:
+        return measured(stored, by, bins, histogram, layers, threads, progress)
+
+
+def weights_of_arrays(arrays: Any, **options: Any) -> Weights:
+    """As :func:`weights`, of a mapping of names to numpy arrays, each a layer."""
+    from flopwise.readers.weights.encoding import numbers
+    from flopwise.readers.weights.tensor import Stored, in_memory
+
+    payloads = tuple(
+        in_memory(name, partial(numbers, array), array.shape, array.dtype.name, layer=name)
+        for name, array in arrays.items()
+    )
+    return measured(Stored("arrays", "numpy", payloads), **options)
+
+
+def measured(
+    stored: Stored,
+    by: str = "layer",
+    bins: int = 100,
+    histogram: bool = True,
+    layers: str | Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Weights:
+    """As :func:`weights`, of stored tensors that are open already."""
+    from flopwise.analyses.weights.engine import Engine, loops
+
+    _check(by, bins, threads)
+    groups, notes = _groups(stored, by)
+    patterns = [layers] if isinstance(layers, str) else list(layers or ["*"])
+    chosen = {name: group for name, group in groups.items() if any(fnmatch.fnmatchcase(name, p) for p in patterns)}
+    if groups and not chosen:
+        raise InputError(f"no {by} is called {', '.join(patterns)}; there are {', '.join(list(groups)[:5])} ...")
+    every = sum(p.numel for group in chosen.values() for p in group)
+    code, count = loops(every), threads or os.cpu_count() or 1
+    found: dict[str, tuple[Entry, Moments, Moments]] = {}
+    done = 0
+    with ThreadPoolExecutor(count) as pool:
+        shared, alone = Engine(code, pool if count > 1 else None, 2 * count), Engine(code)
+        bound = bins if histogram else 0
+        large = {n: g for n, g in chosen.items() if count == 1 or not _side_by_side(g)}
+        small = [(name, group) for name, group in chosen.items() if name not in large]
+        futures = [(name, group, pool.submit(_measure, alone, name, group, bound)) for name, group in small]
+        results: Iterator[Any] = ((name, group, future.result()) for name, group, future in futures)
+        for name, group, result in results:
+            found[name], done = result, done + sum(p.numel for p in group)
+            _say(progress, done, every)
+        for name, group in large.items():
+            _say(progress, done, every)
+            found[name] = _measure(shared, name, group, bound)
+            done += sum(p.numel for p in group)
+    entries = tuple(found[name][0] for name in chosen)
+    total = _total(entries, [found[name][1:] for name in chosen])
+    notes += _strange(total)
+    return Weights(stored.model, stored.format, by, bound, entries, total, (*notes, *stored.notes_by_now()), code.NAME)
+
+
+def _check(by: str, bins: int, threads: int | None) -> None:
+    if by not in GROUPINGS:
+        raise InputError(f"unknown grouping {by!r}; known: {', '.join(GROUPINGS)}")
+    if not 1 <= bins <= MOST_BINS:
+        raise InputError(f"a histogram has 1 to {MOST_BINS:,} bins, not {bins}")
+    if threads is not None and threads < 1:
+        raise InputError(f"{threads} threads do no work; give 1 or more")
+
+
+def _say(progress: Callable[[str], None] | None, done: int, every: int) -> None:
+    if progress is not None and every:
+        progress(f"measuring weights, {100 * done // every} % of {every:,} elements")
+
+
+def floating(dtype: str) -> bool:
+    """Whether elements of this type are floating-point numbers; those of GGUF blocks are."""
+    return is_float(dtype) or dtype not in BITS
+
+
+def _groups(stored: Stored, by: str) -> tuple[dict[str, list[Payload]], list[str]]:
+    """Name of an entry -> its payloads, and what is left out."""
+    numbers = [p for p in stored.payloads if p.dtype != "string" and not p.dtype.startswith("complex")]
+    notes = []
+    if len(numbers) < len(stored.payloads):
+        notes.append(f"{_tensors(len(stored.payloads) - len(numbers))} of strings or complex numbers left out")
+    if by == "tensor":
+        groups: dict[str, list[Payload]] = {}
+        for payload in numbers:
+            groups.setdefault(_fresh(payload.name or "(unnamed)", groups), []).append(payload)
+        return groups, notes
+    kept = [p for p in numbers if floating(p.dtype) and p.role != "constant"]
+    if len(kept) < len(numbers):
+        left = [p for p in numbers if not (floating(p.dtype) and p.role != "constant")]
+        notes.append(
+            f"{_tensors(len(left))} of integers or constants with {_elements(sum(p.numel for p in left))} in no layer; "
+            "see them by tensor"
+        )
+    together: dict[str, list[Payload]] = {}
+    for payload in kept:
+        together.setdefault(payload.layer or payload.name, []).append(payload)
+    return {name: sorted(group, key=lambda p: p.slot) for name, group in together.items()}, notes
+
+
+def _fresh(name: str, taken: dict[str, Any]) -> str:
+    number, found = 1, name
+    while found in taken:
+        number, found = number + 1, f"{name} ({number + 1})"
+    return found
+
+
+def _tensors(count: int) -> str:
+    return f"{count} tensor{'s' if count != 1 else ''}"
+
+
+def _elements(count: int) -> str:
+    return f"{count:,} element{'s' if count != 1 else ''}"
+
+
+def _side_by_side(group: Sequence[Payload]) -> bool:
+    """Whether a layer is small, and its elements are at hand without a stream that others share."""
+    return sum(p.numel for p in group) < LARGE and all(p.raw() is not None for p in group)
+
+
+def _measure(engine: Engine, name: str, group: Sequence[Payload], bins: int) -> tuple[Entry, Moments, Moments]:
+    from flopwise.analyses.weights.engine import KEPT
+    from flopwise.analyses.weights.moments import merge
+    from flopwise.analyses.weights.ranges import Ruler
+
+    scans: list[Scanned] = []
+    room = KEPT if bins else 0
+    for payload in group:
+        scans.append(engine.scan(payload, room=room))
+        room -= sum(block.size for block in scans[-1].kept)
+    whole = merge(scan.moments for scan in scans)
+    made: Histogram | None = None
+    if bins and whole.count:
+        ruler = Ruler(whole.low, whole.high, bins)
+        counts = sum(engine.bins(payload, scan, ruler) for payload, scan in zip(group, scans, strict=True))
+        made = Histogram(tuple(ruler.edges.tolist()), tuple(counts.tolist()))  # type: ignore[union-attr]
+    factor, known = _factor(whole), whole
+    if factor != 1.0:
+        known = merge(engine.scan(payload, factor, room=0).moments for payload in group)
+    entry = Entry(
+        name,
+        next((p.op for p in group if p.op), ""),
+        tuple(dict.fromkeys(p.dtype for p in group)),
+        tuple(p.shape for p in group),
+        sum(p.nbytes for p in group),
+        **_figures(whole, known, factor),
+        histogram=made,
+        tensors=tuple(p.name for p in group),
+    )
+    return entry, whole, known
+
+
+def _factor(whole: Moments) -> float:
+    """The power of two that elements are scaled by where float64 does not hold their squares, else 1."""
+    greatest = max(abs(whole.low), abs(whole.high)) if whole.count else 0.0
+    if TINY <= greatest <= HUGE or not greatest:
+        return 1.0
+    return math.ldexp(1.0, -min(max(math.frexp(greatest)[1], -1000), 1000))
+
+
+def _figures(whole: Moments, known: Moments, factor: float) -> dict[str, Any]:
+    """The figures of elements from their moments and those of the scaled ones: beside huge ones tiny ones are zero."""
+    from flopwise.analyses.weights.entry import figures
+
+    found = figures(known, factor)
+    if factor != 1.0:
+        greatest = max(abs(whole.low), abs(whole.high))
+        found |= {"zeros": whole.zeros, "min": whole.low, "max": whole.high, "absmax": greatest}
+    return found
+
+
+def _total(entries: Sequence[Entry], moments: Sequence[tuple[Moments, Moments]]) -> Entry:
+    """All entries together.
+
+    Args:
+        entries: the entries.
+        moments: of each entry those of its elements, and those of its elements scaled.
+    """
+    from flopwise.analyses.weights.moments import merge
+
+    whole = merge(moment for moment, _ in moments)
+    factor = _factor(whole)
+    known = merge(scaled.times(factor / _factor(moment)) for moment, scaled in moments)
+    dtypes = tuple(dict.fromkeys(dtype for entry in entries for dtype in entry.dtypes))
+    nbytes, tensors = sum(e.nbytes for e in entries), tuple(t for e in entries for t in e.tensors)
+    return Entry("Total", "", dtypes, (), nbytes, **_figures(whole, known, factor), tensors=tensors)
+
+
+def _strange(total: Entry) -> list[str]:
+    """What must be said of NaN and infinities."""
+    if not total.nan and not total.infinite:
+        return []
+    return [f"{total.nan:,} NaN and {total.infinite:,} infinite elements, counted apart and part of no other figure"]

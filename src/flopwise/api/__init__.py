@@ -1,0 +1,1 @@
+"""The public functions: read a model, count it, compare it, write it."""

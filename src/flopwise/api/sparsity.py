@@ -1,0 +1,129 @@
+"""How sparse a model is, in one call: read it, count it, and read its weights once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.sparsity import Asked, Sparsity, sparsity_of, sparsity_of_stored
+from flopwise.analyses.sparsity import asked as asked_for
+from flopwise.errors import InputError, ModelError
+from flopwise.profiles.profile import Profile
+from flopwise.readers import formats
+
+if TYPE_CHECKING:
+    from flopwise.analyses.sparsity import Order
+
+
+def sparsity(
+    model: object,
+    inputs: Any = None,
+    *,
+    blocks: str | Iterable[str | Sequence[int]] = (),
+    patterns: str | Iterable[str | Sequence[int]] = (),
+    min_size: int = 4096,
+    min_ratio: float = 0.4,
+    tolerance: float = 0.1,
+    ranks: Iterable[int] | None = None,
+    order: Order = "stored",
+    tensors: Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    **options: Any,
+) -> Sparsity:
+    """The zeros of a model's weights, and the multiply-accumulates that they save.
+
+    Args:
+        model: as in :func:`flopwise.profile`, or a Profile.
+        inputs: as in :func:`flopwise.profile`.
+        blocks: blocks to count ("4x1", (1, 4)): rows × columns of a weight as a matrix of outputs and reduction.
+        patterns: patterns to test ("2:4", (1, 4)): at most N of each M neighbours along the reduction differ from zero.
+        min_size: the search for blocks takes tensors with more elements than this ...
+        min_ratio: ... and a larger share of zeros than this, ...
+        tolerance: ... and a block whose share of zero blocks is above the share of zeros less this.
+        ranks: ranks of tensors that are searched; None: all from 2 on (onnx-tool: 2 and 4).
+        order: of a convolution's reduction: "stored" (channel, then kernel position) or "channels-last" (position,
+            then channel, the order in which sparse matrix units and their pruning tools take 2:4).
+        tensors: names of the weights to read; None: all. With names the totals of MACs are left out.
+        threads: how many threads count; None: one for each core.
+        progress: called with the name of each step.
+        options: further arguments of :func:`flopwise.profile` (``dims``, ``batch_size``, ``weights`` ...).
+
+    Raises:
+        ModelError: the model or a weight cannot be read.
+        InputError: a block, a pattern or a threshold makes no sense, or a weight is not there.
+    """
+    wanted = asked_for(blocks, patterns, min_size, min_ratio, tolerance, ranks, order)
+    if isinstance(model, str | os.PathLike) and os.path.isdir(model):
+        model = formats.in_folder(os.fspath(model))
+    if holds_tensors_alone(model):
+        given = [name for name, value in {"inputs": inputs, **options}.items() if value and name not in _ABOUT_COUNTS]
+        if given:
+            raise InputError(f"{formats.shown(str(model))}: holds tensors and no operators; {given[0]} is of no use")
+        found = _of_stored(model, wanted, tensors, threads, progress, "the file holds no operators")
+    else:
+        try:
+            profile = _profile(model, inputs, options, progress)
+        except ModelError as error:
+            if not _of_caffe(model):
+                raise
+            found = _of_stored(model, wanted, tensors, threads, progress, f"its operators cannot be read ({error})")
+        else:
+            found = sparsity_of(profile, wanted, tensors, threads, progress)
+    return replace(found, renderer=_as_text)
+
+
+def _of_caffe(model: object) -> bool:
+    """Whether a file holds the weights of a Caffe net: the net in it is often one for training on some database."""
+    return formats.is_caffe(model) and formats.ending_of(str(model)).endswith((".caffemodel", ".caffemodel.h5"))
+
+
+def holds_tensors_alone(model: object) -> bool:
+    """Whether a file holds tensors and no operators; PyTorch's programs have an ending of their own."""
+    if formats.is_torch_file(model):
+        return not formats.ending_of(str(model)).endswith(formats.PROGRAMS)
+    return formats.is_weights(model)
+
+
+def _of_stored(
+    model: object,
+    wanted: Asked,
+    tensors: Sequence[str] | None,
+    threads: int | None,
+    progress: Callable[[str], None],
+    why: str,
+) -> Sparsity:
+    """The zeros of a file whose tensors alone are looked at, for a reason."""
+    from flopwise.readers.weights.tensor import open_payloads
+
+    with open_payloads(model) as stored:
+        weights = [payload for payload in stored.payloads if payload.role == "weight"]
+        found = sparsity_of_stored(stored.model, stored.format, weights, why, wanted, tensors, threads, progress)
+        return replace(found, notes=(*stored.notes_by_now(), *found.notes))
+
+
+#: Arguments of ``profile`` that only say how operations are added up.
+_ABOUT_COUNTS = frozenset({"convention", "rules", "fold"})
+
+
+def _profile(model: object, inputs: Any, options: dict[str, Any], progress: Callable[[str], None]) -> Profile:
+    """The profile of a model whose weights can be read."""
+    if isinstance(model, Profile):
+        if inputs is not None or options:
+            raise InputError("the inputs of a profile are settled; give the model to change them")
+        return model
+    from flopwise.api.profile import profile
+
+    if formats.is_callable(model):
+        from flopwise.readers.torch import load
+
+        model = load.made(str(model), options.pop("arguments", None), in_memory=True)
+    return profile(model, inputs, progress=progress, **options)
+
+
+def _as_text(sparsity: Sparsity) -> str:
+    from flopwise.report.commands.sparsity import render_sparsity
+
+    return render_sparsity(sparsity)

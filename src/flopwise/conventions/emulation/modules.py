@@ -1,0 +1,238 @@
+"""A model as tools see it that hang hooks on modules or put themselves in the place of functions.
+
+A file has no modules; each of its operators then stands for the module and the function that it would be in PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from flopwise.conventions.emulation import as_modules
+from flopwise.conventions.emulation.layer import Layer, bare
+from flopwise.graph import Call, Graph, Node, Submodule, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import product
+
+#: What one unit of a tool's work is worth where, by position in ``Graph.nodes``; None where the tool fails.
+Amounts: TypeAlias = "Iterable[tuple[int, Counts | None]]"
+
+
+def parent_of(path: str) -> str:
+    """Path of the module that holds the one of this path.
+
+    >>> parent_of("layer1.0.conv1"), parent_of("fc")
+    ('layer1.0', '')
+    """
+    return path.rpartition(".")[0]
+
+
+def children(graph: Graph) -> dict[str, list[Submodule]]:
+    """The modules that each module holds, by path and in order."""
+    held: dict[str, list[Submodule]] = {module.path: [] for module in graph.modules}
+    for module in graph.modules:
+        if module.path:
+            held[parent_of(module.path)].append(module)
+    return held
+
+
+def trained(graph: Graph) -> int:
+    """Elements of the parameters that ask for a gradient, a shared one once; of a file those of all weights."""
+    return sum({t.name: t.numel for t in _parameters(graph) if t.grad or not graph.modules}.values())
+
+
+def parameters(graph: Graph) -> int:
+    """Elements of all parameters, a shared one once."""
+    return sum({t.name: t.numel for t in _parameters(graph)}.values())
+
+
+def _parameters(graph: Graph) -> Iterator[Tensor]:
+    if graph.modules:
+        stored = (t for module in graph.modules for t in module.tensors.values())
+    else:
+        stored = (t for node in graph.nodes for t in node.known_inputs)
+    return (t for t in stored if t.kind == "weight" and t.resolved)
+
+
+def layers(graph: Graph) -> list[Layer]:
+    """All calls of modules in the order in which they began; of a file its operators as modules."""
+    if not graph.modules:
+        return [layer for at, node in enumerate(graph.nodes) for layer in as_modules.as_layer(node, at)]
+    modules = {module.path: module for module in graph.modules}
+    return [_layer(graph, call, modules[call.path]) for call in graph.calls]
+
+
+def _layer(graph: Graph, call: Call, module: Submodule) -> Layer:
+    return Layer(
+        call.path,
+        bare(module.kind),
+        frozenset([bare(base) for base in module.bases]),
+        module.options,
+        module.tensors,
+        call.inputs,
+        call.outputs,
+        call.positional,
+        module.training,
+        _main(graph.nodes, call),
+    )
+
+
+def _main(nodes: Sequence[Node], call: Call) -> int:
+    """Where the count of a call stands: its last node with weights, else its first node, else the one before."""
+    for position in range(call.last - 1, call.first - 1, -1):
+        if any(t.kind == "weight" for t in nodes[position].known_inputs):
+            return position
+    return min(call.first, len(nodes) - 1)
+
+
+#: Functions as a program reaches them -> what the tools call them. Those of ``torch.nn.functional`` keep their name.
+_FUNCTIONS: dict[str, str] = {
+    **{f"torch.{kind}{rank}d": f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3)},
+    **{f"torch.{kind}1d": f"{kind}1d" for kind in ("avg_pool", "adaptive_avg_pool")},
+    "torch.prelu": "prelu",
+    **{
+        f"{home}.{name}": name
+        for home in ("torch", "torch.Tensor")
+        for name in ("mm", "bmm", "addmm", "matmul", "add", "mul")
+    },
+    **{f"torch.{name}": name for name in ("baddbmm", "einsum")},
+    "torch.Tensor.__matmul__": "@",
+}
+
+_FUNCTIONAL = "torch.nn.functional."
+
+#: Modules that keep the function that they call: a tool that replaces functions later does not see the call.
+_KEEPERS: frozenset[str] = frozenset({"TransformerEncoderLayer", "TransformerDecoderLayer", "GELUActivation"})
+_KEPT: frozenset[str] = frozenset({"relu", "gelu"})
+
+
+def functions(node: Node) -> list[str]:
+    """The functions that a program went through to a node, outermost first, by the names that the tools use.
+
+    Functions of ``torch.nn.functional``, and products and sums of ``torch`` and of tensors, have their bare name; the
+    operator ``@`` is "@". ``+`` and ``*`` are none. Of a file, the function that does what the operator does.
+    """
+    if not node.via:
+        found = as_modules.FUNCTIONS.get(node.op)
+        return [] if node.origin.startswith("aten.") or found is None else [found(node)]
+    names: list[str] = []
+    for step in node.via:
+        name = _FUNCTIONS.get(step)
+        if name is None and step.startswith(_FUNCTIONAL):
+            name = step.removeprefix(_FUNCTIONAL).removesuffix("_with_indices")
+        if name is not None and name not in names:
+            names.append(name)
+    if node.scope and node.scope[-1].kind in _KEEPERS:
+        return [name for name in names if name not in _KEPT]
+    return names
+
+
+def from_the_left(node: Node) -> int:
+    """Elements of a result of two operands, were their axes paired from the left, as some tools do by mistake."""
+    shapes = [list(t.dims) for t in node.known_inputs[:2]]
+    longest: list[Any] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        longest[: len(shape)] = [max(a, b) for a, b in zip(longest, shape, strict=False)]
+    return product(longest)
+
+
+def scales(node: Node) -> tuple[float, ...] | list[float] | None:
+    """By how much an upsampling was asked to grow each axis; a list where it was one number; None where by size."""
+    args = node.attrs.get("args") or {}
+    if args.get("output_size") is not None:
+        return None
+    return next(
+        (v for v in args.values() if isinstance(v, (list, tuple)) and v and isinstance(v[0], (int, float))), None
+    )
+
+
+def placed(graph: Graph, amounts: Amounts) -> list[Counts | None]:
+    """The sum of amounts at each node; None where one of them is."""
+    sums: list[Counts | None] = [Counts()] * len(graph.nodes)
+    for at, amount in amounts:
+        if 0 <= at < len(sums):
+            held = sums[at]
+            sums[at] = None if held is None or amount is None else held + amount
+    return sums
+
+
+def shared_out(amounts: Iterable[Fraction | int | None]) -> list[int | None]:
+    """Whole numbers whose sum is the sum of the amounts, rounded down.
+
+    >>> shared_out([Fraction(3, 2), Fraction(3, 2), None])
+    [1, 2, None]
+    """
+    known = list(amounts)
+    if all(amount is None or not isinstance(amount, Fraction) for amount in known):
+        return known  # type: ignore[return-value]
+    exact, given = Fraction(0), 0
+    found: list[int | None] = []
+    for amount in known:
+        if amount is None:
+            found.append(None)
+            continue
+        exact += amount
+        found.append(int(exact) - given)
+        given = int(exact)
+    return found
+
+
+def places(graph: Graph, kinds: Collection[str] = ()) -> dict[str, int]:
+    """How often a tool comes by each module when it goes down from the model: once for each way through other modules.
+
+    Names of one module side by side in the same module are one way, because ``nn.Module.children`` leaves out doubles.
+
+    Args:
+        graph: the model.
+        kinds: classes of modules that the tool does not look into.
+    """
+    first = {path: module.path for module in graph.modules for path in (module.path, *module.also)}
+    closed = {module.path for module in graph.modules if bare(module.kind) in kinds}
+    found: dict[str, int] = {}
+    for module in graph.modules:
+        ways = {tuple([first[path] for path in _above(place)]) for place in (module.path, *module.also)}
+        found[module.path] = sum([closed.isdisjoint(way) for way in ways])
+    return found
+
+
+def _above(path: str) -> list[str]:
+    """Paths of the modules around one, the nearest first."""
+    around = []
+    while path:
+        path = parent_of(path)
+        around.append(path)
+    return around
+
+
+def without_rule(graph: Graph, kinds: Collection[str], exact: bool = True) -> Counter[str]:
+    """Classes of called modules that hold no other and that a tool has no rule for -> how many calls.
+
+    Args:
+        graph: the model.
+        kinds: the classes that the tool knows.
+        exact: whether it has to be that very class; else a class above it does as well.
+    """
+    held = children(graph)
+    return Counter(
+        layer.kind.rpartition(".")[2]
+        for layer in layers(graph)
+        if graph.modules and not held[layer.path]
+        if layer.kind not in kinds and (exact or not layer.bases & set(kinds))
+    )
+
+
+def remarks(tool: str, graph: Graph, missing: Counter[str] | None = None) -> Iterator[str]:
+    """What a tool's figure of one graph leaves out, in words.
+
+    Args:
+        tool: its name.
+        graph: the model.
+        missing: what ``without_rule`` found.
+    """
+    if missing:
+        listed = ", ".join(f"{kind} {times}" for kind, times in sorted(missing.items()))
+        yield f"{tool} has no rule for these modules and counts nothing for them: {listed}"
+    if not graph.modules:
+        yield "a file has no modules: each operator counts as the PyTorch module that it would come from"

@@ -1,0 +1,1 @@
+"""One file for each publication whose way of counting is reproduced."""

@@ -1,0 +1,258 @@
+"""ptflops 0.7.5, its "pytorch" backend: hooks on modules, and functions that count before they work.
+
+Source: https://github.com/sovrasov/flops-counter.pytorch, ``ptflops/pytorch_engine.py`` and ``pytorch_ops.py`` of the
+release 0.7.5 on the Python package index. What the tool does by mistake is reproduced: an activation or pooling module
+that calls a function of ``torch.nn.functional`` counts twice, once for the module and once for the function; counts of
+modules are divided by the batch, those of functions are not; operands of different rank are paired from the left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from flopwise.conventions.convention import Convention
+from flopwise.conventions.emulation import as_modules, modules
+from flopwise.conventions.emulation.guard import attempt
+from flopwise.conventions.emulation.layer import Layer
+from flopwise.graph import Graph, Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import product
+
+Number: TypeAlias = "int | Fraction"
+
+
+def _elements(layer: Layer) -> int:
+    """numel(X)."""
+    return layer.x.numel
+
+
+def _results(layer: Layer) -> int:
+    """numel(Y)."""
+    return layer.y.numel
+
+
+def _upsampled(layer: Layer) -> int:
+    """numel(Y): the tool takes the first element of the result and its channels as the batch."""
+    inner = layer.y.dims[1:]
+    return product(inner[:1]) * product(inner[1:])
+
+
+def _scaled(layer: Layer) -> int:
+    """numel(X), twice that where the module has an option ``affine`` that is true; LayerNorm has none."""
+    return layer.x.numel * (2 if layer.options.get("affine") else 1)
+
+
+def convolution(layer: Layer, extra: int = 0, transposed: bool = False) -> int:
+    """MAC + numel(Y) with bias; a transposed convolution by the positions of its input."""
+    options = layer.options
+    cells: Any = options["in_channels"] * (options["out_channels"] // options["groups"]) + extra
+    batch, spread = layer.x.dims[0], (layer.x if transposed else layer.y).dims[2:]
+    bias = product((batch, *layer.y.dims[1:])) if "bias" in layer.tensors else 0
+    return product((*options["kernel_size"], cells, batch, *spread)) + bias
+
+
+def _transposed(layer: Layer) -> int:
+    return convolution(layer, transposed=True)
+
+
+def _deformable(layer: Layer) -> int:
+    """As a convolution, with 24 more for each cell of the kernel, 25 where it is modulated."""
+    return convolution(layer, extra=25 if layer.positional == 3 else 24)
+
+
+def _linear(layer: Layer) -> int:
+    """(inputs × outputs, + outputs with bias) for each row."""
+    ins, outs = layer.x.dims[-1], layer.y.dims[-1]
+    bias = outs if "bias" in layer.tensors else 0
+    return product((ins, outs, *layer.x.dims[:-1])) + product((bias, *layer.x.dims[:-1]))
+
+
+#: What one step of a recurrent layer costs besides its products, in widths of the state.
+_BESIDES: dict[str, int] = {"RNN": 1, "GRU": 7, "LSTM": 10}
+
+
+def _step(layer: Layer, suffix: str) -> int:
+    """Products, biases and the rest of one step of one layer of the recurrent module, forwards."""
+    cost: int = sum([layer.tensors[f"weight_{which}{suffix}"].numel for which in ("ih", "hh")])
+    cost += _BESIDES[layer.kind.removesuffix("Cell")] * layer.options["hidden_size"]
+    if layer.options["bias"]:
+        cost += sum([layer.tensors[f"bias_{which}{suffix}"].numel for which in ("ih", "hh")])
+    return cost
+
+
+def _recurrent(layer: Layer) -> int:
+    """(products + biases + 1, 7 or 10 widths) × the first two dimensions of X, twice that in two directions."""
+    steps = sum([_step(layer, f"_l{number}") for number in range(layer.options["num_layers"])])
+    return steps * product(layer.x.dims[:2]) * (2 if layer.options["bidirectional"] else 1)
+
+
+def _cell(layer: Layer) -> int:
+    """The same of one step."""
+    return _step(layer, "") * product(layer.x.dims[:1])
+
+
+def _attention(layer: Layer) -> int:
+    """Scale, projections with bias, for each head two products and a softmax, and the last projection."""
+    query, key, value = layer.inputs[: layer.positional]
+    options = layer.options
+    first = 1 if options.get("batch_first") else 0
+    batch: Any = query.dims[1 - first]
+    q, k, v = [[t.dims[first], t.dims[2]] for t in (query, key, value)]
+    if q[1] != options["embed_dim"] or (options.get("kdim") or q[1]) != k[1] or (options.get("vdim") or q[1]) != v[1]:
+        raise ValueError("the tool asks for the same width of all three")
+    heads: Any = options["num_heads"]
+    cost: Any = q[0] * q[1] + sum([length * width * width for length, width in (q, k, v)])
+    if "in_proj_bias" in layer.tensors:
+        cost += (q[0] + k[0] + v[0]) * q[1]
+    cost += heads * q[0] * k[0] * (q[1] // heads + 1 + v[1] // heads)
+    cost += q[0] * v[1] * (v[1] + 1)
+    return cost * batch  # type: ignore[no-any-return]
+
+
+def _timm_attention(layer: Layer) -> int:
+    """Scale, and for each head two products and a softmax; the projections are modules of their own."""
+    batch, length, _ = layer.x.dims
+    heads, width = layer.options["num_heads"], layer.options["head_dim"]
+    cost: Any = length * width * heads + heads * length * length * (2 * width + 1)
+    return cost * batch  # type: ignore[no-any-return]
+
+
+_RANKS = ("1d", "2d", "3d")
+
+#: Class of a module -> what the tool's hook counts.
+HOOKS: dict[str, Callable[[Layer], int]] = {
+    **dict.fromkeys([f"Conv{rank}" for rank in _RANKS], convolution),
+    **dict.fromkeys([f"ConvTranspose{rank}" for rank in _RANKS], _transposed),
+    **dict.fromkeys(["ReLU", "PReLU", "ELU", "LeakyReLU", "ReLU6", "GELU"], _results),
+    **dict.fromkeys(
+        [f"{kind}{rank}" for kind in ("MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool") for rank in _RANKS],
+        _elements,
+    ),
+    **dict.fromkeys([f"{kind}{rank}" for kind in ("BatchNorm", "InstanceNorm") for rank in _RANKS], _scaled),
+    "GroupNorm": _scaled,
+    "LayerNorm": _scaled,
+    "Linear": _linear,
+    "Upsample": _upsampled,
+    **dict.fromkeys(["RNN", "GRU", "LSTM"], _recurrent),
+    **dict.fromkeys(["RNNCell", "GRUCell", "LSTMCell"], _cell),
+    "MultiheadAttention": _attention,
+    "torchvision.ops.deform_conv.DeformConv2d": _deformable,
+    "timm.layers.attention.Attention": _timm_attention,
+    "timm.models.vision_transformer.Attention": _timm_attention,
+}
+
+
+def _input(node: Node) -> int:
+    """numel(X)."""
+    return node.input(0).numel
+
+
+def _resampled(node: Node) -> Number:
+    """numel(Y) where a size was asked for; else numel(X) × the scale of each axis."""
+    scales = modules.scales(node)
+    if scales is None:
+        return node.output().numel
+    if isinstance(scales, tuple):
+        return node.input(0).numel * product([int(scale) for scale in scales])
+    return Fraction(node.input(0).numel * scales[0] ** len(scales))
+
+
+def _product(node: Node) -> int:
+    """numel(A) × columns of B, whatever is broadcast."""
+    return node.input(0).numel * as_modules.columns(node)
+
+
+def _sum_of_product(node: Node) -> int:
+    """The same, + the elements of what is added unless ``beta`` is 0."""
+    args = node.attrs.get("args") or {}
+    added = args.get("input") if args.get("beta", 1) else None
+    return _product(node) + (added.numel if added is not None else 0)
+
+
+#: Function -> what the tool counts before it calls it.
+FUNCTIONS: dict[str, Callable[[Node], Number]] = {
+    **dict.fromkeys(["relu", "prelu", "elu", "relu6", "gelu", "silu", "softmax"], _input),
+    **dict.fromkeys(
+        [
+            f"{kind}{rank}"
+            for kind in ("avg_pool", "max_pool", "adaptive_avg_pool", "adaptive_max_pool")
+            for rank in _RANKS
+        ],
+        _input,
+    ),
+    "interpolate": _resampled,
+    **dict.fromkeys(["matmul", "mm", "bmm"], _product),
+    **dict.fromkeys(["addmm", "baddbmm"], _sum_of_product),
+    **dict.fromkeys(["mul", "add"], modules.from_the_left),
+}
+
+
+def batch(graph: Graph) -> int:
+    """By what the tool divides the counts of modules: the length of the model's first positional argument, else 1."""
+    if graph.modules:
+        first = graph.calls[0].inputs[:1] if graph.calls and graph.calls[0].positional else ()
+    else:
+        first = graph.inputs[:1]
+    known = first and first[0].shape
+    return known[0] if known else 1  # type: ignore[return-value]
+
+
+def of_modules(graph: Graph, hooks: dict[str, Callable[[Layer], int]] = HOOKS) -> list[tuple[Layer, int | None]]:
+    """What the hooks count, for the whole batch and all places of a module; None where the tool fails."""
+    places = modules.places(graph, hooks)
+    found: list[tuple[Layer, int | None]] = []
+    for layer in modules.layers(graph):
+        if layer.kind in hooks:
+            counted = attempt(lambda layer=layer: Counts(mac=hooks[layer.kind](layer)))  # type: ignore[misc]
+            found.append((layer, None if counted is None else counted.mac * places.get(layer.path, 1)))
+    return found
+
+
+def of_functions(node: Node) -> Number | None:
+    """What the functions count that lead to one node; None where the tool fails."""
+    total: Number = 0
+    for name in modules.functions(node):
+        rule = FUNCTIONS.get(name)
+        if rule is not None:
+            counted = attempt(lambda rule=rule: Counts(mac=rule(node)))  # type: ignore[misc]
+            if counted is None:
+                return None
+            total += counted.mac
+    return total
+
+
+def _of_one(counted: int, images: int) -> Number:
+    """What one image of a batch costs."""
+    if images in (0, 1):
+        return counted
+    # a formula is no int
+    return Fraction(counted, images) if isinstance(counted, int) and isinstance(images, int) else counted / images
+
+
+def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+    images = batch(graph)
+    amounts: list[Number | None] = [of_functions(node) for node in graph.nodes]
+    for layer, counted in of_modules(graph):
+        if 0 <= layer.at < len(amounts):
+            held = amounts[layer.at]
+            amounts[layer.at] = None if held is None or counted is None else held + _of_one(counted, images)
+    return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
+
+
+CONVENTION = Convention(
+    name="ptflops",
+    unit="MAC",
+    summary="ptflops, backend pytorch: multiply-adds with bias, and elements of activations, norms and poolings.",
+    source="ptflops 0.7.5, ptflops/pytorch_engine.py and pytorch_ops.py",
+    weights=Counts(mac=1),
+    others="zero",
+    fold=False,
+    overrides=as_modules.in_words(_whole, HOOKS, FUNCTIONS),
+    whole=_whole,
+    closed=False,
+    own={"params": modules.trained},
+    remarks=lambda graph: modules.remarks("ptflops", graph, modules.without_rule(graph, HOOKS)),
+    notes=("ptflops divides what modules cost by the batch, and does not what functions cost",),
+)

@@ -1,0 +1,71 @@
+"""ptflops with its ATen backend: multiply-adds of matrix products and convolutions, and one for each added bias.
+
+Source: https://github.com/sovrasov/flops-counter.pytorch, ``ptflops/aten_ops.py`` and ``aten_engine.py`` of the release
+0.7.5 on the Python package index. It counts mm, addmm, bmm and convolution as they reach PyTorch's dispatcher on a CPU;
+attention and LSTM are one kernel each there, of which it sees nothing, and a linear layer on elements that are not in
+row-major order is mm without a bias.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from flopwise.conventions.convention import Convention, described
+from flopwise.conventions.emulation.dispatcher import kernels
+from flopwise.conventions.emulation.guard import attempt
+from flopwise.conventions.tools.torch import missed
+from flopwise.graph import Graph, Node
+from flopwise.operators.counts import Counts
+
+#: What the tool has a rule for.
+_COUNTED = frozenset({"mm", "addmm", "bmm", "convolution"})
+
+
+def count(node: Node, counts: Counts | None) -> Counts | None:
+    """The multiply-accumulates at the dispatcher, and one add for each element that a bias is added to."""
+    found = kernels(node, counts, fused=True)
+    if found is None:
+        return None
+    known = [kernel for kernel in found if kernel.name in _COUNTED]
+    return Counts(mac=sum([k.mac for k in known]), add=sum([k.results for k in known if k.biased]))
+
+
+def params(graph: Graph) -> int:
+    """Elements of the parameters that are trained; a shared one counts once."""
+    stored = [t for module in graph.modules for t in module.tensors.values() if t.grad]
+    if not graph.modules:
+        stored = [t for node in graph.nodes for t in node.known_inputs]
+    return sum({t.name: t.numel for t in stored if t.kind == "weight"}.values())
+
+
+def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+    pairs = zip(graph.nodes, canonical, strict=True)
+    return [attempt(functools.partial(count, node, counts)) for node, counts in pairs]
+
+
+_WORDS = {
+    "Conv": "mac, and numel(Y) for a bias",
+    "ConvTranspose": "mac, and numel(Y) for a bias",
+    "Gemm": "mac, and numel(Y) for a bias where PyTorch calls addmm",
+    "MatMul": "mac; nothing for a vector on the right",
+    "Einsum": "mac of products that sum over something",
+    "Attention": "nothing: one kernel on a CPU",
+    "LSTM": "nothing: one kernel on a CPU",
+    "GRU": "mac, and the biases",
+    "RNN": "mac, and the biases",
+}
+
+CONVENTION = Convention(
+    name="ptflops-aten",
+    unit="MAC",
+    summary="ptflops with its ATen backend: multiply-adds of matrix products and convolutions, and their biases.",
+    source="ptflops 0.7.5, ptflops/aten_ops.py",
+    weights=Counts(mac=1, add=1),
+    overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},
+    others="zero",
+    fold=False,
+    whole=_whole,
+    own={"params": params},
+    remarks=lambda graph: missed(graph, fused=True),
+)

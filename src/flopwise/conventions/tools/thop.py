@@ -1,0 +1,191 @@
+"""thop 0.1.1 (pytorch-OpCounter): multiply-adds, by hooks on modules of known classes.
+
+Source: https://github.com/Lyken17/pytorch-OpCounter, ``profile.py``, ``rnn_hooks.py``, ``vision/basic_hooks.py`` of
+the release 0.1.1.post2209072238 on the Python package index. Functions and operators cost nothing there. What the tool
+does by mistake is reproduced: a transposed convolution counts each position of its result, bilinear upsampling eleven
+per element, and a class without a rule has no parameters either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from flopwise.conventions.convention import Convention
+from flopwise.conventions.emulation import as_modules, modules
+from flopwise.conventions.emulation.guard import attempt
+from flopwise.conventions.emulation.layer import Layer, bare
+from flopwise.graph import Graph, Submodule
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import product
+
+Rule = Callable[[Layer], int]
+
+
+def nothing(layer: Layer) -> int:
+    """0."""
+    return 0
+
+
+def convolution(layer: Layer) -> int:
+    """numel(Y) × (channels of X // groups) × elements of the kernel."""
+    channels: Any = layer.x.dims[1]
+    kernel = product(layer.tensors["weight"].dims[2:])
+    return product((layer.y.numel, channels // layer.options["groups"], kernel))
+
+
+def _linear(layer: Layer) -> int:
+    """numel(Y) × input features."""
+    return layer.y.numel * layer.options["in_features"]  # type: ignore[no-any-return]
+
+
+def normalization(layer: Layer) -> int:
+    """2 numel(X), with scale 4 numel(X)."""
+    scaled = layer.options.get("affine", False) or layer.options.get("elementwise_affine", False)
+    return layer.x.numel * (4 if scaled else 2)
+
+
+def _prelu(layer: Layer) -> int:
+    """numel(X)."""
+    return layer.x.numel
+
+
+def _softmax(layer: Layer) -> int:
+    """3n - 1 for each row of n."""
+    length: Any = layer.x.dims[layer.options["dim"]]
+    return (layer.x.numel // length) * (3 * length - 1)  # type: ignore[no-any-return]
+
+
+def _average(layer: Layer) -> int:
+    """numel(Y)."""
+    return layer.y.numel
+
+
+def _adaptive_average(layer: Layer) -> int:
+    """(cells of X for one of Y, + 1) × numel(Y)."""
+    pairs: Any = zip(layer.x.dims[2:], layer.y.dims[2:], strict=True)
+    return int((math.prod([ins / outs for ins, outs in pairs]) + 1) * layer.y.numel)
+
+
+#: Mode of an upsampling -> operations per element.
+_UPSAMPLED: dict[str, int] = {"nearest": 1, "linear": 5, "bilinear": 11, "bicubic": 259}
+
+
+def _upsample(layer: Layer) -> int:
+    """numel(Y) × 1, 5, 11 or 259 by mode; other modes 0."""
+    return layer.y.numel * _UPSAMPLED.get(layer.options["mode"], 0)
+
+
+#: What one gate of a recurrent layer has besides its products and biases, and the layer besides its gates, in widths.
+_GATES: dict[str, tuple[int, int]] = {"RNN": (1, 0), "GRU": (3, 4), "LSTM": (4, 4)}
+
+
+def _step(kind: str, inner: int, width: int, bias: bool) -> int:
+    gates, besides = _GATES[kind]
+    return gates * (width * (inner + width) + width + (2 * width if bias else 0)) + besides * width
+
+
+def _recurrent(layer: Layer) -> int:
+    """(products + biases + a width for each gate, + 4 widths for GRU and LSTM) of all layers, directions and steps."""
+    options = layer.options
+    width, turns = options["hidden_size"], 2 if options["bidirectional"] else 1
+    inner = [options["input_size"], *[width * turns] * (options["num_layers"] - 1)]
+    return sum([_step(layer.kind, n, width, options["bias"]) for n in inner]) * turns * product(layer.x.dims[:2])
+
+
+def _cell(layer: Layer) -> int:
+    """The same of one step."""
+    options = layer.options
+    step = _step(layer.kind.removesuffix("Cell"), options["input_size"], options["hidden_size"], options["bias"])
+    return step * product(layer.x.dims[:1])
+
+
+_RANKS = ("1d", "2d", "3d")
+
+#: Class of a module -> what the tool's hook counts.
+HOOKS: dict[str, Rule] = {
+    "ZeroPad2d": nothing,
+    **dict.fromkeys([f"{kind}{rank}" for kind in ("Conv", "ConvTranspose") for rank in _RANKS], convolution),
+    **dict.fromkeys([f"{kind}{rank}" for kind in ("BatchNorm", "InstanceNorm") for rank in _RANKS], normalization),
+    "LayerNorm": normalization,
+    "SyncBatchNorm": normalization,
+    "PReLU": _prelu,
+    "Softmax": _softmax,
+    **dict.fromkeys(["ReLU", "ReLU6", "LeakyReLU", "Dropout", "Sequential", "PixelShuffle"], nothing),
+    **dict.fromkeys([f"{kind}{rank}" for kind in ("MaxPool", "AdaptiveMaxPool") for rank in _RANKS], nothing),
+    **dict.fromkeys([f"AvgPool{rank}" for rank in _RANKS], _average),
+    **dict.fromkeys([f"AdaptiveAvgPool{rank}" for rank in _RANKS], _adaptive_average),
+    "Linear": _linear,
+    **dict.fromkeys(["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"], _upsample),
+    **dict.fromkeys(["RNN", "GRU", "LSTM"], _recurrent),
+    **dict.fromkeys(["RNNCell", "GRUCell", "LSTMCell"], _cell),
+}
+
+#: Classes whose sums are made of what they hold, though there is a rule for them.
+CONTAINERS: frozenset[str] = frozenset({"Sequential", "ModuleList"})
+
+
+def counted(layer: Layer) -> int | None:
+    """What the hook counts in one call; 0 for a class without a rule, None where the tool fails."""
+    rule = HOOKS.get(layer.kind, nothing)
+    found = attempt(lambda: Counts(mac=rule(layer)))
+    return None if found is None else found.mac
+
+
+def _places(graph: Graph) -> dict[str, int]:
+    """How often the tool adds up each module."""
+    return modules.places(graph, HOOKS.keys() - CONTAINERS)
+
+
+def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+    added, hooks = _places(graph), modules.places(graph)  # the tool hangs a hook on a module for each of its places
+    amounts: list[tuple[int, Counts | None]] = []
+    for layer in modules.layers(graph):
+        number, path = counted(layer), layer.path
+        times = added.get(path, 1) * hooks.get(path, 1)
+        amounts.append((layer.at, None if number is None else Counts(mac=number * times)))
+    return modules.placed(graph, amounts)
+
+
+def _params(graph: Graph) -> int:
+    """Elements of the parameters of modules that the tool knows and that were called, module by module.
+
+    A model that is one such module by itself has none: the tool looks at what a model holds.
+    """
+    if not graph.modules:
+        return modules.parameters(graph)
+    called, known = {call.path for call in graph.calls}, HOOKS.keys() - CONTAINERS
+    added, held = _places(graph), modules.children(graph)
+    return sum(
+        [
+            sum(_of_one(held, module).values()) * added[module.path]
+            for module in graph.modules
+            if module.path and module.path in called and bare(module.kind) in known
+        ]
+    )
+
+
+def _of_one(held: Mapping[str, Sequence[Submodule]], module: Submodule) -> dict[str, int]:
+    """Elements of the parameters of a module and of those in it, by name."""
+    own = {t.name: t.numel for t in module.tensors.values() if t.kind == "weight"}
+    for child in held[module.path]:
+        own |= _of_one(held, child)
+    return own
+
+
+CONVENTION = Convention(
+    name="thop",
+    unit="MAC",
+    summary="thop (pytorch-OpCounter): multiply-adds of modules it knows, without bias, and some work of norms.",
+    source="thop 0.1.1.post2209072238, thop/profile.py and vision/basic_hooks.py",
+    weights=Counts(mac=1),
+    others="zero",
+    fold=False,
+    overrides=as_modules.in_words(_whole, HOOKS, {}),
+    whole=_whole,
+    closed=False,
+    own={"params": _params},
+    remarks=lambda graph: modules.remarks("thop", graph, modules.without_rule(graph, HOOKS)),
+    notes=("thop counts nothing for functions, operators and classes that it has no rule for",),
+)

@@ -1,0 +1,79 @@
+"""PyTorch's FlopCounterMode: two FLOP for each multiply-accumulate of matrix products, convolutions and attention.
+
+Source: https://github.com/pytorch/pytorch, ``torch/utils/flop_counter.py`` of the release 2.13. It counts what reaches
+PyTorch's dispatcher on meta tensors, where attention and recurrent layers are taken apart into matrix products; on a
+CPU they are one kernel that it does not know, and its figure lacks them. What is not in its registry counts nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from flopwise.conventions.convention import Convention, described
+from flopwise.conventions.emulation.dispatcher import is_product, kernels
+from flopwise.conventions.emulation.guard import attempt
+from flopwise.graph import Graph, Node
+from flopwise.operators import tables
+from flopwise.operators.counts import Counts
+
+
+def count(node: Node, counts: Counts | None) -> Counts | None:
+    """The multiply-accumulates that reach the dispatcher."""
+    found = kernels(node, counts, fused=False)
+    return None if found is None else Counts(mac=sum([kernel.mac for kernel in found]))
+
+
+def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+    pairs = zip(graph.nodes, canonical, strict=True)
+    return [attempt(functools.partial(count, node, counts)) for node, counts in pairs]
+
+
+def missed(graph: Graph, fused: bool) -> Iterator[str]:
+    """The operators that multiply matrices and of which the tool sees nothing, in one line.
+
+    Args:
+        graph: the model.
+        fused: see :func:`flopwise.conventions.emulation.dispatcher.kernels`.
+    """
+    found: Counter[str] = Counter()
+    for node in graph.nodes:
+        counts = attempt(functools.partial(tables.count, node))
+        seen = attempt(functools.partial(kernels, node, counts, fused))
+        if seen == () and is_product(node) and (counts is None or counts.mac):
+            found[node.origin or node.op] += 1
+    if found:
+        listed = ", ".join(f"{name} {times}" for name, times in sorted(found.items()))
+        yield f"the tool sees nothing of these products: {listed}"
+
+
+def backward(node: Node, wanted: frozenset[int], counts: Counts) -> Counts:
+    """The multiply-accumulates of gradients that reach the dispatcher.
+
+    Of a convolution with groups the tool takes the gradient of the weight as if all channels met
+    (``conv_backward_flop``).
+    """
+    forward = count(node, tables.count(node))
+    if not is_product(node) or forward is None or not forward.mac:
+        return Counts()
+    more = node.attrs.get("group", 1) - 1 if node.op in ("Conv", "ConvTranspose") and 1 in wanted else 0
+    return Counts(mac=counts.mac + more * forward.mac)
+
+
+_WORDS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "Einsum", "Attention", "LSTM", "GRU", "RNN"), "mac")
+_WORDS["MatMul"] = "mac; nothing for a vector on the right"
+
+CONVENTION = Convention(
+    name="torch",
+    unit="FLOP",
+    summary="PyTorch's FlopCounterMode on meta tensors: matrix products, convolutions and attention, and nothing else.",
+    source="PyTorch 2.13, torch/utils/flop_counter.py",
+    weights=Counts(mac=2),
+    overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},
+    others="zero",
+    fold=False,
+    whole=_whole,
+    remarks=lambda graph: missed(graph, fused=False),
+    backward=backward,
+)

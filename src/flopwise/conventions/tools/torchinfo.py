@@ -1,0 +1,303 @@
+"""torchinfo 1.8.0: "mult-adds", the parameters of a layer times the positions of its result.
+
+Source: https://github.com/TylerYep/torchinfo, ``torchinfo/layer_info.py`` and ``model_statistics.py`` of the release
+1.8.0 on the Python package index. What the tool does by mistake is reproduced: a linear layer counts once for each row
+of the first dimension only, embeddings and norms cost their parameters, and tied parameters count at each place.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flopwise.conventions.convention import Convention
+from flopwise.conventions.emulation import as_modules, modules
+from flopwise.conventions.emulation.guard import attempt
+from flopwise.conventions.emulation.layer import Layer, bare
+from flopwise.graph import Graph, Shape, Submodule, Tensor
+from flopwise.graph.dtypes import BITS
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import product
+
+#: Containers whose truth value is that of their length: an empty one is no child in the tool's eyes.
+_SIZED = frozenset({"Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
+
+
+def mult_adds(named: Mapping[str, Tensor], kind: str, shape: Shape) -> int:
+    """Parameters × rows of Y; of a convolution × all positions; of inner weights × the first two dimensions.
+
+    Args:
+        named: the parameters by name.
+        kind: the class of the module.
+        shape: the shape of Y.
+    """
+    convolution = "Conv" in kind.rpartition(".")[2]
+    total = 0
+    for name, tensor in named.items():
+        if name in ("weight", "bias"):
+            times = product(shape[:1] + shape[2:]) if convolution else product(shape[:1])
+        elif "weight" in name or "bias" in name:
+            times = product(shape[:2])
+        else:
+            continue
+        total += tensor.numel * times
+    return total
+
+
+def _of_layer(layer: Layer) -> int:
+    """The same of one call."""
+    return mult_adds({n: t for n, t in layer.tensors.items() if t.kind == "weight"}, layer.kind, layer.y.dims)
+
+
+@dataclass(eq=False)
+class Info:
+    """One line of the tool's summary: a module that was called, or a container around one."""
+
+    module: Submodule
+    depth: int
+    parent: Info | None
+    leaf: bool
+    #: Its parameters with those of the modules in it, by the name from here; a shared one once.
+    named: Mapping[str, Tensor] = field(default_factory=dict)
+    layer: Layer | None = None
+    again: bool = False
+    children: list[Info] = field(default_factory=list)
+    number: int = 0
+    #: The dimension that the tool takes as 1 in arguments and in results of several tensors; None for no such.
+    batch_dim: int | None = None
+
+    @property
+    def params(self) -> int:
+        """Elements of all its parameters."""
+        return sum([t.numel for t in self.named.values()])
+
+    @property
+    def trainable(self) -> int:
+        """The same of those that ask for a gradient."""
+        return sum([t.numel for t in self.named.values() if t.grad])
+
+    @property
+    def param_bytes(self) -> int:
+        """Bytes of all its parameters."""
+        return sum([t.numel * _width(t) for t in self.named.values()])
+
+    @property
+    def input(self) -> Shape:
+        """Shape of its first argument; () without one."""
+        inputs = self.layer.inputs[: self.layer.positional] if self.layer is not None else ()
+        return self._of_one(inputs[0].dims) if inputs else ()
+
+    @property
+    def output(self) -> Shape:
+        """Shape of the first tensor of its result; () without one."""
+        outputs = self.layer.outputs if self.layer is not None else ()
+        if not outputs:
+            return ()
+        return self._of_one(outputs[0].dims) if len(outputs) > 1 else outputs[0].dims
+
+    def _of_one(self, shape: Shape) -> Shape:
+        at = self.batch_dim
+        return shape if at is None else (*shape[:at], 1, *shape[at + 1 :])
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of the first tensor of its result."""
+        if self.layer is None or not self.layer.outputs:
+            return 0
+        return product(self.output) * _width(self.layer.y)
+
+    @functools.cached_property
+    def macs(self) -> int:
+        """Mult-adds of its call; those of a module that holds others are no sum and count nowhere."""
+        if self.layer is None or not self.layer.outputs:
+            return 0
+        return mult_adds(self.named, self.module.kind, self.output)
+
+    def left_over(self, trainable: bool = False) -> int:
+        """Elements of parameters that no line inside it has; negative where tied ones count more than once."""
+        own = self.trainable if trainable else self.params
+        for child in self.children:
+            if not child.again:
+                own -= (child.trainable if trainable else child.params) if child.leaf else child.left_over(trainable)
+        return own
+
+
+def _width(tensor: Tensor) -> int:
+    return BITS.get(tensor.dtype or "float32", 32) // 8
+
+
+def _named(found: Sequence[Submodule]) -> dict[str, dict[str, Tensor]]:
+    """For each module its parameters with those of the modules in it, by the name from there; a shared one once."""
+    named: dict[str, dict[str, Tensor]] = {module.path: {} for module in found}
+    seen: dict[str, set[str]] = {module.path: set() for module in found}
+    for module in found:
+        stored = [(name, tensor) for name, tensor in module.tensors.items() if tensor.kind == "weight"]
+        around, inner = module.path, ""
+        while True:
+            for name, tensor in stored:
+                if tensor.name not in seen[around]:
+                    seen[around].add(tensor.name)
+                    named[around][inner + name] = tensor
+            if not around:
+                break
+            inner = f"{around.rpartition('.')[2]}.{inner}"
+            around = modules.parent_of(around)
+    return named
+
+
+class _Lines:
+    """Makes the lines of the summary."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._held = modules.children(graph)
+        self._modules = {module.path: module for module in graph.modules}
+        self._named = _named(graph.modules)
+        self._seen: set[str] = set()
+        #: What the tool takes as the parent of what a module holds: made once for each module.
+        self._around: dict[str, Info] = {}
+        self.lines: list[Info] = []
+
+    def make(self) -> list[Info]:
+        """All lines in the order of the summary: of the calls, or of all modules where the model did not run."""
+        self._hooks("", 0, None)
+        for layer in modules.layers(self._graph):
+            info = self._info(layer.path)
+            info.layer = layer
+            self._list(info)
+        if self._graph.calls:
+            self._containers()
+        else:
+            for module in self._graph.modules:
+                self._list(self._info(module.path))
+        self._nest()
+        return self.lines
+
+    def _leaf(self, path: str) -> bool:
+        return not any(
+            self._held[child.path] or not _SIZED & {bare(base) for base in child.bases} for child in self._held[path]
+        )
+
+    def _info(self, path: str) -> Info:
+        fallback = self._around[path]
+        return Info(fallback.module, fallback.depth, fallback.parent, fallback.leaf, fallback.named)
+
+    def _list(self, info: Info) -> None:
+        info.again = info.module.path in self._seen
+        self._seen.add(info.module.path)
+        self.lines.append(info)
+
+    def _hooks(self, path: str, depth: int, parent: Info | None) -> None:
+        module = self._modules[path]
+        info = Info(module, depth, parent, self._leaf(path), self._named[path])
+        self._around[path] = info
+        for child in self._held[path]:
+            self._hooks(child.path, depth + 1, info)
+
+    def _containers(self) -> None:
+        """Lists the containers around a line that were not called themselves."""
+        shown: dict[int, Info] = {}
+        position = 0
+        while position < len(self.lines):
+            info = self.lines[position]
+            above: dict[int, Info] = {}
+            parent = info.parent
+            while parent is not None and parent.depth > 0:
+                above[parent.depth] = parent
+                parent = parent.parent
+            for depth in range(1, info.depth):
+                missing = depth not in shown or shown[depth].module is not above[depth].module
+                if missing and above[depth] is not self.lines[position - 1]:
+                    container = above[depth]
+                    container.again = container.again or container.module.path in self._seen
+                    self._seen.add(container.module.path)
+                    self.lines.insert(position, container)
+                    shown[depth] = container
+                    position += 1
+            shown[info.depth] = info
+            for deeper in [depth for depth in shown if depth > info.depth]:
+                del shown[deeper]
+            position += 1
+
+    def _nest(self) -> None:
+        numbers: dict[int, int] = {}
+        for position, info in enumerate(self.lines):
+            numbers[info.depth] = info.number = numbers.get(info.depth, 0) + 1
+            info.children = []
+            for inner in self.lines[position + 1 :]:
+                if inner.depth <= info.depth:
+                    break
+                info.children.append(inner)
+
+
+def lines(graph: Graph, batch_dim: int | None = None) -> list[Info]:
+    """The lines of the tool's summary.
+
+    Args:
+        graph: the model.
+        batch_dim: the dimension that the tool takes as 1 in arguments and in results of several tensors.
+    """
+    found = _Lines(graph).make() if graph.modules else []
+    for info in found:
+        info.batch_dim = batch_dim
+    return found
+
+
+def totals(found: Sequence[Info]) -> dict[str, int]:
+    """The tool's totals by their names there."""
+    sums = dict.fromkeys(
+        ("total_params", "trainable_params", "total_mult_adds", "total_param_bytes", "total_output_bytes"), 0
+    )
+    for info in found:
+        if info.leaf:
+            sums["total_mult_adds"] += info.macs
+            sums["total_output_bytes"] += 2 * info.output_bytes if info.params else 0
+        if info.again:
+            continue
+        sums["total_params"] += max(info.params if info.leaf else info.left_over(), 0)
+        sums["trainable_params"] += max(info.trainable if info.leaf else info.left_over(trainable=True), 0)
+        sums["total_param_bytes"] += info.param_bytes if info.leaf else 0
+    return sums
+
+
+def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+    if graph.modules:
+        called = [info.layer for info in lines(graph) if info.leaf and info.layer is not None]
+    else:
+        called = modules.layers(graph)
+    return modules.placed(
+        graph,
+        [(layer.at, attempt(lambda layer=layer: Counts(mac=_of_layer(layer)))) for layer in called],  # type: ignore[misc]
+    )
+
+
+def _params(graph: Graph) -> int:
+    return totals(lines(graph))["total_params"] if graph.modules else modules.parameters(graph)
+
+
+def _output_bytes(graph: Graph) -> int:
+    return totals(lines(graph))["total_output_bytes"]
+
+
+#: Classes with parameters, of those that a file may have.
+_COSTLY: tuple[str, ...] = (
+    *("Conv2d", "ConvTranspose2d", "Linear", "Embedding", "PReLU"),
+    *("BatchNorm2d", "InstanceNorm2d", "GroupNorm", "LayerNorm"),
+    *("RNN", "GRU", "LSTM"),
+)
+
+CONVENTION = Convention(
+    name="torchinfo",
+    unit="MAC",
+    summary="torchinfo's mult-adds: parameters of a layer times the rows or positions of its result.",
+    source="torchinfo 1.8.0, torchinfo/layer_info.py and model_statistics.py",
+    weights=Counts(mac=1),
+    others="zero",
+    fold=False,
+    overrides=as_modules.in_words(_whole, dict.fromkeys(_COSTLY, mult_adds), {}),
+    whole=_whole,
+    own={"params": _params, "output_bytes": _output_bytes},
+    remarks=lambda graph: modules.remarks("torchinfo", graph),
+    notes=("torchinfo's mult-adds are right for convolutions and for linear layers of two dimensions",),
+)

@@ -1,0 +1,233 @@
+"""What every reader hands over: a graph of operators with resolved shapes, and no framework behind it.
+
+Operators are named as in ONNX whatever the file was, because every front end already maps to that vocabulary.
+What has no ONNX name keeps its own domain (``com.microsoft::MatMulNBits``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+
+from flopwise.errors import ShapeError
+from flopwise.graph.dtypes import BITS, has_width
+
+if TYPE_CHECKING:
+    import sympy
+
+#: One extent of a tensor. The core only multiplies and adds, so a sympy expression does as well as an integer.
+Dim: TypeAlias = "int | sympy.Expr"
+Shape: TypeAlias = "tuple[Dim, ...]"
+Kind: TypeAlias = Literal["input", "weight", "buffer", "constant", "activation"]
+
+#: Kinds whose contents are known before the first inference.
+STORED: frozenset[str] = frozenset({"weight", "buffer", "constant"})
+
+
+class Module(NamedTuple):
+    """One step of a module path: the dotted path so far, and the class of the module there ("" if unknown)."""
+
+    path: str
+    kind: str
+
+
+class Body(NamedTuple):
+    """One graph inside a control-flow operator, from the view of an operator in it."""
+
+    #: Position in ``Graph.nodes`` of the control-flow operator.
+    owner: int
+    #: Which of the operator's graphs: "then_branch", "else_branch", "body", or "body[2]" where iterations differ.
+    part: str
+    #: How often the graph runs each time its operator runs; None when nobody knows.
+    trips: int | None
+    #: Whether it is one of several graphs of which one runs, and nobody knows which.
+    branch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A value in the graph: its name, shape (None when unresolved), element type and what it is for."""
+
+    name: str
+    shape: Shape | None
+    dtype: str | None
+    kind: Kind = "activation"
+    #: Whether the shape is an upper bound, because the data decide how large the tensor is.
+    bound: bool = False
+    #: The members of a sequence, or what an optional holds; None for a tensor, and for a sequence of unknown length.
+    items: tuple[Tensor, ...] | None = None
+    #: Whether training asks for its gradient: a weight that is trained, or a result that depends on one.
+    grad: bool = False
+    #: Whether its elements lie in row-major order, one after the other, as far as a program says so.
+    contiguous: bool = True
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the size is known: by the shape, or by the sizes of all members of a sequence."""
+        return self.shape is not None or (self.items is not None and all(t.resolved for t in self.items))
+
+    @property
+    def dims(self) -> Shape:
+        """The shape.
+
+        Raises:
+            ShapeError: the shape is unresolved.
+        """
+        if self.shape is None:
+            raise ShapeError(
+                f"the shape of {self.name!r} is unresolved; give the input shapes with -i NAME:DTYPE:SHAPE"
+            )
+        return self.shape
+
+    @property
+    def numel(self) -> int:
+        """Number of elements (1 for a scalar); of a sequence those of all members."""
+        if self.items is not None:
+            return sum(t.numel for t in self.items)
+        return cast(int, math.prod(self.dims if self.shape is None else self.shape))
+
+    @property
+    def sized(self) -> bool:
+        """Whether the bytes are known: the size is, and the elements are no strings, which have no fixed width."""
+        if self.items is not None:
+            return all(t.sized for t in self.items)
+        return self.shape is not None and has_width(self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, bits rounded up; an unknown element type is taken as 32 bits wide.
+
+        Strings add nothing: ask ``sized`` first.
+        """
+        if self.items is not None:
+            return sum(t.nbytes for t in self.items)
+        return (self.numel * BITS.get(self.dtype or "float32", 32) + 7) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator application. An omitted optional input or output is None."""
+
+    op: str
+    name: str
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    scope: tuple[Module, ...] = ()
+    #: What the file called the operator ("aten.conv2d.default", "InnerProduct").
+    origin: str = ""
+    #: Version of the operator set in force, because a few defaults changed (Softmax's axis). 0 = newest.
+    version: int = 0
+    #: The control flow around the operator, outermost first; () in the main graph.
+    within: tuple[Body, ...] = ()
+    #: The public functions through which the program reached the operator, outermost first
+    #: ("torch.nn.functional.multi_head_attention_forward", "torch.nn.functional.linear"); () where it is no program.
+    via: tuple[str, ...] = ()
+
+    def input(self, index: int) -> Tensor:
+        """The index-th input.
+
+        Raises:
+            ShapeError: there is no such input.
+        """
+        if not self.has_input(index):
+            raise ShapeError(f"{self.op} {self.name!r} has no input {index}")
+        return cast(Tensor, self.inputs[index])
+
+    def output(self, index: int = 0) -> Tensor:
+        """The index-th output.
+
+        Raises:
+            ShapeError: there is no such output.
+        """
+        if index >= len(self.outputs) or self.outputs[index] is None:
+            raise ShapeError(f"{self.op} {self.name!r} has no output {index}")
+        return cast(Tensor, self.outputs[index])
+
+    def has_input(self, index: int) -> bool:
+        """Whether the index-th input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    @property
+    def known_inputs(self) -> tuple[Tensor, ...]:
+        """The inputs that are given, in order."""
+        return tuple(filter(None, self.inputs))
+
+    @property
+    def known_outputs(self) -> tuple[Tensor, ...]:
+        """The outputs that are used, in order."""
+        return tuple(filter(None, self.outputs))
+
+    @property
+    def times(self) -> int | None:
+        """How often the operator runs in one inference, whichever branches are taken; None when nobody knows."""
+        trips = [body.trips for body in self.within]
+        return None if None in trips else math.prod(cast("list[int]", trips))
+
+    @property
+    def module(self) -> str:
+        """Dotted path of the innermost module ("" at the root)."""
+        return self.scope[-1].path if self.scope else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Submodule:
+    """One module of a model that is a program, called or not."""
+
+    #: Dotted path; "" for the model itself.
+    path: str
+    #: Its class with the package in front ("torch.nn.modules.conv.Conv2d").
+    kind: str
+    #: Its own parameters and buffers, by attribute; a shared tensor has the same name wherever it appears.
+    tensors: Mapping[str, Tensor]
+    #: Its plain attributes: numbers, texts, flags, and tuples of them.
+    options: Mapping[str, Any]
+    #: Names of its class and its classes above, nearest first ("torch.nn.modules.conv._ConvNd").
+    bases: tuple[str, ...]
+    training: bool
+    #: What it says of itself between the brackets of its printed form.
+    text: str
+    #: Further paths of the same module.
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a module while the model ran, in the order in which the calls began."""
+
+    #: Dotted path of the module; the first one under which the model knows it.
+    path: str
+    #: The tensors among its positional arguments and its keyword arguments, nested ones in a row.
+    inputs: tuple[Tensor, ...]
+    #: The tensors of its result, nested ones in a row; () when it raised.
+    outputs: tuple[Tensor, ...]
+    #: The positions in ``Graph.nodes`` from ``first`` up to, but not including, ``last`` ran in it.
+    first: int
+    last: int
+    #: Position in ``Graph.calls`` of the call around it; None for the model itself.
+    caller: int | None
+    #: How many of ``inputs`` are positional arguments.
+    positional: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A model: its inputs, outputs, operators in execution order, and a lazy loader for each stored tensor.
+
+    The operators in the bodies of control flow follow their operator (see ``Node.within``).
+    """
+
+    name: str
+    format: str
+    source: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    nodes: tuple[Node, ...]
+    #: Name -> loader of a numpy array. Nothing is read before the loader is called.
+    weights: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    #: Of a program: its modules in the order of its definition, and the calls of them; () for a file.
+    modules: tuple[Submodule, ...] = ()
+    calls: tuple[Call, ...] = ()

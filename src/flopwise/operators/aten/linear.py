@@ -1,0 +1,260 @@
+"""Products of PyTorch's that ONNX has no operator for."""
+
+from __future__ import annotations
+
+from flopwise.errors import ShapeError
+from flopwise.graph import Node, Tensor
+from flopwise.operators.aten.norms import norm
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import broadcast, extent, product
+from flopwise.operators.onnx.attention import attention
+from flopwise.operators.operator import Operator, by
+
+
+def conv_tbc(node: Node) -> Counts:
+    """numel(Y) × W.shape[0] × W.shape[1] mac + numel(Y) add: a convolution over time with time first.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_tbc.html
+    """
+    weight, outputs = node.input(1), node.output().numel
+    return Counts(mac=outputs * extent(node, weight, 0) * extent(node, weight, 1), add=outputs)
+
+
+def chain(node: Node) -> Counts:
+    """the cheapest order of the products, M × K × N mac each.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.multi_dot.html
+    """
+    shapes = [t.dims for t in node.known_inputs]
+    if not shapes or any(not 1 <= len(s) <= 2 for s in shapes):
+        raise ShapeError(f"{node.op} {node.name!r}: needs matrices")
+    first = (1, shapes[0][0]) if len(shapes[0]) == 1 else shapes[0]
+    middle = [s[0] for s in shapes[1:]]
+    last = [] if len(shapes) == 1 and len(shapes[0]) == 2 else [shapes[-1][1] if len(shapes[-1]) == 2 else 1]
+    sizes = [int(d) for d in (first[0], first[1], *middle[1:], *last)] if len(shapes) > 1 else [int(d) for d in first]
+    count = len(sizes) - 1
+    best = [[0] * count for _ in range(count)]
+    for length in range(1, count):
+        for start in range(count - length):
+            stop = start + length
+            best[start][stop] = min(
+                best[start][cut] + best[cut + 1][stop] + sizes[start] * sizes[cut + 1] * sizes[stop + 1]
+                for cut in range(start, stop)
+            )
+    return Counts(mac=best[0][count - 1] if count else 0)
+
+
+def addr(node: Node) -> Counts:
+    """numel(Y) mul (the outer product); alpha ≠ 1: numel(Y) mul; when C is given numel(Y) add, and beta ≠ 1: numel(C)
+    mul.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.addr.html
+    """
+    outputs = node.output().numel
+    return Counts(mul=outputs) + _added(node, outputs)
+
+
+def addbmm(node: Node) -> Counts:
+    """numel(A) × N mac, summed over the batch; alpha ≠ 1: numel(Y) mul; when C is given numel(Y) add, and beta ≠ 1:
+    numel(C) mul.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.addbmm.html
+    """
+    return Counts(mac=node.input(0).numel * extent(node, node.input(1), -1)) + _added(node, node.output().numel)
+
+
+def _added(node: Node, outputs: int) -> Counts:
+    """alpha × the product + beta × C."""
+    counts = Counts(mul=outputs if node.attrs.get("alpha", 1.0) != 1.0 else 0)
+    if node.has_input(2):
+        counts += Counts(add=outputs, mul=node.input(2).numel if node.attrs.get("beta", 1.0) != 1.0 else 0)
+    return counts
+
+
+def tensordot(node: Node) -> Counts:
+    """numel(Y) × K mac, K the product of the contracted extents.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.tensordot.html
+    """
+    left = node.input(0)
+    return Counts(mac=node.output().numel * product(extent(node, left, axis) for axis in node.attrs.get("dims", ())))
+
+
+def bilinear(node: Node) -> Counts:
+    """P mac + P mul, P = numel(Y) × in1 × in2; numel(Y) add when B is given: y = x₁ᵀ W x₂ + b.
+
+    W is (out, in1, in2). The terms are multiplied from left to right and the last product is accumulated, as in Einsum.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.Bilinear.html
+    """
+    outputs = node.output().numel
+    terms = outputs * product(node.input(2).dims[1:])
+    return Counts(mac=terms, mul=terms, add=outputs if node.has_input(3) else 0)
+
+
+def grouped_mm(node: Node) -> Counts:
+    """numel(Y) × K mac, K the last extent of A; where both are matrices whose shared extent is split among the groups,
+    M × N × K. numel(Y) add when a bias is given.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grouped_mm.html
+    """
+    left, right = node.input(0), node.input(1)
+    add = node.output().numel if node.has_input(3) else 0
+    if len(left.dims) == len(right.dims) == 2:
+        return Counts(mac=left.numel * extent(node, right, 1), add=add)
+    return Counts(mac=node.output().numel * extent(node, left, -1), add=add)
+
+
+def weight_only(node: Node) -> Counts:
+    """numel(Y) × K mac, K the last extent of A: the weights are unpacked inside the kernel."""
+    return Counts(mac=node.output().numel * extent(node, node.input(0), -1))
+
+
+def vecdot(node: Node) -> Counts:
+    """numel mac, numel of both broadcast: one product per pair of elements.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.vecdot.html
+    """
+    return Counts(mac=product(broadcast(node.input(0).dims, node.input(1).dims)))
+
+
+def addmm_activation(node: Node) -> Counts:
+    """numel(Y) × (K mac + 1 add + 1 cmp), K the last extent of A; with gelu (1 div + 1 erf + 1 add + 2 mul) in place of
+    the cmp; alpha ≠ 1: numel(Y) mul; beta ≠ 1: numel(C) mul, and beta = 0 leaves C and its add out.
+    """
+    outputs = node.output().numel
+    once = Counts(div=1, erf=1, add=1, mul=2) if node.attrs.get("gelu", 0) else Counts(cmp=1)
+    return (once + Counts(mac=extent(node, node.input(0), -1))) * outputs + _added(node, outputs)
+
+
+def sparse_mm(node: Node) -> Counts:
+    """nnz × N mac, nnz the stored elements of the sparse matrix and N the columns of the other.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.sparse.mm.html
+
+    Raises:
+        ShapeError: nobody knows how many elements are stored.
+    """
+    if "nnz" not in node.attrs:
+        raise ShapeError(f"{node.op} {node.name!r}: how many elements the sparse matrix stores is not known")
+    return Counts(mac=node.attrs["nnz"] * extent(node, node.input(1), -1))
+
+
+def distances(node: Node) -> Counts:
+    """numel(Y) × D × (1 add + 1 mac) + numel(Y) sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp)
+    for p = ∞, × (2 add + 1 cmp) for p = 0, else × (2 add + 1 bit + 1 pow) + numel(Y) pow; D = X.shape[-1].
+
+    https://docs.pytorch.org/docs/stable/generated/torch.cdist.html
+    """
+    outputs = node.output().numel
+    element, result = norm(node.attrs.get("p", 2.0), Counts(mac=1))
+    return ((Counts(add=1) + element) * extent(node, node.input(0), -1) + result) * outputs
+
+
+def solve(node: Node) -> Counts:
+    """for each n × n matrix and k right sides, n (n − 1) (2n − 1) / 6 + n (n − 1) k mac, n (n − 1) / 2 + n k div:
+    elimination and two triangular solutions; the largest pivots are found with n (n + 1) / 2 × (1 cmp + 1 bit).
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve.html
+    """
+    matrix = node.input(0)
+    size = extent(node, matrix, -1)
+    sides = node.output().numel // max(1, product(matrix.dims[:-2]) * size)
+    once = Counts(mac=size * (size - 1) * sides, div=size * sides)
+    return eliminate(node) + once * product(matrix.dims[:-2])
+
+
+def inverse(node: Node) -> Counts:
+    """for each n × n matrix, a solution for n right sides: n (n − 1) (2n − 1) / 6 + n² (n − 1) mac, n (n − 1) / 2 + n²
+    div, n (n + 1) / 2 × (1 cmp + 1 bit).
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html
+    """
+    return solve(node)
+
+
+def cholesky(node: Node) -> Counts:
+    """for each n × n matrix, n (n² − 1) / 6 mac + n (n − 1) / 2 div + n sqrt."""
+    matrix = node.input(0)
+    size = extent(node, matrix, -1)
+    once = Counts(mac=size * (size * size - 1) // 6, div=size * (size - 1) // 2, sqrt=size)
+    return once * product(matrix.dims[:-2])
+
+
+def triangular(node: Node) -> Counts:
+    """for each of k right sides of an n × n triangle, n (n − 1) / 2 mac + n div; unitriangular: no div.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_triangular.html
+    """
+    matrix, sides = node.input(0), node.output()
+    size = extent(node, matrix, -1)
+    return Counts(mac=(size - 1) * sides.numel // 2, div=0 if node.attrs.get("unit", 0) else sides.numel)
+
+
+def eliminate(node: Node) -> Counts:
+    """at most, for each m × n matrix, r = min(m, n), Σ (m − i) (n − i) mac + Σ (m − i) div + Σ (m − i + 1) × (1 cmp +
+    1 bit) for i = 1 … r: elimination with the largest pivots; n × n: n (n − 1) (2n − 1) / 6 mac + n (n − 1) / 2 div + n
+    (n + 1) / 2 × (1 cmp + 1 bit).
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu_factor.html
+    """
+    matrix = node.input(0)
+    rows, columns = extent(node, matrix, -2), extent(node, matrix, -1)
+    steps = rows if rows == columns else min(rows, columns)
+    places = steps * (steps - 1) // 2
+    below = steps * (rows - 1) - places
+    products = steps * (rows - 1) * (columns - 1) - (rows + columns - 2) * places
+    once = Counts(mac=products + places * (2 * steps - 1) // 3, div=below, cmp=below + steps, bit=below + steps)
+    return once * product(matrix.dims[:-2])
+
+
+def matrix_power(node: Node) -> Counts:
+    """n³ mac for each product: bits(p) − 1 squares and one product for each further one bit of p; p < 0: an inverse
+    first.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.matrix_power.html
+    """
+    matrix = node.input(0)
+    exponent = int(node.attrs.get("n", 1))
+    power = abs(exponent)
+    products = max(0, power.bit_length() - 1 + power.bit_count() - 1) if power else 0
+    counts = Counts(mac=products * matrix.numel * extent(node, matrix, -1))
+    return counts + inverse(node) if exponent < 0 else counts
+
+
+def fourier(node: Node) -> Counts:
+    """at most numel(Y) × N × 4 mac for each transformed axis, the definition's sum over N terms (a fast transform needs
+    fewer); a complex product is 4 mac. The factors are constants. An inverse, and a norm that scales: 2 numel(Y) div.
+
+    https://docs.pytorch.org/docs/stable/fft.html
+    """
+    x, y = node.input(0), node.output()
+    axes = node.attrs.get("axes") or [-1]
+    larger: Tensor = y if y.numel >= x.numel else x
+    scale = Counts(div=2 * y.numel if node.attrs.get("scaled", 0) else 0)
+    return Counts(mac=sum(4 * larger.numel * extent(node, larger, axis) for axis in axes)) + scale
+
+
+OPERATORS: dict[str, Operator] = {
+    "aten::conv_tbc": by(conv_tbc),
+    "aten::chain_matmul": by(chain),
+    "aten::addr": by(addr),
+    "aten::addbmm": by(addbmm),
+    "aten::tensordot": by(tensordot),
+    "aten::bilinear": by(bilinear),
+    "aten::_grouped_mm": by(grouped_mm),
+    "aten::_weight_only_mm": by(weight_only),
+    "aten::linalg_vecdot": by(vecdot),
+    "aten::_addmm_activation": by(addmm_activation),
+    "aten::_sparse_mm": by(sparse_mm),
+    "aten::cdist": by(distances),
+    "aten::pdist": by(distances),
+    "aten::flex_attention": by(attention),
+    "aten::linalg_solve": by(solve),
+    "aten::linalg_inv": by(inverse),
+    "aten::linalg_cholesky": by(cholesky),
+    "aten::linalg_solve_triangular": by(triangular),
+    "aten::linalg_lu": by(eliminate, "bound"),
+    "aten::matrix_power": by(matrix_power),
+    "aten::fft": by(fourier, "bound"),
+}

@@ -1,0 +1,153 @@
+"""Pointwise functions of PyTorch's that ONNX has no operator for; each as its documentation defines it."""
+
+from __future__ import annotations
+
+from flopwise.graph import Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import product
+from flopwise.operators.operator import Operator, by, each, nothing
+
+
+def addcmul(node: Node) -> Counts:
+    """numel(Y) × (1 mul + 1 add), and 1 mul when value ≠ 1.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.addcmul.html
+    """
+    return Counts(mul=1 + int(node.attrs.get("scaled", 0)), add=1) * node.output().numel
+
+
+def addcdiv(node: Node) -> Counts:
+    """numel(Y) × (1 div + 1 add), and 1 mul when value ≠ 1.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.addcdiv.html
+    """
+    return Counts(div=1, mul=int(node.attrs.get("scaled", 0)), add=1) * node.output().numel
+
+
+def isin(node: Node) -> Counts:
+    """numel(X) × numel(test elements) × (1 cmp + 1 bit): each pair is compared, and any that is equal will do.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.isin.html
+    """
+    tests = node.input(1).numel if node.has_input(1) else 1
+    return Counts(cmp=1, bit=1) * (node.input(0).numel * tests)
+
+
+def angle(node: Node) -> Counts:
+    """numel(Y) × (1 div + 1 trig): the arc tangent of a quotient; of real numbers, 1 cmp: 0, or π below it.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.angle.html
+    """
+    turned = (node.input(0).dtype or "complex").startswith("complex")
+    return (Counts(div=1, trig=1) if turned else Counts(cmp=1)) * node.output().numel
+
+
+def logit(node: Node) -> Counts:
+    """numel(Y) × (1 add + 1 div + 1 log): log(x / (1 − x)); eps: x between two bounds first, 2 cmp.
+
+    https://docs.pytorch.org/docs/stable/special.html
+    """
+    return Counts(add=1, div=1, log=1, cmp=2 * int(node.attrs.get("bounded", 0))) * node.output().numel
+
+
+def linspace(node: Node) -> Counts:
+    """numel(Y) × (1 mul + 1 add): start + i × step; logspace: numel(Y) pow more.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
+    """
+    return Counts(mul=1, add=1, pow=int(node.attrs.get("power", 0))) * node.output().numel
+
+
+def dropout(node: Node) -> Counts:
+    """numel(Y) × (1 cmp + 2 mul): training: a draw is compared with p; x × mask / (1 − p). Whole channels: a cmp for
+    each of them.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html
+    """
+    return Counts(cmp=_draws(node), mul=2 * node.output().numel)
+
+
+def alpha_dropout(node: Node) -> Counts:
+    """numel(Y) × (1 cmp + 1 mul + 1 add): training: a draw is compared with p; a (x or α) + b. Whole channels: a cmp
+    for each of them.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.AlphaDropout.html
+    """
+    return Counts(cmp=_draws(node)) + Counts(mul=1, add=1) * node.output().numel
+
+
+def _draws(node: Node) -> int:
+    """One for each element, or for each channel of each sample."""
+    return product(node.input(0).dims[:2]) if node.attrs.get("channels", 0) else node.output().numel
+
+
+def quantize_dynamic(node: Node) -> Counts:
+    """numel(X) × (5 cmp + 1 div + 1 add) + 5 cmp + 2 div + 2 add: minimum and maximum of X and 0, scale and zero point
+    from them, then quantized.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.quantize_per_tensor_dynamic.html
+    """
+    return Counts(cmp=5, div=1, add=1) * node.input(0).numel + Counts(cmp=5, div=2, add=2)
+
+
+OPERATORS: dict[str, Operator] = {
+    "aten::add_scaled": each("x + αy", mul=1, add=1),
+    "aten::div_rounded": each("a quotient, rounded", div=1, cmp=1),
+    "aten::remainder": each("a remainder takes a division", div=1),
+    "aten::square": each(mul=1),
+    "aten::cube": each("x × x × x", mul=2),
+    "aten::rsqrt": each("1 / √x", sqrt=1, div=1),
+    "aten::trunc": each("rounding picks one of the two neighbouring integers", cmp=1),
+    "aten::round_scaled": each("round(x × 10ᵈ) / 10ᵈ, or the other way round for d < 0", mul=1, cmp=1, div=1),
+    "aten::frac": each("x − trunc(x)", cmp=1, add=1),
+    "aten::exp2": each(exp=1),
+    "aten::expm1": each("exp(x) − 1", exp=1, add=1),
+    "aten::log2": each(log=1),
+    "aten::log10": each(log=1),
+    "aten::log1p": each("log(1 + x)", log=1, add=1),
+    "aten::erfc": each("1 − erf(x)", erf=1, add=1),
+    "aten::ndtr": each("(1 + erf(x / √2)) / 2", div=1, erf=1, add=1, mul=1),
+    "aten::erfcx": each("exp(x²) erfc(x)", mul=2, exp=1, erf=1, add=1),
+    "aten::atan2": each("the arc tangent of a quotient", div=1, trig=1),
+    "aten::angle": by(angle),
+    "aten::polar": each("r cos φ and r sin φ", trig=2, mul=2),
+    "aten::sinc": each("sin(πx) / (πx), or 1 at 0", mul=1, trig=1, div=1, cmp=1),
+    "aten::hypot": each("√(x² + y²)", mul=2, add=1, sqrt=1),
+    "aten::scaled": each("times a constant", mul=1),
+    "aten::ldexp": each("x × 2ʸ", exp=1, mul=1),
+    "aten::frexp": each("splits a number into its bits", bit=1),
+    "aten::logit": by(logit),
+    "aten::log_sigmoid": each("min(x, 0) − log(1 + exp(−|x|))", cmp=1, bit=2, exp=1, add=2, log=1),
+    "aten::logaddexp": each("max(x, y) + log(1 + exp(−|x − y|))", cmp=1, add=3, bit=2, exp=1, log=1),
+    "aten::xlogy": each("x log y, 0 for x = 0, NaN for y = NaN", cmp=2, log=1, mul=1),
+    "aten::xlog1py": each("x log(1 + y), 0 for x = 0, NaN for y = NaN", cmp=2, add=1, log=1, mul=1),
+    "aten::entr": each("−x log x, 0 for x = 0, −∞ below", cmp=2, log=1, mul=1, bit=1),
+    "aten::silu": each("x × sigmoid(x)", mul=1, bit=1, exp=1, add=1, div=1),
+    "aten::glu": each("a × sigmoid(b)", mul=1, bit=1, exp=1, add=1, div=1),
+    "aten::hardtanh": each("x between two bounds", cmp=2),
+    "aten::hardshrink": each("x, or 0 between −λ and λ", cmp=2),
+    "aten::softplus_scaled": each("log(1 + exp(βx)) / β", mul=2, exp=1, add=1, log=1),
+    "aten::elu_scaled": each("s x, or s α (exp(β x) − 1)", mul=3, exp=1, add=1, cmp=1),
+    "aten::lerp": each("x + w (y − x)", mul=1, add=2),
+    "aten::addcmul": by(addcmul),
+    "aten::addcdiv": by(addcdiv),
+    "aten::ne": each("one comparison, whatever the relation", cmp=1),
+    "aten::isclose": each("|x − y| ≤ a + r |y|", add=2, bit=2, mul=1, cmp=1),
+    "aten::isin": by(isin),
+    "aten::signbit": each("reads the sign bit", bit=1),
+    "aten::copysign": each("copies the sign bit", bit=1),
+    "aten::heaviside": each("two comparisons with zero", cmp=2),
+    "aten::nextafter": each("steps the bits up or down, by a comparison", cmp=1, bit=1),
+    "aten::nan_to_num": each("replaces NaN and both infinities", cmp=3),
+    "aten::resolve_conj": each("changes the sign bit of the imaginary part", bit=1),
+    "aten::dropout": by(dropout),
+    "aten::alpha_dropout": by(alpha_dropout),
+    "aten::quantize": each("round(x / scale) + zero point, between two bounds", div=1, cmp=3, add=1),
+    "aten::dequantize": each("(x − zero point) × scale", add=1, mul=1),
+    "aten::fake_quantize": each("quantized and dequantized", div=1, cmp=3, add=2, mul=1),
+    "aten::quantize_dynamic": by(quantize_dynamic),
+    "aten::linspace": by(linspace),
+    "aten::random": nothing("draws random numbers, which is no arithmetic of the model"),
+    "aten::_assert_async": nothing("checks a promise of the program"),
+    "aten::im2col": nothing("copies elements to other places"),
+}

@@ -1,0 +1,273 @@
+"""Reductions, searches, losses and pooling of PyTorch's that ONNX has no operator for."""
+
+from __future__ import annotations
+
+from flopwise.graph import Dim, Node
+from flopwise.operators.aten.losses import OPERATORS as LOSSES
+from flopwise.operators.aten.norms import norm
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import broadcast, extent, product
+from flopwise.operators.operator import Operator, by, words
+
+
+def _reduces(per_element: Counts, per_result: Counts | None = None, note: str = "") -> Operator:
+    """A row for so many operations for each element and each result."""
+    after = per_result or Counts()
+
+    def rule(node: Node) -> Counts:
+        return per_element * node.input(0).numel + after * node.output().numel
+
+    formula = f"numel(X) × {words(per_element)}"
+    if per_result:
+        formula += f" + numel(Y) × {words(per_result)}"
+    return Operator(rule, f"{formula}: {note}" if note else formula)
+
+
+def sorting(node: Node) -> Counts:
+    """at most numel(X) × bits(numel(X)) cmp: each element finds its place among those before it by binary search."""
+    x = node.input(0)
+    return Counts(cmp=x.numel * _bits(x.numel))
+
+
+def median(node: Node) -> Counts:
+    """at most numel(X) × bits(numel(X)) cmp: each element finds its place among those before it by binary search; mode:
+    numel(X) × (1 add + 2 cmp) more, for the longest run of equal ones.
+    """
+    runs = Counts(add=1, cmp=2) * node.input(0).numel if node.attrs.get("runs", 0) else Counts()
+    return sorting(node) + runs
+
+
+def unique(node: Node) -> Counts:
+    """at most numel(X) × bits(numel(X)) cmp: each element finds its place among those before it by binary search; the
+    number of each: numel(X) add.
+    """
+    return sorting(node) + Counts(add=node.input(0).numel if node.attrs.get("counts", 0) else 0)
+
+
+def unique_consecutive(node: Node) -> Counts:
+    """numel(X) cmp, and numel(X) add each for the place among the results and for the length of each run.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html
+    """
+    asked = sum(int(node.attrs.get(name, 0)) for name in ("inverse", "counts"))
+    return Counts(cmp=1, add=asked) * node.input(0).numel
+
+
+def quantile(node: Node) -> Counts:
+    """at most numel(X) × bits(numel(X)) cmp to sort, and numel(Y) × (1 mul + 2 add) between two neighbours; where q is
+    a tensor, numel(q) × (1 mul + 1 add + 1 cmp) for their places.
+    """
+    places = node.input(1).numel if node.has_input(1) else 0
+    return sorting(node) + Counts(mul=1, add=2) * node.output().numel + Counts(mul=1, add=1, cmp=1) * places
+
+
+def searchsorted(node: Node) -> Counts:
+    """at most numel(X) × bits(n) cmp, n the number of boundaries: a binary search for each element.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.searchsorted.html
+    """
+    bounds = extent(node, node.input(1), -1) if node.has_input(1) and node.input(1).dims else 1
+    return Counts(cmp=node.input(0).numel * _bits(bounds))
+
+
+def _bits(count: Dim) -> int:
+    return count.bit_length() if isinstance(count, int) else count
+
+
+def trace(node: Node) -> Counts:
+    """min(n, m) add: the diagonal's sum."""
+    x = node.input(0)
+    return Counts(add=min(extent(node, x, 0), extent(node, x, 1)))
+
+
+def dist(node: Node) -> Counts:
+    """numel × (1 add + 1 mac) + 1 sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp) for p = ∞, ×
+    (2 add + 1 cmp) for p = 0, else × (2 add + 1 bit + 1 pow) + 1 pow; numel of both broadcast.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.dist.html
+    """
+    element, result = norm(node.attrs.get("p", 2.0), Counts(mac=1))
+    return (Counts(add=1) + element) * product(broadcast(node.input(0).dims, node.input(1).dims)) + result
+
+
+def matrix_norm(node: Node) -> Counts:
+    """numel(X) × (1 add + 1 bit) for the sums of absolute values of each column or row, and 1 cmp for each sum.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.linalg.matrix_norm.html
+    """
+    x = node.input(0)
+    return Counts(add=1, bit=1) * x.numel + Counts(cmp=x.numel // extent(node, x, node.attrs.get("summed", -2)))
+
+
+def differences(node: Node) -> Counts:
+    """n m + n (n − 1) / 2 add for each line, m its differences of order n: those of each order are made from those of
+    the order below.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.diff.html
+    """
+    order, left, lines = of_differences(node)
+    return Counts(add=lines * (order * left + order * (order - 1) // 2))
+
+
+def of_differences(node: Node) -> tuple[int, int, int]:
+    """The order of the differences, how many there are in a line, and the lines."""
+    y, axis = node.output(), node.attrs.get("dim", -1)
+    left = extent(node, y, axis)
+    return node.attrs.get("n", 1), left, product(d for i, d in enumerate(y.dims) if i != axis % len(y.dims))
+
+
+def scatter_mean(node: Node) -> Counts:
+    """numel(index) × 2 add (the sums, and how many came to each place) + numel(Y) div; include_self = False: numel(Y)
+    cmp for the places that nothing came to.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_reduce_.html
+    """
+    return _means(node, node.input(1).numel)
+
+
+def index_mean(node: Node) -> Counts:
+    """numel(source) × 2 add (the sums, and how many came to each place) + numel(Y) div; include_self = False: numel(Y)
+    cmp for the places that nothing came to.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_reduce_.html
+    """
+    return _means(node, node.input(2).numel)
+
+
+def _means(node: Node, updates: int) -> Counts:
+    outside = 0 if node.attrs.get("include_self", 1) else 1
+    return Counts(add=2 * updates) + Counts(div=1, cmp=outside) * node.output().numel
+
+
+def index_add(node: Node) -> Counts:
+    """numel(source) × (1 mul + 1 add): alpha × source is added to the rows that indices pick; alpha = 1 is
+    ScatterElements.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_add_.html
+    """
+    return Counts(mul=1, add=1) * node.input(2).numel
+
+
+def histc(node: Node) -> Counts:
+    """numel(X) × (2 add + 1 mul + 4 cmp): each element is held against both bounds, its place is rounded down, the
+    last one for the upper bound, and one more there; without bounds numel(X) × 2 cmp + 1 add + 1 div to find them.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.histc.html
+    """
+    elements = node.input(0).numel
+    counts = Counts(add=2, mul=1, cmp=4) * elements
+    return counts if node.attrs.get("bounded", 0) else counts + Counts(cmp=2 * elements, add=1, div=1)
+
+
+def embedding_bag(node: Node) -> Counts:
+    """numel(indices) × D add: the rows of each bag are added up, D = W.shape[1]; mode mean: numel(Y) div more; mode
+    max: cmp for add; a weight for each row: mac for add.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.EmbeddingBag.html
+    """
+    elements, mode = node.input(1).numel * extent(node, node.input(0), 1), node.attrs.get("mode", "sum")
+    if mode == "max":
+        return Counts(cmp=elements)
+    if node.has_input(2):
+        return Counts(mac=elements)
+    return Counts(add=elements, div=node.output().numel if mode == "mean" else 0)
+
+
+def multinomial(node: Node) -> Counts:
+    """at most numel(X) × (1 add + 1 div) for the running sums, without replacement before each draw, and numel(Y) ×
+    bits(n) cmp for the draws.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
+    """
+    x, y = node.input(0), node.output()
+    rounds = 1 if node.attrs.get("replacement", 0) else extent(node, y, -1)
+    return Counts(add=1, div=1) * (x.numel * rounds) + Counts(cmp=y.numel * _bits(extent(node, x, -1)))
+
+
+def weight_norm(node: Node) -> Counts:
+    """numel(v) × (2 mul + 1 add) + numel(g) × (1 sqrt + 1 div): g v / |v|.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parametrizations.weight_norm.html
+    """
+    return Counts(mul=2, add=1) * node.input(0).numel + Counts(sqrt=1, div=1) * node.input(1).numel
+
+
+def renorm(node: Node) -> Counts:
+    """numel(X) × (2 mul + 1 add) + slices × (1 sqrt + 1 cmp + 1 div): each slice is scaled down to a norm; p ≠ 2: the
+    norm's own operations for 1 mul + 1 add and 1 sqrt.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.renorm.html
+    """
+    x = node.input(0)
+    element, result = norm(node.attrs.get("p", 2.0), Counts(mul=1, add=1))
+    slices = extent(node, x, node.attrs.get("dim", 0))
+    return (element + Counts(mul=1)) * x.numel + (result + Counts(cmp=1, div=1)) * slices
+
+
+def adaptive_avg_pool(node: Node) -> Counts:
+    """the sum of all windows' sizes add, and numel(Y) div; window i of m along an axis of n elements begins at
+    ⌊i n / m⌋ and ends before ⌈(i + 1) n / m⌉.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
+    """
+    return Counts(add=_windows(node), div=node.output().numel)
+
+
+def adaptive_max_pool(node: Node) -> Counts:
+    """the sum of all windows' sizes cmp; window i of m along an axis of n elements begins at ⌊i n / m⌋ and ends before
+    ⌈(i + 1) n / m⌉.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
+    """
+    return Counts(cmp=_windows(node))
+
+
+def _windows(node: Node) -> int:
+    rank = node.attrs.get("axes", 2)
+    before, after = node.input(0).dims, node.output().dims
+    cells = product(before[:-rank])
+    for n, m in zip(before[-rank:], after[-rank:], strict=True):
+        cells *= sum(-(-(i + 1) * int(n) // int(m)) - i * int(n) // int(m) for i in range(int(m)))
+    return cells
+
+
+_SQUARES = Counts(add=3, mul=1)
+
+OPERATORS: dict[str, Operator] = {
+    "aten::nansum": _reduces(Counts(cmp=1, add=1), note="each element is added unless it is NaN"),
+    "aten::nanmean": _reduces(Counts(cmp=1, add=2), Counts(div=1), "the sum and the number of what is not NaN"),
+    "aten::all": _reduces(Counts(bit=1)),
+    "aten::any": _reduces(Counts(bit=1)),
+    "aten::aminmax": _reduces(Counts(cmp=2)),
+    "aten::var": _reduces(_SQUARES, Counts(div=2), "the mean, the squares of the distances from it, and theirs"),
+    "aten::var_mean": _reduces(_SQUARES, Counts(div=2), "the mean, the squares of the distances from it, and theirs"),
+    "aten::std": _reduces(_SQUARES, Counts(div=2, sqrt=1)),
+    "aten::std_mean": _reduces(_SQUARES, Counts(div=2, sqrt=1)),
+    "aten::norm_inf": _reduces(Counts(bit=1, cmp=1)),
+    "aten::norm_p": _reduces(Counts(bit=1, pow=1, add=1), Counts(pow=1)),
+    "aten::logsumexp": _reduces(Counts(exp=1, add=1), Counts(log=1)),
+    "aten::logcumsumexp": _reduces(Counts(exp=1, add=1, log=1)),
+    "aten::cummax": _reduces(Counts(cmp=1)),
+    "aten::count_nonzero": _reduces(Counts(cmp=1, add=1)),
+    "aten::bincount": _reduces(Counts(add=1)),
+    "aten::histc": by(histc),
+    "aten::unique_consecutive": by(unique_consecutive),
+    "aten::trace": by(trace),
+    "aten::linalg_matrix_norm": by(matrix_norm),
+    "aten::diff": by(differences),
+    "aten::scatter_reduce": by(scatter_mean),
+    "aten::index_reduce": by(index_mean),
+    "aten::index_add": by(index_add),
+    "aten::dist": by(dist),
+    "aten::median": by(median, "bound"),
+    "aten::unique": by(unique, "bound"),
+    "aten::quantile": by(quantile, "bound"),
+    "aten::searchsorted": by(searchsorted, "bound"),
+    "aten::embedding_bag": by(embedding_bag),
+    "aten::multinomial": by(multinomial, "bound"),
+    "aten::_weight_norm": by(weight_norm),
+    "aten::renorm": by(renorm),
+    "aten::adaptive_avg_pool": by(adaptive_avg_pool),
+    "aten::adaptive_max_pool": by(adaptive_max_pool),
+    **LOSSES,
+}

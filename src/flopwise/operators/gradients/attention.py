@@ -1,0 +1,97 @@
+"""Gradients of attention. The weights of the forward pass are kept, so the scores are not made a second time.
+
+Fused kernels (flash attention) keep one number for each row instead and repeat the product QKᵀ: five products in place
+of four, and a smaller storage. The plain definition is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flopwise.graph import Node, Tensor
+from flopwise.graph.dtypes import BITS
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product
+from flopwise.operators.gradients.rule import Backward, Wanted, by
+from flopwise.operators.onnx import attention as forward
+
+
+def attention(node: Node, wanted: Wanted) -> Counts:
+    """scores = B × Hq × S × T. dV: scores × dv mac (PᵀG). For Q, K or the mask: scores × dv mac (GVᵀ) + scores × (2 mul
+    + 2 add) (softmax); dQ: scores × d mac + numel(Q) mul; dK: scores × d mac + B × Hq × T × d mul; softcap:
+    scores × (2 mul + 1 add + 1 mul + 1 div) more; the mask: scores add when it is broadcast. Dropout: scores × 1 mul.
+    """
+    batch, heads, length, total, width = _extents(node)
+    scores = batch * heads * length * total
+    through_values = node.output().numel * total
+    counts = Counts()
+    if 2 in wanted or 5 in wanted:
+        counts += Counts(mac=through_values)
+    inner = wanted & {0, 1, 3, 4}
+    if inner:
+        counts += Counts(mac=through_values) + Counts(mul=2, add=2) * scores
+        if _dropout(node):
+            counts += Counts(mul=scores)
+        if node.attrs.get("softcap", 0.0) and inner - {3}:
+            counts += Counts(mul=3, add=1, div=1) * scores
+    if 0 in wanted:
+        counts += Counts(mac=scores * width, mul=node.input(0).numel)
+    if wanted & {1, 4}:
+        counts += Counts(mac=scores * width, mul=batch * heads * total * width)
+    if 3 in wanted and node.input(3).numel != scores:
+        counts += Counts(add=scores)
+    return counts
+
+
+def _dropout(node: Node) -> bool:
+    """Whether some of the weights are dropped: PyTorch's argument dropout_p."""
+    given = node.attrs.get("args") or {}
+    chance = given.get("dropout_p", 0.0) if isinstance(given, Mapping) else 0.0
+    return isinstance(chance, int | float) and chance > 0
+
+
+def _extents(node: Node) -> tuple[int, int, int, int, int]:
+    """Batch, query heads, queries, keys, and the width of a query's head."""
+    query, key = node.input(0), node.input(1)
+    length, total = extent(node, query, -2), extent(node, key, -2)
+    if node.has_input(4):
+        total += extent(node, node.input(4), -2)
+    if len(query.dims) == 3 and "q_num_heads" in node.attrs:
+        heads = node.attrs["q_num_heads"]
+        return extent(node, query, 0), heads, length, total, extent(node, query, 2) // heads
+    heads = extent(node, query, -3) if len(query.dims) > 2 else 1
+    return product(query.dims[:-3]), heads, length, total, extent(node, query, -1)
+
+
+def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """Q and K scaled, the weights after the softmax (and, with dropout, those that were dropped), and V."""
+    batch, heads, length, total, width = _extents(node)
+    element = BITS.get(node.input(0).dtype or "float32", 32) // 8
+    scores = batch * heads * length * total * element
+    if 1 in wanted:
+        yield node.input(0).numel * element
+    if 0 in wanted:
+        yield batch * heads * total * width * element
+    yield scores
+    if _dropout(node):
+        yield 2 * scores
+    if wanted & {0, 1, 3, 4}:
+        value = node.input(2)
+        repeated = len(value.dims) > 3 and extent(node, value, -3) != heads
+        yield batch * heads * total * extent(node, value, -1) * element if repeated else value
+
+
+def rotary(node: Node, wanted: Wanted) -> Counts:
+    """R × (2 mul + 1 add), R the number of rotated elements: each pair is turned back."""
+    return forward.rotary_embedding(node)
+
+
+def rotary_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The tables of cosines and sines are kept."""
+    return [node.input(i) for i in (1, 2) if node.has_input(i)]
+
+
+BACKWARD: Mapping[str, Backward] = {
+    "Attention": by(attention, keeps),
+    "RotaryEmbedding": by(rotary, rotary_keeps),
+}

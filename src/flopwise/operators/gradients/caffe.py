@@ -1,0 +1,224 @@
+"""Gradients of Caffe's own operators, as its backward functions define them (BVLC Caffe, src/caffe/layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from flopwise.graph import Node, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product, required
+from flopwise.operators.gradients.reduction import back
+from flopwise.operators.gradients.rule import Backward, Wanted, both, by, each, none, nothing, summed, x, y
+
+_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
+_UNIT = Counts(mul=2, add=1)
+
+
+def power(node: Node, wanted: Wanted) -> Counts:
+    """Y = (shift + scale × X) ^ p. p = 1: numel(Y) mul for scale ≠ 1; else numel(Y) × (2 mul + 1 div): c × G × Y /
+    (shift + scale × X), c = scale × p, the sum as in the forward pass.
+    """
+    scale, shift, exponent = (node.attrs.get(name, usual) for name, usual in (("scale", 1), ("shift", 0), ("power", 1)))
+    if scale == 0 or exponent == 0:
+        return Counts()
+    if exponent == 1:
+        return Counts(mul=int(scale != 1)) * node.output().numel
+    return Counts(mul=2 + int(scale != 1), add=int(shift != 0), div=1) * node.output().numel
+
+
+def exponential(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) × 1 mul, and 1 mul more for scale × log(base) ≠ 1: c × G × Y."""
+    plain = node.attrs.get("base", -1) == -1 and node.attrs.get("scale", 1) == 1
+    return Counts(mul=2 - int(plain)) * node.output().numel
+
+
+def logarithm(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) × 1 div: G / (shift + scale × X), the sum as in the forward pass; 1 mul for c = scale / log(base)."""
+    scale, shift = node.attrs.get("scale", 1), node.attrs.get("shift", 0)
+    constant = int(scale != 1 or node.attrs.get("base", -1) != -1)
+    return Counts(div=1, mul=constant + int(scale != 1), add=int(shift != 0)) * node.output().numel
+
+
+def scale(node: Node, wanted: Wanted) -> Counts:
+    """dX = G × scale: numel(Y) mul; dscale = Σ G × X: numel(Y) × (1 mul + 1 add), without the add where it is as large
+    as X; dB: numel(Y) add.
+    """
+    outputs = node.output().numel
+    counts = Counts(mul=outputs * len(wanted & {0, 1})) + summed(node, wanted & {1})
+    return counts + Counts(add=outputs * len(wanted - {0, 1}))
+
+
+def scale_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X is kept for the gradient of the scale, a scale that is a bottom for that of X."""
+    return [node.input(1 - i) for i in sorted(wanted & {0, 1})]
+
+
+def shared(node: Node, wanted: Wanted) -> Counts:
+    """nothing: G is the gradient of X; a broadcast bias numel(Y) add."""
+    return summed(node, wanted)
+
+
+def eltwise(node: Node, wanted: Wanted) -> Counts:
+    """for each bottom: SUM: numel(Y) mul for a coefficient other than 1 and −1, numel(Y) bit for −1; PROD: numel(Y) ×
+    (k − 1) mul, the product of the others and G.
+    """
+    outputs = node.output().numel
+    if node.attrs.get("operation", "SUM") == "PROD":
+        return Counts(mul=outputs * (len(node.known_inputs) - 1) * len(wanted))
+    coefficients = node.attrs.get("coeff") or [1] * len(node.known_inputs)
+    counts = Counts()
+    for place in wanted:
+        counts += Counts(mul=int(coefficients[place] not in (1, -1)), bit=int(coefficients[place] == -1)) * outputs
+    return counts
+
+
+def eltwise_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The factors of a product are kept."""
+    return node.known_inputs if node.attrs.get("operation", "SUM") == "PROD" else ()
+
+
+def axpy(node: Node, wanted: Wanted) -> Counts:
+    """dscale = Σ G × X: numel(Y) × (1 mul + 1 add); dX = G × scale: numel(Y) mul; dY = G."""
+    return Counts(mul=len(wanted & {0, 1}), add=int(0 in wanted)) * node.output().numel
+
+
+def embed(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) add for the weight, numel(Y) add for the bias."""
+    return Counts(add=node.output().numel * len(wanted))
+
+
+def reduction(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) mul for the coefficient, 1 div for MEAN; numel(X) × (1 cmp + 1 mul) for ASUM, 1 mul for SUMSQ."""
+    operation = required(node, "operation")
+    once = {"ASUM": Counts(cmp=1, mul=1), "SUMSQ": Counts(mul=1)}.get(operation, Counts())
+    return once * node.input(0).numel + Counts(mul=1, div=int(operation == "MEAN")) * node.output().numel
+
+
+def pyramid(node: Node, wanted: Wanted) -> Counts:
+    """MAX: numel(Y) add; AVE: numel(Y) div + one add for each cell of each level."""
+    outputs = node.output().numel
+    if node.attrs.get("pool", "MAX") == "MAX":
+        return Counts(add=outputs)
+    source = node.input(0)
+    maps = extent(node, source, 0) * extent(node, source, 1)
+    levels = zip(required(node, "kernels"), required(node, "bins"), strict=True)
+    return Counts(div=outputs, add=maps * sum(product(kernel) * bins for kernel, bins in levels))
+
+
+def batch_norm(node: Node, wanted: Wanted) -> Counts:
+    """with stored statistics numel(X) div: G / deviation; else (G − mean(G) − Y × mean(G Y)) / deviation: numel(X) × (2
+    mul + 4 add + 1 div) + C × 2 div. scale_bias: numel(X) mul for dX, numel(X) × (1 mul + 1 add) for dscale, numel(X)
+    add for dB.
+    """
+    source = node.input(0)
+    n = source.numel
+    counts = Counts()
+    if 0 in wanted:
+        if node.attrs.get("use_global_stats", 1):
+            counts += Counts(div=n)
+        else:
+            counts += Counts(mul=2, add=4, div=1) * n + Counts(div=2) * extent(node, source, 1)
+    if node.attrs.get("scale_bias", 0):
+        counts += Counts(mul=n * int(0 in wanted))
+        trained = sorted(wanted - {0})
+        counts += Counts(mul=n, add=n) * int(bool(trained)) + Counts(add=n * int(len(trained) > 1))
+    return counts
+
+
+def mean_variance(node: Node, wanted: Wanted) -> Counts:
+    """(G − mean(G) − Y × mean(G Y)) / deviation: numel(X) × (2 mul + 4 add + 1 div) + means × 2 div; without
+    normalize_variance numel(X) × 2 add + means div.
+    """
+    source = node.input(0)
+    means = product(source.dims[: 1 if node.attrs.get("across_channels", 0) else 2])
+    if not node.attrs.get("normalize_variance", 1):
+        return Counts(add=2) * source.numel + Counts(div=means)
+    return Counts(mul=2, add=4, div=1) * source.numel + Counts(div=2) * means
+
+
+def normalize(node: Node, wanted: Wanted) -> Counts:
+    """dX: numel(X) × (3 mul + 2 add + 1 div): (g − x̂ × Σ g x̂) / norm, g = G × scale; dscale: numel(X) × (1 mul + 1
+    add).
+    """
+    n = node.input(0).numel
+    return Counts(mul=3, add=2, div=1) * (n * int(0 in wanted)) + Counts(mul=1, add=1) * (n * len(wanted - {0}))
+
+
+def lrn_within(node: Node, wanted: Wanted) -> Counts:
+    """numel(X) × (4 mul + 1 div + size² add + 1 pow + 1 add), as LRN with a square of that size."""
+    size = required(node, "size")
+    return Counts(mul=4, div=1, add=size * size + 1, pow=1) * node.input(0).numel
+
+
+def recurrent(gates: int, squares: int, unit: Counts) -> Callable[[Node, Wanted], Counts]:
+    """The rule of a layer that Caffe unrolls."""
+
+    def rule(node: Node, wanted: Wanted) -> Counts:
+        source, hidden = node.input(0), required(node, "hidden_size")
+        streams = extent(node, source, 1)
+        rows = extent(node, source, 0) * streams * hidden
+        inner = product(source.dims[2:])
+        counts = Counts(mac=rows * gates * inner * (1 + int(0 in wanted)), add=rows * gates)
+        counts += Counts(mac=rows * gates * squares * hidden + (rows - streams * hidden) * gates * hidden)
+        if squares > 1:
+            counts += Counts(mac=rows * hidden * (squares - 1), add=rows)
+        if node.attrs.get("static_input", 0):
+            side = node.input(2)
+            counts += Counts(mac=side.numel * gates * hidden * (1 + int(2 in wanted)), add=rows * gates)
+        pointwise: Counts = unit * rows
+        return counts + pointwise
+
+    rule.__doc__ = (
+        f"T × N × H times: {gates} D mac for dW, and for dX where it is asked for; {gates * squares} H mac for the "
+        f"weights of the state and as many for the state itself, {gates} H less at step 1; {gates} add (bias); the "
+        "units' work. All weights are taken as trained"
+    )
+    return rule
+
+
+def loss(note: str, per: Counts, single: Counts | None = None, labels: Counts | None = None) -> Backward:
+    """A row for a loss: its operations for each element of X, for the loss itself, and for each sample."""
+
+    def rule(node: Node, wanted: Wanted) -> Counts:
+        source = node.input(0)
+        counts = per * (source.numel * len(wanted & {0, 1}))
+        return counts + (single or Counts(div=1)) + (labels or Counts()) * extent(node, source, 0)
+
+    return Backward(rule, note, lambda node, wanted: node.known_inputs[:2])
+
+
+_LOST = "G goes back to where the elements came from"
+_LSTM = _UNIT * 5 + Counts(add=2, mul=7)
+
+BACKWARD: Mapping[str, Backward] = {
+    **{
+        f"caffe::{name}": nothing(_LOST)
+        for name in ("Crop", "Filter", "Reorg", "ShuffleChannel", "Silence", "HDF5Output", "Threshold")
+    },
+    "caffe::Im2col": Backward(
+        lambda node, wanted: Counts(add=node.output().numel), "numel(Y) add: a cell is in several columns", none
+    ),
+    "caffe::Power": by(power, both),
+    "caffe::Exp": by(exponential, y),
+    "caffe::Log": by(logarithm, x),
+    "caffe::Scale": by(scale, scale_keeps),
+    "caffe::Bias": by(shared, none),
+    "caffe::Eltwise": by(eltwise, eltwise_keeps),
+    "caffe::Axpy": by(axpy, scale_keeps),
+    "caffe::Embed": by(embed, x),
+    "caffe::Reduction": by(reduction, x),
+    "caffe::SPP": by(pyramid, both),
+    "caffe::Unpooling": back("cells of a window are added up, AVE: and divided", none, Counts(), Counts(add=1)),
+    "caffe::LRNWithinChannel": by(lrn_within, both),
+    "caffe::BatchNorm": by(batch_norm, y),
+    "caffe::MVN": by(mean_variance, y),
+    "caffe::Normalize": by(normalize, both),
+    "caffe::LSTM": by(recurrent(4, 1, _LSTM), both),
+    "caffe::RNN": by(recurrent(1, 2, _UNIT * 2 + Counts(add=2, mul=1)), both),
+    "caffe::LSTMUnit": each("the gates' derivatives, for each cell", both, mul=17, add=7),
+    "caffe::SoftmaxWithLoss": loss("(p − 1 for the label) × G / N", Counts(mul=1), labels=Counts(add=1)),
+    "caffe::SigmoidCrossEntropyLoss": loss("(sigmoid(x) − t) × G / N", _SIGMOID + Counts(add=1, mul=1)),
+    "caffe::EuclideanLoss": loss("± G / N × (a − b), the difference kept", Counts(mul=1)),
+    "caffe::HingeLoss": loss("G / N × sign, negated for the label", Counts(cmp=1, mul=1), labels=Counts(bit=1)),
+    "caffe::SmoothL1Loss": loss("σ² d or its sign, by the difference d, × G / N", Counts(cmp=2, mul=2)),
+}

@@ -1,0 +1,121 @@
+"""Gradients of contractions: one product of the forward's size for each operand whose gradient is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flopwise.graph import Node, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product
+from flopwise.operators.gradients.rule import Backward, Wanted, by, factors, none
+from flopwise.operators.onnx import linear as forward
+
+
+def conv(node: Node, wanted: Wanted) -> Counts:
+    """dX and dW: numel(Y) × prod(W.shape[1:]) mac each; dB: numel(Y) add."""
+    return _products(node, wanted, forward.conv(node).mac)
+
+
+def conv_transpose(node: Node, wanted: Wanted) -> Counts:
+    """dX and dW: numel(X) × prod(W.shape[1:]) mac each; dB: numel(Y) add."""
+    return _products(node, wanted, forward.conv_transpose(node).mac)
+
+
+def causal_conv(node: Node, wanted: Wanted) -> Counts:
+    """dX and dW: numel(Y) × k mac each, k = W.shape[-1]; dB: numel(Y) add; activation silu or swish: numel(Y) × (3 mul
+    + 1 bit + 1 exp + 3 add + 1 div).
+    """
+    counts = _products(node, wanted, forward.causal_conv_with_state(node).mac)
+    if node.attrs.get("activation", "none") != "none":
+        counts += Counts(mul=3, bit=1, exp=1, add=3, div=1) * node.output().numel
+    return counts
+
+
+def _products(node: Node, wanted: Wanted, size: int) -> Counts:
+    """One product for each of inputs 0 and 1 that is wanted, and the sum of G when input 2, the bias, is."""
+    return Counts(mac=size * len(wanted & {0, 1}), add=node.output().numel if 2 in wanted else 0)
+
+
+def deform_conv(node: Node, wanted: Wanted) -> Counts:
+    """X is sampled once more, as in the forward pass. dW: numel(Y) × prod(W.shape[1:]) mac; dX, doffset and dmask: the
+    same mac once for the gradients of the samples; then for each of the S × C samples, with 2ʳ neighbours: dX 2ʳ mac,
+    doffset r × (2ʳ + 1) mac, dmask 1 mac, dX and doffset with a mask 1 mul; r > 2: doffset r × 2ʳ × (r − 2) mul for
+    each sampling position. dB: numel(Y) add.
+    """
+    sampling = forward.deform_conv(node)
+    outputs = node.output().numel
+    products = outputs * product(node.input(1).dims[1:])
+    x, offset = node.input(0), node.input(2)
+    axes = len(x.dims) - 2
+    samples = extent(node, x, 0) * extent(node, x, 1) * product(node.input(1).dims[2:]) * product(offset.dims[2:])
+    again = Counts(mac=-products, add=-outputs if node.has_input(3) else 0)
+    counts = sampling + again + Counts(mac=products * int(1 in wanted), add=outputs if 3 in wanted else 0)
+    if wanted & {0, 2, 4}:
+        steps = 2**axes * int(0 in wanted) + axes * (2**axes + 1) * int(2 in wanted) + int(4 in wanted)
+        counts += Counts(mac=products + steps * samples)
+        counts += Counts(mul=samples if node.has_input(4) and wanted & {0, 2} else 0)
+    if 2 in wanted and axes > 2:
+        counts += Counts(mul=offset.numel * 2**axes * (axes - 2))
+    return counts
+
+
+def deform_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X, W, the offsets and the mask are kept."""
+    return [node.input(i) for i in (0, 1, 2, 4) if node.has_input(i)]
+
+
+def col2im(node: Node, wanted: Wanted) -> Counts:
+    """nothing: each element of a block takes its element of G."""
+    return Counts()
+
+
+def gemm(node: Node, wanted: Wanted) -> Counts:
+    """dA and dB: M × N × K mac each, and M × N mul once when alpha ≠ 1; dC: M × N add when C is broadcast, and numel(C)
+    mul when beta ≠ 1.
+    """
+    outputs = node.output().numel
+    counts = Counts(mac=forward.gemm(node).mac * len(wanted & {0, 1}))
+    if wanted & {0, 1} and node.attrs.get("alpha", 1.0) != 1.0:
+        counts += Counts(mul=outputs)
+    if 2 in wanted:
+        bias = node.input(2)
+        counts += Counts(add=outputs if bias.numel != outputs else 0)
+        if node.attrs.get("beta", 1.0) != 1.0:
+            counts += Counts(mul=bias.numel)
+    return counts
+
+
+def matmul(node: Node, wanted: Wanted) -> Counts:
+    """dA and dB: numel(Y) × K mac each; a broadcast batch is one more index that is summed over."""
+    return Counts(mac=forward.matmul(node).mac * len(wanted))
+
+
+def einsum(node: Node, wanted: Wanted) -> Counts:
+    """for each operand whose gradient is asked for P mac + P × (k − 2) mul, k ≥ 2 operands, P the product of all
+    distinct index extents; one operand: nothing, G is spread.
+    """
+    once = forward.einsum(node)
+    return once * len(wanted) if len(node.known_inputs) > 1 else Counts()
+
+
+def einsum_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """Each operand is kept for the gradients of the others."""
+    operands = node.known_inputs
+    return [t for i, t in enumerate(operands) if wanted - {i}] if len(operands) > 1 else ()
+
+
+def operands(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X and W are kept, both whatever is asked for, as PyTorch keeps them for a convolution."""
+    return node.input(0), node.input(1)
+
+
+BACKWARD: Mapping[str, Backward] = {
+    "Conv": by(conv, operands),
+    "ConvTranspose": by(conv_transpose, operands),
+    "DeformConv": by(deform_conv, deform_keeps),
+    "CausalConvWithState": by(causal_conv, factors),
+    "Col2Im": by(col2im, none),
+    "Gemm": by(gemm, factors),
+    "MatMul": by(matmul, factors),
+    "Einsum": by(einsum, einsum_keeps),
+}

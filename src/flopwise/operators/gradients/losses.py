@@ -1,0 +1,41 @@
+"""Gradients of losses. G has one element, or one for each sample without reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flopwise.graph import Node, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.gradients.rule import Backward, Wanted, by
+
+
+def negative_log_likelihood(node: Node, wanted: Wanted) -> Counts:
+    """M × 1 bit, M = numel(target): −G for each picked element; weight: M mul; ignore_index: M cmp; reduction = mean: 1
+    div.
+    """
+    samples = node.input(1).numel
+    once = Counts(bit=1, mul=int(node.has_input(2)), cmp=int("ignore_index" in node.attrs))
+    return once * samples + Counts(div=int(node.attrs.get("reduction", "mean") == "mean"))
+
+
+def softmax_cross_entropy(node: Node, wanted: Wanted) -> Counts:
+    """the NegativeLogLikelihoodLoss of M labels; then numel(scores) × (2 add + 1 exp + 1 mul): log-softmax."""
+    return negative_log_likelihood(node, wanted) + Counts(add=2, exp=1, mul=1) * node.input(0).numel
+
+
+def target(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The target, and the weights of the classes."""
+    return [node.input(i) for i in (1, 2) if node.has_input(i)]
+
+
+def probabilities(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The logarithms of the probabilities, the target, and the weights of the classes."""
+    given = node.outputs[1] if len(node.outputs) > 1 else None
+    yield node.input(0).nbytes if given is None else given
+    yield from target(node, wanted)
+
+
+BACKWARD: Mapping[str, Backward] = {
+    "NegativeLogLikelihoodLoss": by(negative_log_likelihood, target),
+    "SoftmaxCrossEntropyLoss": by(softmax_cross_entropy, probabilities),
+}

@@ -1,0 +1,101 @@
+"""Gradients of data movement: elements go back where they came from; one that was read more than once is added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flopwise.errors import ShapeError
+from flopwise.graph import Node, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.gradients.rule import Backward, Wanted, by, none, nothing
+
+
+def repeated(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) add when Y has more elements than X: the copies of an element are added up."""
+    outputs = node.output().numel
+    return Counts(add=outputs) if outputs != node.input(0).numel else Counts()
+
+
+def picked(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) add: an element may be picked more than once."""
+    return Counts(add=node.output().numel)
+
+
+def indices(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The indices are kept."""
+    return (node.input(1),)
+
+
+def pad(node: Node, wanted: Wanted) -> Counts:
+    """nothing for constant borders, which are cut off; other modes: numel(Y) − numel(X) add."""
+    if node.attrs.get("mode", "constant") == "constant":
+        return Counts()
+    return Counts(add=max(node.output().numel - node.input(0).numel, 0))
+
+
+def scatter(node: Node, wanted: Wanted) -> Counts:
+    """nothing for the reductions none and add: elements of G are copied.
+
+    Raises:
+        ShapeError: another reduction.
+    """
+    if node.attrs.get("reduction", "none") not in ("none", "add"):
+        raise ShapeError(f"{node.op} {node.name!r}: there is no rule for the gradient of this reduction")
+    return Counts()
+
+
+def scattered(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The indices are kept."""
+    return (node.input(1),)
+
+
+def dropped(node: Node) -> bool:
+    """Whether a Dropout drops: its argument in a program, its third input in a file."""
+    given = node.attrs.get("args")
+    if isinstance(given, Mapping):
+        on = given.get("train", given.get("training", False))
+        return bool(on) and given.get("p", 0.5) != 0
+    if 0 < node.version < 7:
+        return not node.attrs.get("is_test", 0)
+    return node.has_input(2)
+
+
+def dropout(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) mul in training mode: G × the scaled mask of the forward pass; else nothing."""
+    return Counts(mul=node.output().numel) if dropped(node) else Counts()
+
+
+def mask(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """In training mode the scaled mask is kept."""
+    return (node.output().nbytes,) if dropped(node) else ()
+
+
+_BACK = "G goes back to where the elements came from"
+_PICKED = "G goes back to the elements that were picked, each at most once"
+
+BACKWARD: Mapping[str, Backward] = {
+    **{
+        op: nothing(_BACK)
+        for op in (
+            *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose", "DepthToSpace", "SpaceToDepth"),
+            *("ReverseSequence", "Concat", "Split", "CenterCropPad", "Trilu", "Cast", "CastLike", "BitCast"),
+            *("SequenceConstruct", "SequenceAt", "SequenceInsert", "SequenceErase", "SequenceEmpty"),
+            *("SplitToSequence", "ConcatFromSequence", "Optional", "OptionalGetElement"),
+        )
+    },
+    "Slice": nothing(_PICKED),
+    "Dropout": by(dropout, mask),
+    "Expand": by(repeated, none),
+    "Tile": by(repeated, none),
+    "Pad": by(pad, none),
+    "Gather": by(picked, indices),
+    "GatherElements": by(picked, indices),
+    "GatherND": by(picked, indices),
+    "Scatter": by(scatter, scattered),
+    "ScatterElements": by(scatter, scattered),
+    "ScatterND": by(scatter, scattered),
+    "TensorScatter": nothing(_BACK),
+    "MaxUnpool": nothing(_BACK, indices),
+    "TopK": nothing(_PICKED, lambda node, wanted: [t for t in node.outputs[1:2] if t is not None]),
+    "Compress": nothing(_PICKED, indices),
+}

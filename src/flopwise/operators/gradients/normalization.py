@@ -1,0 +1,170 @@
+"""Gradients of normalisations and softmax, in the form that takes the fewest passes over the data.
+
+Means and inverse deviations of the forward pass are kept; x̂ is computed anew from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flopwise.graph import Node, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product, required
+from flopwise.operators.gradients.rule import Backward, Keeps, Wanted, both, by, x, y
+
+#: Bytes of a kept mean or inverse deviation.
+STATISTIC = 4
+
+
+def in_training(node: Node) -> bool:
+    """Whether a BatchNormalization takes its statistics from the batch."""
+    return bool(node.attrs.get("training_mode", 0)) or len(node.known_outputs) > 1
+
+
+def batch_normalization(node: Node, wanted: Wanted) -> Counts:
+    """C channels. training mode: d = x − mean, ΣG, Σ G d: n × (3 add + 1 mul); then (G −
+    ΣG/N − d × k) × f: n × (2 add + 2 mul) + C × (2 div + 3 mul), k = ΣGd × r² / N, f = r × scale. With stored
+    statistics: dX = G × f: n mul. dscale: d and ΣGd if they are not there yet, n × (2 add + 1 mul), and C mul; dB: ΣG
+    if it is not there yet, n add. n = numel(X).
+    """
+    source = node.input(0)
+    n, channels = source.numel, extent(node, source, 1) if len(source.dims) > 1 else 1
+    batch = 0 in wanted and in_training(node)
+    counts = Counts()
+    if batch or 1 in wanted:
+        counts += Counts(add=2, mul=1) * n
+    if batch or 2 in wanted:
+        counts += Counts(add=n)
+    if batch:
+        counts += Counts(add=2, mul=2) * n + Counts(div=2, mul=3) * channels
+    elif 0 in wanted:
+        counts += Counts(mul=n)
+    if 1 in wanted:
+        counts += Counts(mul=channels)
+    return counts
+
+
+def batch_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X is kept, and in training mode mean and inverse deviation of each channel."""
+    yield node.input(0)
+    if in_training(node):
+        source = node.input(0)
+        yield STATISTIC * extent(node, source, 1)
+        yield STATISTIC * extent(node, source, 1)
+
+
+def layer_normalization(node: Node, wanted: Wanted) -> Counts:
+    """n = numel(X), rows = prod(X.shape[:axis]). x̂ (for dX or dscale): n × (1 add + 1 mul); dscale n × (1 mul + 1 add),
+    dB n add; dX = r × (g − Σg/N − x̂ × Σ(g x̂)/N): n × (4 add + 3 mul) + rows × 2 div, g = G × scale: n mul more when
+    scale is given.
+    """
+    source = node.input(0)
+    return _standardized(node, wanted, product(source.dims[: node.attrs.get("axis", -1)]))
+
+
+def group_normalization(node: Node, wanted: Wanted) -> Counts:
+    """as LayerNormalization, with N × num_groups rows."""
+    return _standardized(node, wanted, extent(node, node.input(0), 0) * required(node, "num_groups"))
+
+
+def instance_normalization(node: Node, wanted: Wanted) -> Counts:
+    """as LayerNormalization, with N × C rows."""
+    return _standardized(node, wanted, extent(node, node.input(0), 0) * extent(node, node.input(0), 1))
+
+
+def mean_variance(node: Node, wanted: Wanted) -> Counts:
+    """as LayerNormalization without scale and B, with as many rows as there are means."""
+    source = node.input(0)
+    rank = len(source.dims)
+    axes = {axis % rank for axis in node.attrs.get("axes", (0, 2, 3))} if rank else set()
+    return _standardized(node, wanted, product(d for axis, d in enumerate(source.dims) if axis not in axes))
+
+
+def _standardized(node: Node, wanted: Wanted, rows: int) -> Counts:
+    """Gradients of scale × (x − mean) × r + bias, mean and r of each row."""
+    n = node.input(0).numel
+    counts = Counts()
+    if wanted & {0, 1}:
+        counts += Counts(add=1, mul=1) * n
+    if 1 in wanted:
+        counts += Counts(mul=1, add=1) * n
+    if 2 in wanted:
+        counts += Counts(add=n)
+    if 0 in wanted:
+        counts += Counts(mul=int(node.has_input(1))) * n
+        counts += Counts(add=4, mul=3) * n + Counts(div=2) * rows
+    return counts
+
+
+def rms_normalization(node: Node, wanted: Wanted) -> Counts:
+    """n = numel(X), rows = prod(X.shape[:axis]). x̂ = x × r: n mul; dscale n × (1 mul + 1 add); dX = r × (g − x̂ ×
+    Σ(g x̂)/N): n × (3 mul + 2 add) + rows div, g = G × scale: n mul more when scale is given.
+    """
+    source = node.input(0)
+    n, rows = source.numel, product(source.dims[: node.attrs.get("axis", -1)])
+    counts = Counts(mul=n) + Counts(mul=1, add=1) * (n * int(1 in wanted))
+    if 0 in wanted:
+        counts += Counts(mul=3 + int(node.has_input(1)), add=2) * n + Counts(div=rows)
+    return counts
+
+
+def _with_statistics(two: bool, rows_of: str) -> Keeps:
+    """X and one or two statistics of each row are kept."""
+
+    def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+        source = node.input(0)
+        yield source
+        if rows_of == "layer":
+            rows = product(source.dims[: node.attrs.get("axis", -1)])
+        else:
+            groups = extent(node, source, 1) if rows_of == "instance" else required(node, "num_groups")
+            rows = extent(node, source, 0) * groups
+        yield STATISTIC * rows
+        if two:
+            yield STATISTIC * rows
+
+    return keeps
+
+
+def softmax(node: Node, wanted: Wanted) -> Counts:
+    """numel(X) × (2 mul + 2 add): y × (G − Σ G y)."""
+    return Counts(mul=2, add=2) * node.input(0).numel
+
+
+def log_softmax(node: Node, wanted: Wanted) -> Counts:
+    """numel(X) × (2 add + 1 exp + 1 mul): G − exp(y) × ΣG."""
+    return Counts(add=2, exp=1, mul=1) * node.input(0).numel
+
+
+def lrn(node: Node, wanted: Wanted) -> Counts:
+    """numel(X) × (1 mul + 1 div + size add + 2 mul + 1 pow + 1 mul + 1 add): G s^−β − c x × Σ (G y / s), s the sums of
+    the forward pass, c a constant.
+    """
+    return Counts(mul=4, div=1, add=required(node, "size") + 1, pow=1) * node.input(0).numel
+
+
+def lrn_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X, Y and the sums are kept."""
+    return node.input(0), node.output(), node.output().nbytes
+
+
+def lp_normalization(node: Node, wanted: Wanted) -> Counts:
+    """numel(X) × (2 mul + 2 add + 1 div): (G − y × Σ G y) / norm; p = 1: sign(x) in place of the first y, 1 cmp
+    more.
+    """
+    sign = int(node.attrs.get("p", 2) == 1)
+    return Counts(mul=2, add=2, div=1, cmp=sign) * node.input(0).numel
+
+
+BACKWARD: Mapping[str, Backward] = {
+    "BatchNormalization": by(batch_normalization, batch_keeps),
+    "InstanceNormalization": by(instance_normalization, _with_statistics(True, "instance")),
+    "GroupNormalization": by(group_normalization, _with_statistics(True, "group")),
+    "LayerNormalization": by(layer_normalization, _with_statistics(True, "layer")),
+    "RMSNormalization": by(rms_normalization, _with_statistics(False, "layer")),
+    "LRN": by(lrn, lrn_keeps),
+    "LpNormalization": by(lp_normalization, both),
+    "MeanVarianceNormalization": by(mean_variance, x),
+    "Softmax": by(softmax, y),
+    "LogSoftmax": by(log_softmax, y),
+}

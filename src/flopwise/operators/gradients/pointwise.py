@@ -1,0 +1,207 @@
+"""Gradients of pointwise operators: the derivative as PyTorch's own formulas write it, element by element.
+
+Selections by a flag are free, as they are in the forward pass. An input that is broadcast gets the sum of its elements'
+gradients: numel(Y) add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flopwise.graph import STORED, Node, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.gradients.rule import Backward, Wanted, by, each, factors, none, nothing, summed, x, y
+
+
+def shared(node: Node, wanted: Wanted) -> Counts:
+    """nothing: G is the gradient of each input; a broadcast one numel(Y) add."""
+    return summed(node, wanted)
+
+
+def sub(node: Node, wanted: Wanted) -> Counts:
+    """dA = G; dB = −G: numel(Y) bit; a broadcast input numel(Y) add."""
+    return summed(node, wanted) + Counts(bit=node.output().numel if _second(node) in wanted else 0)
+
+
+def _second(node: Node) -> int:
+    """The place of the second operand: in a program the first may be a number, which is no input."""
+    given = node.attrs.get("args")
+    if not isinstance(given, Mapping) or len(node.known_inputs) > 1:
+        return 1
+    swapped = "rsub" in node.origin
+    return int(isinstance(given.get("input", given.get("self")), Tensor)) ^ int(swapped)
+
+
+def mul(node: Node, wanted: Wanted) -> Counts:
+    """dA = G × B, dB = G × A: numel(Y) mul each; a broadcast input numel(Y) add."""
+    return summed(node, wanted) + Counts(mul=node.output().numel * len(wanted))
+
+
+def div(node: Node, wanted: Wanted) -> Counts:
+    """dA = G / B: numel(Y) div; dB = −G × ((A / B) / B): numel(Y) × (2 div + 1 mul + 1 bit); a broadcast input
+    numel(Y) add.
+    """
+    second = _second(node)
+    once = Counts(div=int(1 - second in wanted)) + Counts(div=2, mul=1, bit=1) * int(second in wanted)
+    return once * node.output().numel + summed(node, wanted)
+
+
+def div_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """B is kept where it is a tensor, and A for the gradient of B."""
+    if len(node.known_inputs) == 1:
+        return node.known_inputs if _second(node) == 0 else ()
+    return [node.input(1), *([node.input(0)] if 1 in wanted else [])]
+
+
+def power(node: Node, wanted: Wanted) -> Counts:
+    """dA = G × (B × A^(B − 1)): numel(Y) × (1 pow + 2 mul), and numel(B) add when B is no constant; dB = G × (Y × log
+    A): numel(Y) × (1 log + 2 mul); a broadcast input numel(Y) add.
+    """
+    second = _second(node)
+    counts = Counts(pow=1, mul=2) * int(1 - second in wanted) + Counts(log=1, mul=2) * int(second in wanted)
+    counts = counts * node.output().numel + summed(node, wanted)
+    if 0 in wanted and node.has_input(1) and (1 in wanted or node.input(1).kind not in STORED):
+        counts += Counts(add=node.input(1).numel)
+    return counts
+
+
+def power_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """A is kept, an exponent that is a tensor of the model's data, and Y for the gradient of the exponent."""
+    yield node.input(0)
+    if node.has_input(1):
+        yield node.input(1)
+    if _second(node) in wanted:
+        yield node.output()
+
+
+def clip(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) × 1 cmp for each bound that is given, and 1 bit when both are: G where X is within.
+
+    The bounds themselves get no gradient.
+    """
+    bounds = sum((node.has_input(1), node.has_input(2), "min" in node.attrs, "max" in node.attrs))
+    return Counts(cmp=bounds, bit=max(bounds - 1, 0)) * node.output().numel
+
+
+def extreme(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) cmp for each input whose gradient is asked for: G where it equals Y; a broadcast input numel(Y) add."""
+    return Counts(cmp=len(wanted) * node.output().numel) + summed(node, wanted)
+
+
+def extreme_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """All inputs are kept."""
+    return node.known_inputs
+
+
+def mean(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) div: G / k for k inputs; a broadcast input numel(Y) add."""
+    return Counts(div=node.output().numel) + summed(node, wanted)
+
+
+def prelu(node: Node, wanted: Wanted) -> Counts:
+    """dX: numel(Y) × (1 cmp + 1 mul): G or slope × G; dslope: numel(Y) × (1 cmp + 1 mul): 0 or X × G, and numel(Y) add
+    when the slope is broadcast.
+    """
+    return Counts(cmp=1, mul=1) * (node.output().numel * len(wanted)) + summed(node, wanted)
+
+
+def prelu_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X and the slope are kept."""
+    return node.input(0), node.input(1)
+
+
+def gelu(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) × (7 mul + 1 erf + 2 add + 1 exp): G × (Φ(x) + x φ(x)), Φ(x) = ½ (1 + erf(x / √2)), φ(x) = exp(−½ x²) /
+    √2π; approximate = "tanh": numel(Y) × (12 mul + 5 add + 1 tanh).
+    """
+    once = Counts(mul=7, erf=1, add=2, exp=1)
+    if node.attrs.get("approximate", "none") == "tanh":
+        once = Counts(mul=12, add=5, tanh=1)
+    return once * node.output().numel
+
+
+def swiglu(node: Node, wanted: Wanted) -> Counts:
+    """s = sigmoid(α a): numel(Y) × (1 mul + 1 bit + 1 exp + 1 add + 1 div); da = G × b × s × (1 + α a × (1 − s)): × (4
+    mul + 2 add); db = G × a × s: × 2 mul.
+    """
+    once = Counts(mul=1, bit=1, exp=1, add=1, div=1)
+    once += Counts(mul=4, add=2) * int(0 in wanted) + Counts(mul=2) * int(1 in wanted)
+    return once * node.output().numel
+
+
+def remainder(node: Node, wanted: Wanted) -> Counts:
+    """dA = G; dB = −G × ⌊A / B⌋: numel(Y) × (1 div + 1 cmp + 1 mul + 1 bit); a broadcast input numel(Y) add."""
+    return Counts(div=1, cmp=1, mul=1, bit=1) * (node.output().numel * int(1 in wanted)) + summed(node, wanted)
+
+
+def remainder_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """For the gradient of B, A and B are kept."""
+    return node.known_inputs if 1 in wanted else ()
+
+
+_FLAT = "the derivative is 0 almost everywhere"
+_SIGN = "G × sign(x)"
+
+BACKWARD: Mapping[str, Backward] = {
+    "Add": by(shared, none),
+    "Sub": by(sub, none),
+    "Mul": by(mul, factors),
+    "Div": by(div, div_keeps),
+    "Mod": by(remainder, remainder_keeps),
+    "Pow": by(power, power_keeps),
+    "Sum": by(shared, none),
+    "Mean": by(mean, none),
+    "Max": by(extreme, extreme_keeps),
+    "Min": by(extreme, extreme_keeps),
+    "Where": by(shared, lambda node, wanted: (node.input(0),)),
+    "Sqrt": each("G / (2 y)", y, mul=1, div=1),
+    "Reciprocal": each("−G × y²", y, mul=2, bit=1),
+    "Abs": each(_SIGN, x, cmp=1, mul=1),
+    "Neg": each("−G", none, bit=1),
+    "Sign": nothing(_FLAT),
+    "Floor": nothing(_FLAT),
+    "Ceil": nothing(_FLAT),
+    "Round": nothing(_FLAT),
+    "Clip": by(clip, x),
+    "Exp": each("G × y", y, mul=1),
+    "Log": each("G / x", x, div=1),
+    "Erf": each("(2 / √π × exp(−x²)) × G", x, mul=3, bit=1, exp=1),
+    "Tanh": each("G × (1 − y²)", y, mul=2, add=1),
+    "Sin": each("G × cos x", x, trig=1, mul=1),
+    "Cos": each("−G × sin x", x, trig=1, mul=1, bit=1),
+    "Tan": each("G × (1 + y²)", y, mul=2, add=1),
+    "Asin": each("G / √(1 − x²)", x, mul=1, add=1, sqrt=1, div=1),
+    "Acos": each("−G / √(1 − x²)", x, mul=1, add=1, sqrt=1, div=1, bit=1),
+    "Atan": each("G / (x² + 1)", x, mul=1, add=1, div=1),
+    "Sinh": each("G × cosh x", x, trig=1, mul=1),
+    "Cosh": each("G × sinh x", x, trig=1, mul=1),
+    "Asinh": each("G / √(x² + 1)", x, mul=1, add=1, sqrt=1, div=1),
+    "Acosh": each("G / √(x² − 1)", x, mul=1, add=1, sqrt=1, div=1),
+    "Atanh": each("G / (1 − x²)", x, mul=1, add=1, div=1),
+    "Relu": each("G where y > 0", y, cmp=1),
+    "LeakyRelu": each("G or α G", x, cmp=1, mul=1),
+    "PRelu": by(prelu, prelu_keeps),
+    "ThresholdedRelu": each("G where x > α", x, cmp=1),
+    "Elu": each("G or G × (α exp x)", x, cmp=1, exp=1, mul=2),
+    "Selu": each("γ G or G × (γα exp x)", x, cmp=1, exp=1, mul=3),
+    "Celu": each("G or G × exp(x / α)", x, cmp=1, div=1, exp=1, mul=1),
+    "Gelu": by(gelu, x),
+    "Sigmoid": each("G × (1 − y) × y", y, mul=2, add=1),
+    "Swish": each("G × s × (1 + αx × (1 − s)), s = sigmoid(αx)", x, mul=4, bit=1, exp=1, add=3, div=1),
+    "SwiGLU": by(swiglu, lambda node, wanted: node.known_inputs),
+    "Mish": each(
+        *("G × (t + x × s × (1 − t²)), t = tanh(log(1 + exp x)), s = sigmoid(x)", x),
+        exp=2,
+        add=4,
+        log=1,
+        tanh=1,
+        div=1,
+        bit=1,
+        mul=4,
+    ),
+    "HardSigmoid": each("G × α where x is between the bounds", x, cmp=2, bit=1, mul=1),
+    "HardSwish": each("0, G × (2αx + β) or G, by x and the bounds", x, cmp=2, mul=2, add=1),
+    "Softplus": each("G × e / (1 + e), e = exp x", x, exp=1, add=1, mul=1, div=1),
+    "Softsign": each("G / (1 + |x|)²", x, bit=1, add=1, mul=1, div=1),
+    "Shrink": each("G where x < −λ or x > λ", x, cmp=2, bit=1),
+}

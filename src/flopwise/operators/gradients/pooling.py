@@ -1,0 +1,72 @@
+"""Gradients of pooling: each result's gradient goes back into its window, where windows that overlap add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flopwise.graph import Node, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import product, wholes
+from flopwise.operators.gradients.rule import Backward, Wanted, both, by, none, nothing, x
+
+#: Bytes of the kept place of a maximum.
+PLACE = 8
+
+
+def max_pool(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) add: G to the place of each maximum, which the forward pass kept."""
+    return Counts(add=node.output().numel)
+
+
+def places(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X and the places of the maxima are kept."""
+    yield node.input(0)
+    further = [t for t in node.outputs[1:2] if t is not None]
+    yield further[0] if further else PLACE * node.output().numel
+
+
+def average_pool(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) div + numel(Y) × prod(kernel_shape) add: G / prod(kernel_shape) to each cell."""
+    outputs = node.output().numel
+    return Counts(div=outputs, add=outputs * product(wholes(node, "kernel_shape")))
+
+
+def lp_pool(node: Node, wanted: Wanted) -> Counts:
+    """cells = numel(Y) × prod(kernel_shape). p = 2: numel(Y) div + cells × (1 mul + 1 add): x × G/y to each cell;
+    p = 1: cells × (1 cmp + 1 mul + 1 add); else numel(Y) × (1 pow + 1 div) + cells × (1 bit + 1 pow + 1 cmp + 2 mul + 1
+    add).
+    """
+    outputs = node.output().numel
+    return _norm(node, outputs * product(wholes(node, "kernel_shape")), Counts(mul=1, add=1))
+
+
+def global_lp_pool(node: Node, wanted: Wanted) -> Counts:
+    """p = 2: numel(Y) div + numel(X) mul: x × G/y; p = 1: numel(X) × (1 cmp + 1 mul); else numel(Y) × (1 pow + 1 div) +
+    numel(X) × (1 bit + 1 pow + 1 cmp + 2 mul).
+    """
+    return _norm(node, node.input(0).numel, Counts(mul=1))
+
+
+def _norm(node: Node, cells: int, last: Counts) -> Counts:
+    """Gradients of p-norms: sign(x) |x|^(p−1) × G y^(1−p)."""
+    p, outputs = node.attrs.get("p", 2), node.output().numel
+    if p == 1:
+        return (Counts(cmp=1) + last) * cells
+    if p == 2:
+        return last * cells + Counts(div=outputs)
+    return (Counts(bit=1, pow=1, cmp=1, mul=1) + last) * cells + Counts(pow=1, div=1) * outputs
+
+
+def global_average_pool(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) div: the same G / n for all cells."""
+    return Counts(div=node.output().numel)
+
+
+BACKWARD: Mapping[str, Backward] = {
+    "MaxPool": by(max_pool, places),
+    "AveragePool": by(average_pool, x),
+    "LpPool": by(lp_pool, both),
+    "GlobalMaxPool": nothing("G goes to the place of each maximum, which the forward pass kept", places),
+    "GlobalAveragePool": by(global_average_pool, none),
+    "GlobalLpPool": by(global_lp_pool, both),
+}

@@ -1,0 +1,165 @@
+"""Attention in its forms and rotary position embedding, as the function bodies in the ONNX schema define them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from flopwise.errors import ShapeError
+from flopwise.graph import Node, Shape
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import broadcast, extent, product, required
+from flopwise.operators.operator import Operator, by
+
+#: Softmax over scores: maximum, subtraction, exponential, sum, division.
+SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
+
+
+def attention(node: Node) -> Counts:
+    """numel(Q) × T mac (QKᵀ) + numel(Y) × T mac (AV) + numel(Q) mul and B × Hq × T × d mul (Q and K scaled) + scores
+    × (1 cmp + 2 add + 1 exp + 1 div) (softmax), scores = B × Hq × S × T, T = past + new keys. Softcap: scores × (1
+    div + 1 tanh + 1 mul). Any mask, is_causal too: scores × 1 add; a mask that is an input also numel(mask) + rows
+    cmp, to find the rows with nothing to attend to. A causal mask is stated, not halved.
+
+    With 4-D inputs Q is (B, Hq, S, d); with 3-D inputs (B, S, Hq × d). Keys and values of grouped heads are repeated
+    for each query head. Masks that follow from shapes and attributes alone are constants, as is the scale.
+
+    https://onnx.ai/onnx/operators/onnx__Attention.html
+    """
+    query, key = node.input(0), node.input(1)
+    length = extent(node, query, -2)
+    heads: int
+    if len(query.dims) == 3:
+        batch, heads = extent(node, query, 0), node.attrs.get("q_num_heads", 1)
+        hidden = extent(node, query, 2)
+    else:
+        batch, heads = product(query.dims[:-3]), extent(node, query, -3)
+        hidden = heads * extent(node, query, -1)
+    total = extent(node, key, -2)
+    if node.has_input(4):
+        total += extent(node, node.input(4), -2)
+    scores = batch * heads * length * total
+    counts = Counts(mac=(query.numel + node.output().numel) * total, mul=query.numel + batch * hidden * total)
+    if node.attrs.get("softcap", 0.0):
+        counts += Counts(div=1, tanh=1, mul=1) * scores
+    return counts + _mask(node, batch, length, total, scores) + SOFTMAX * scores
+
+
+class _Mask(NamedTuple):
+    """One of the masks that are added up before they are added to the scores."""
+
+    shape: Shape
+    #: Whether it depends on an input; one that does not is a constant, and adding constants is folded.
+    varies: bool
+    #: What it takes to make it.
+    work: Counts = Counts()
+
+
+def _mask(node: Node, batch: int, length: int, total: int, scores: int) -> Counts:
+    """Adding the masks up, adding them to the scores, and finding rows that are masked out whole."""
+    masks = list(_masks(node, batch, length, total))
+    if not masks:
+        return Counts()
+    counts = Counts(add=scores)
+    shape: Shape = () if node.has_input(3) else (length, total)
+    varies = False
+    for position, mask in enumerate(masks):
+        shape = broadcast(shape, mask.shape)
+        counts += mask.work
+        if position and (varies or mask.varies):
+            counts += Counts(add=product(shape))
+        varies = varies or mask.varies
+    if varies:
+        counts += Counts(cmp=product(shape) + product(shape[:-1]))
+    return counts
+
+
+def _masks(node: Node, batch: int, length: int, total: int) -> Iterator[_Mask]:
+    """The input mask, the causal frontier, the window and the padding of the cache, as far as the node has them.
+
+    The number of valid keys is an input (nonpad_kv_seqlen): with it, frontier and window differ from sample to sample.
+    """
+    padded = node.has_input(6)
+    constant = _Mask((length, total), varies=False)
+    shape, positions = (batch, 1, length, total), batch * length * total
+    offsets = Counts(add=batch + batch * length)
+    if node.has_input(3):
+        yield _Mask((*node.input(3).dims[:-1], total), varies=True)
+    if node.attrs.get("is_causal", 0):
+        yield _Mask(shape, True, offsets + Counts(cmp=positions)) if padded else constant
+    left, right = (int(node.attrs.get(f"{side}_window_size", -1) >= 0) for side in ("left", "right"))
+    if left or right:
+        distances = Counts(add=1, cmp=left + right, bit=right + left * right) * positions
+        yield _Mask(shape, True, offsets + distances) if padded else constant
+    if padded:
+        yield _Mask((batch, 1, 1, total), True, Counts(cmp=batch * total))
+
+
+def flex_attention(node: Node) -> Counts:
+    """numel(Q) × T mac (QKᵀ) + numel(Y) × T mac (AV) + numel(Q) mul and B × Hq × T × d mul (Q and K scaled) + B × Hq ×
+    S × T × (1 cmp + 2 add + 1 exp + 1 div) (softmax): an Attention without masks.
+
+    What a graph in score_mod or prob_mod does to the scores is not known.
+
+    https://onnx.ai/onnx/operators/onnx_aionnxpreview_FlexAttention.html
+
+    Raises:
+        ShapeError: there is such a graph.
+    """
+    graphs = [name for name in ("score_mod", "prob_mod") if name in node.attrs]
+    if graphs:
+        raise ShapeError(f"{node.op} {node.name!r}: the graph in its attribute {graphs[0]} is not looked into")
+    return attention(node)
+
+
+def linear_attention(node: Node) -> Counts:
+    """S × (1 mac + 1 add) (k ⊗ v added to the state), S = B × T × Hkv × dk × dv; numel(Q) × dv mac + numel(Y) mul (read
+    and scaled). Update rules gated and gated_delta: S mul + numel(decay) exp; delta and gated_delta: S mac + numel(V) ×
+    (1 add + 1 mul).
+
+    All T steps count, the first one with its state of zeros too.
+
+    https://onnx.ai/onnx/operators/onnx__LinearAttention.html
+    """
+    query, key, value = node.input(0), node.input(1), node.input(2)
+    size = extent(node, value, -1) // required(node, "kv_num_heads")
+    state = key.numel * size
+    counts = Counts(mac=state + query.numel * size, add=state, mul=node.output().numel)
+    update = node.attrs.get("update_rule", "gated_delta")
+    if update not in UPDATES:
+        raise ShapeError(f"{node.op} {node.name!r}: no such update_rule as {update!r}")
+    if "gated" in update:
+        counts += Counts(mul=state, exp=node.input(4).numel)
+    if "delta" in update:
+        counts += Counts(mac=state) + Counts(add=1, mul=1) * value.numel
+    return counts
+
+
+#: How LinearAttention can update its state.
+UPDATES = ("linear", "gated", "delta", "gated_delta")
+
+
+def rotary_embedding(node: Node) -> Counts:
+    """R × (2 mul + 1 add), R the number of rotated elements: numel(X), or only rotary_embedding_dim of each head.
+
+    Each pair (a, b) becomes (a cos − b sin, a sin + b cos).
+
+    https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html
+    """
+    x = node.input(0)
+    rotated = x.numel
+    partial = node.attrs.get("rotary_embedding_dim", 0)
+    if partial:
+        heads = node.attrs.get("num_heads", 0) if len(x.dims) == 3 else 1
+        if not heads:
+            raise ShapeError(f"RotaryEmbedding {node.name!r}: a 3-D input needs the attribute num_heads")
+        rotated = product(x.dims[:-1]) * heads * partial
+    return Counts(mul=2, add=1) * rotated
+
+
+OPERATORS: dict[str, Operator] = {
+    "Attention": by(attention),
+    "LinearAttention": by(linear_attention),
+    "ai.onnx.preview::FlexAttention": by(flex_attention),
+    "RotaryEmbedding": by(rotary_embedding),
+}

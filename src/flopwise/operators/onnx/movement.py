@@ -1,0 +1,152 @@
+"""Operators that move, select, convert or generate data and compute nothing, each with its reason; and those that
+search or select by the data, whose work is bounded from above.
+"""
+
+from __future__ import annotations
+
+from flopwise.graph import Dim, Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product
+from flopwise.operators.operator import Operator, by, nothing
+
+#: What a scatter does to an element that it does not merely overwrite.
+_REDUCTIONS: dict[str, Counts] = {
+    "add": Counts(add=1),
+    "mul": Counts(mul=1),
+    "min": Counts(cmp=1),
+    "max": Counts(cmp=1),
+}
+
+
+def scatter(node: Node) -> Counts:
+    """nothing for reduction = none: overwrites elements; else numel(updates) × 1 add, 1 mul or (min, max) 1 cmp.
+
+    https://onnx.ai/onnx/operators/onnx__ScatterElements.html
+    """
+    once = _REDUCTIONS.get(node.attrs.get("reduction", "none"))
+    return once * node.input(2).numel if once else Counts()
+
+
+def top_k(node: Node) -> Counts:
+    """at most numel(X) × bits(K) cmp: each element finds its place among the K kept so far by binary search; bits is
+    the number of binary digits, K itself stands in for it where K is a symbol.
+
+    https://onnx.ai/onnx/operators/onnx__TopK.html
+    """
+    axis = node.attrs.get("axis", -1)
+    return Counts(cmp=node.input(0).numel * _bits(extent(node, node.output(), axis)))
+
+
+def unique(node: Node) -> Counts:
+    """at most numel(X) × bits(n) cmp, n = X.shape[axis] (numel(X) without axis): each slice finds its place among
+    those kept so far by binary search; bits is the number of binary digits, n itself stands in for it where n is a
+    symbol.
+
+    https://onnx.ai/onnx/operators/onnx__Unique.html
+    """
+    x = node.input(0)
+    axis = node.attrs.get("axis")
+    return Counts(cmp=x.numel * _bits(x.numel if axis is None else extent(node, x, axis)))
+
+
+def non_zero(node: Node) -> Counts:
+    """numel(X) cmp: each element is compared with zero; how many pass depends on the data.
+
+    https://onnx.ai/onnx/operators/onnx__NonZero.html
+    """
+    return Counts(cmp=node.input(0).numel)
+
+
+def compress(node: Node) -> Counts:
+    """numel(condition) bit: each flag is tested; how many elements pass depends on the data.
+
+    https://onnx.ai/onnx/operators/onnx__Compress.html
+    """
+    return Counts(bit=node.input(1).numel)
+
+
+def non_max_suppression(node: Node) -> Counts:
+    """at most B × C × S (S − 1) / 2 pairs × (7 cmp + 4 add + 1 mul + 1 div) (overlap and threshold), with B × C × S
+    × bits(S) cmp to sort the scores, B × C × S cmp against score_threshold when given, and for each of the B × S
+    boxes its area, 2 add + 1 mul, and its corners, 4 cmp (center_point_box: 2 div + 4 add).
+
+    boxes are (B, S, 4), scores (B, C, S). Every pair is compared only when no box suppresses another.
+
+    https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html
+    """
+    boxes, scores = node.input(0), node.input(1)
+    count = extent(node, scores, -1)
+    rows = product(scores.dims[:-1])
+    pairs = rows * (count * (count - 1) // 2)
+    counts = Counts(cmp=7, add=4, mul=1, div=1) * pairs + Counts(cmp=scores.numel * _bits(count))
+    if node.has_input(4):
+        counts += Counts(cmp=scores.numel)
+    corners = Counts(div=2, add=4) if node.attrs.get("center_point_box", 0) else Counts(cmp=4)
+    return counts + (corners + Counts(add=2, mul=1)) * product(boxes.dims[:-1])
+
+
+def _bits(count: Dim) -> int:
+    """Comparisons that find a place among at most ``count`` sorted elements; ``count`` itself bounds a symbol.
+
+    >>> _bits(4)
+    3
+    """
+    return count.bit_length() if isinstance(count, int) else count
+
+
+_LAYOUT = "reads the same elements under another shape"
+_ORDER = "copies elements to other places"
+_PICK = "copies the elements that indices or bounds pick"
+_CONVERT = "converts the element type"
+_SHAPE = "reads the shape, not the data"
+_FILL = "writes values that are known beforehand"
+
+OPERATORS: dict[str, Operator] = {
+    # The same elements under another shape.
+    "Reshape": nothing(_LAYOUT),
+    "Flatten": nothing(_LAYOUT),
+    "Squeeze": nothing(_LAYOUT),
+    "Unsqueeze": nothing(_LAYOUT),
+    "Identity": nothing("passes its input on"),
+    "Dropout": nothing("passes its input on at inference"),
+    # The same elements in another order, or more than once.
+    "Transpose": nothing(_ORDER),
+    "DepthToSpace": nothing(_ORDER),
+    "SpaceToDepth": nothing(_ORDER),
+    "ReverseSequence": nothing(_ORDER),
+    "Concat": nothing(_ORDER),
+    "Split": nothing(_ORDER),
+    "Expand": nothing("repeats elements"),
+    "Tile": nothing("repeats elements"),
+    "Pad": nothing("copies elements between borders that are filled or repeated"),
+    "CenterCropPad": nothing("copies elements between borders that are filled or cropped"),
+    "Trilu": nothing("copies one triangle and fills the other with zeros"),
+    # Elements picked by index.
+    "Slice": nothing(_PICK),
+    "Gather": nothing(_PICK),
+    "GatherElements": nothing(_PICK),
+    "GatherND": nothing(_PICK),
+    "Scatter": nothing("overwrites the elements that indices pick"),
+    "ScatterElements": by(scatter),
+    "ScatterND": by(scatter),
+    "TensorScatter": nothing("overwrites the elements that indices pick"),
+    "MaxUnpool": nothing("copies elements to the places that indices name and fills the rest with zeros"),
+    "OneHot": nothing("writes one of two values by index"),
+    # Types, shapes and values that are known beforehand.
+    "Cast": nothing(_CONVERT),
+    "CastLike": nothing(_CONVERT),
+    "BitCast": nothing("reads the same bits as another type"),
+    "ImageDecoder": nothing("decodes a compressed image: the work of a file format, not of the model"),
+    "Shape": nothing(_SHAPE),
+    "Size": nothing(_SHAPE),
+    "Constant": nothing(_FILL),
+    "ConstantOfShape": nothing(_FILL),
+    "EyeLike": nothing(_FILL),
+    "Range": nothing("numbers positions: an index sequence, not arithmetic on data"),
+    # Work that depends on the data.
+    "TopK": by(top_k, "bound"),
+    "Unique": by(unique, "bound"),
+    "NonZero": by(non_zero, "bound"),
+    "Compress": by(compress, "bound"),
+    "NonMaxSuppression": by(non_max_suppression, "bound"),
+}

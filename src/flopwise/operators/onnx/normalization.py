@@ -1,0 +1,173 @@
+"""Normalisations and softmax. Where the ONNX schema defines the operator by a function body, that body is counted."""
+
+from __future__ import annotations
+
+from flopwise.graph import Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product, required
+from flopwise.operators.operator import Operator, by
+
+
+def batch_normalization(node: Node) -> Counts:
+    """numel(X) mac + C × (1 add + 1 sqrt + 1 div + 1 mac), C the number of channels. In training mode also the
+    statistics, numel(X) × (3 add + 1 mul) + 2 C div, and the running ones, C × (4 mul + 2 add).
+
+    Each channel is folded to a factor, scale / sqrt(var + epsilon), and a shift, B − mean × factor; then Y = X ×
+    factor + shift. Before opset 14 training mode shows by its further outputs.
+
+    https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
+    """
+    x = node.input(0)
+    given = [t for t in node.inputs[1:5] if t is not None]
+    channels = given[0].numel if given else extent(node, x, 1)
+    counts = Counts(mac=x.numel) + Counts(add=1, sqrt=1, div=1, mac=1) * channels
+    if node.attrs.get("training_mode", 0) or len(node.known_outputs) > 1:
+        counts += Counts(add=3, mul=1) * x.numel + Counts(div=2, mul=4, add=2) * channels
+    return counts
+
+
+def instance_normalization(node: Node) -> Counts:
+    """numel(X) × (4 add + 2 mul + 1 div) + N × C × (2 div + 1 mul + 2 add + 1 sqrt).
+
+    A GroupNormalization with one channel per group.
+
+    https://onnx.ai/onnx/operators/onnx__InstanceNormalization.html
+    """
+    x = node.input(0)
+    return _standardized(x.numel, extent(node, x, 0) * extent(node, x, 1)) + _affine(node)
+
+
+def group_normalization(node: Node) -> Counts:
+    """numel(X) × (4 add + 2 mul + 1 div) + N × num_groups × (2 div + 1 mul + 2 add + 1 sqrt).
+
+    https://onnx.ai/onnx/operators/onnx__GroupNormalization.html
+    """
+    x = node.input(0)
+    return _standardized(x.numel, extent(node, x, 0) * required(node, "num_groups")) + _affine(node)
+
+
+def layer_normalization(node: Node) -> Counts:
+    """numel(X) × (3 add + 2 mul + 1 div), and 1 add more when B is given, + rows × (2 div + 1 mul + 2 add + 1 sqrt),
+    rows = prod(X.shape[:axis]); the output InvStdDev: rows div.
+
+    https://onnx.ai/onnx/operators/onnx__LayerNormalization.html
+    """
+    x = node.input(0)
+    rows = product(x.dims[: node.attrs.get("axis", -1)])
+    inverse = rows if len(node.outputs) > 2 and node.outputs[2] is not None else 0
+    return _standardized(x.numel, rows) + _affine(node) + Counts(div=inverse)
+
+
+def rms_normalization(node: Node) -> Counts:
+    """numel(X) × (2 mul + 1 add + 1 div) + rows × (1 div + 1 add + 1 sqrt), rows = prod(X.shape[:axis]).
+
+    https://onnx.ai/onnx/operators/onnx__RMSNormalization.html
+    """
+    x = node.input(0)
+    rows = product(x.dims[: node.attrs.get("axis", -1)])
+    return Counts(mul=1, add=1, div=1) * x.numel + Counts(div=1, add=1, sqrt=1) * rows + _affine(node)
+
+
+def _standardized(elements: int, groups: int) -> Counts:
+    """(x − mean) / sqrt(var + epsilon), with var = mean(x²) − mean(x)² as the function bodies have it."""
+    return Counts(add=3, mul=1, div=1) * elements + Counts(div=2, mul=1, add=2, sqrt=1) * groups
+
+
+def _affine(node: Node) -> Counts:
+    """Scale and bias of each element, as far as they are given."""
+    return Counts(mul=int(node.has_input(1)), add=int(node.has_input(2))) * node.input(0).numel
+
+
+def lrn(node: Node) -> Counts:
+    """numel(X) × (1 mul + size add + 1 mul + 1 add + 1 pow + 1 div): squares, the sum over size channels, scale and
+    bias, power, division. Channels beyond the edge are padding and not subtracted.
+
+    https://onnx.ai/onnx/operators/onnx__LRN.html
+    """
+    return Counts(mul=2, add=required(node, "size") + 1, pow=1, div=1) * node.input(0).numel
+
+
+def lp_normalization(node: Node) -> Counts:
+    """numel(X) × (1 mul + 1 add + 1 div) + rows sqrt for p = 2, numel(X) × (1 bit + 1 add + 1 div) for p = 1; and
+    rows cmp, because a norm of zero gives zero. rows = numel(X) / X.shape[axis].
+
+    https://onnx.ai/onnx/operators/onnx__LpNormalization.html
+    """
+    x = node.input(0)
+    rows = _others(node, node.attrs.get("axis", -1))
+    if node.attrs.get("p", 2) == 1:
+        return Counts(bit=1, add=1, div=1) * x.numel + Counts(cmp=rows)
+    return Counts(mul=1, add=1, div=1) * x.numel + Counts(sqrt=rows, cmp=rows)
+
+
+def mean_variance_normalization(node: Node) -> Counts:
+    """numel(X) × (3 add + 1 pow + 1 div) + means × (2 div + 1 pow + 2 add + 1 sqrt), means = prod of the extents that
+    `axes` (0, 2, 3) leaves.
+
+    Before opset 9 each sample has its own means, one for each channel or (across_channels) one for all, and without
+    normalize_variance the mean is subtracted and no more: numel(X) × 2 add + means div.
+
+    https://onnx.ai/onnx/operators/onnx__MeanVarianceNormalization.html
+    """
+    x = node.input(0)
+    if 0 < node.version < 9:
+        means = product(x.dims[: 1 if node.attrs.get("across_channels", 0) else 2])
+        if not node.attrs.get("normalize_variance", 1):
+            return Counts(add=2) * x.numel + Counts(div=means)
+    else:
+        rank = len(x.dims)
+        axes = {axis % rank for axis in node.attrs.get("axes", (0, 2, 3))} if rank else set()
+        means = product(dim for axis, dim in enumerate(x.dims) if axis not in axes)
+    return Counts(add=3, pow=1, div=1) * x.numel + Counts(div=2, pow=1, add=2, sqrt=1) * means
+
+
+def softmax(node: Node) -> Counts:
+    """numel(X) × (1 cmp + 2 add + 1 exp + 1 div): maximum, subtraction, exponential, sum, division.
+
+    https://onnx.ai/onnx/operators/onnx__Softmax.html
+    """
+    return Counts(cmp=1, add=2, exp=1, div=1) * node.input(0).numel
+
+
+def log_softmax(node: Node) -> Counts:
+    """numel(X) × (1 cmp + 3 add + 1 exp) + rows log, rows = numel(X) / X.shape[axis]; before opset 13
+    prod(X.shape[:axis]).
+
+    https://onnx.ai/onnx/operators/onnx__LogSoftmax.html
+    """
+    x = node.input(0)
+    if 0 < node.version < 13:
+        rows = product(x.dims[: node.attrs.get("axis", 1)])
+    else:
+        rows = _others(node, node.attrs.get("axis", -1))
+    return Counts(cmp=1, add=3, exp=1) * x.numel + Counts(log=rows)
+
+
+def hardmax(node: Node) -> Counts:
+    """numel(X) cmp: the maximum of each row; marking it is a selection.
+
+    https://onnx.ai/onnx/operators/onnx__Hardmax.html
+    """
+    return Counts(cmp=node.input(0).numel)
+
+
+def _others(node: Node, axis: int) -> int:
+    """The product of all extents of X except one axis."""
+    x = node.input(0)
+    extent(node, x, axis)
+    return product(x.dims[:axis]) * product(x.dims[axis:][1:])
+
+
+OPERATORS: dict[str, Operator] = {
+    "BatchNormalization": by(batch_normalization),
+    "InstanceNormalization": by(instance_normalization),
+    "GroupNormalization": by(group_normalization),
+    "LayerNormalization": by(layer_normalization),
+    "RMSNormalization": by(rms_normalization),
+    "LRN": by(lrn),
+    "LpNormalization": by(lp_normalization),
+    "MeanVarianceNormalization": by(mean_variance_normalization),
+    "Softmax": by(softmax),
+    "LogSoftmax": by(log_softmax),
+    "Hardmax": by(hardmax),
+}

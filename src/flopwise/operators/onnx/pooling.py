@@ -1,0 +1,83 @@
+"""Pooling: a reduction over each window. Padded cells are processed like any other, so a window is its kernel."""
+
+from __future__ import annotations
+
+from flopwise.graph import Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import product, wholes
+from flopwise.operators.operator import Operator, by
+
+
+def max_pool(node: Node) -> Counts:
+    """numel(Y) × prod(kernel_shape) cmp.
+
+    https://onnx.ai/onnx/operators/onnx__MaxPool.html
+    """
+    return Counts(cmp=_cells(node))
+
+
+def average_pool(node: Node) -> Counts:
+    """numel(Y) × prod(kernel_shape) add + numel(Y) div.
+
+    https://onnx.ai/onnx/operators/onnx__AveragePool.html
+    """
+    return Counts(add=_cells(node), div=node.output().numel)
+
+
+def lp_pool(node: Node) -> Counts:
+    """numel(Y) × prod(kernel_shape) × (1 mul + 1 add) + numel(Y) sqrt for p = 2; × (1 bit + 1 add) for p = 1; else ×
+    (1 bit + 1 pow + 1 add) + numel(Y) pow.
+
+    https://onnx.ai/onnx/operators/onnx__LpPool.html
+    """
+    return _norm(node, _cells(node))
+
+
+def global_max_pool(node: Node) -> Counts:
+    """numel(X) cmp.
+
+    https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html
+    """
+    return Counts(cmp=node.input(0).numel)
+
+
+def global_average_pool(node: Node) -> Counts:
+    """numel(X) add + numel(Y) div.
+
+    https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html
+    """
+    return Counts(add=node.input(0).numel, div=node.output().numel)
+
+
+def global_lp_pool(node: Node) -> Counts:
+    """numel(X) × (1 mul + 1 add) + numel(Y) sqrt for p = 2; × (1 bit + 1 add) for p = 1; else × (1 bit + 1 pow + 1
+    add) + numel(Y) pow.
+
+    https://onnx.ai/onnx/operators/onnx__GlobalLpPool.html
+    """
+    return _norm(node, node.input(0).numel)
+
+
+def _cells(node: Node) -> int:
+    """Window cells visited: one kernel for each output element."""
+    return node.output().numel * product(wholes(node, "kernel_shape"))
+
+
+def _norm(node: Node, cells: int) -> Counts:
+    """The p-norms of all windows together: |x|ᵖ summed, then the p-th root of each sum."""
+    p, outputs = node.attrs.get("p", 2), node.output().numel
+    if p == 1:
+        return Counts(bit=cells, add=cells)
+    if p == 2:
+        return Counts(mul=cells, add=cells, sqrt=outputs)
+    return Counts(bit=cells, pow=cells + outputs, add=cells)
+
+
+OPERATORS: dict[str, Operator] = {
+    "MaxPool": by(max_pool),
+    "AveragePool": by(average_pool),
+    "LpPool": by(lp_pool),
+    "GlobalMaxPool": by(global_max_pool),
+    "GlobalAveragePool": by(global_average_pool),
+    "GlobalLpPool": by(global_lp_pool),
+}

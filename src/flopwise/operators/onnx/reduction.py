@@ -1,0 +1,109 @@
+"""Reductions: n elements cost n operations, because the accumulator starts from the identity."""
+
+from __future__ import annotations
+
+from flopwise.graph import Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.operator import Operator, by, words
+
+_NOTHING = Counts()
+
+
+def reduction(
+    step: Counts, *, before: Counts = _NOTHING, close: Counts = _NOTHING, after: Counts = _NOTHING
+) -> Operator:
+    """A row for a reduction of X along its axes.
+
+    Args:
+        step: what takes one element into the accumulator; left out, as is ``close``, when noop_with_empty_axes asks for
+            a reduction over no axis at all.
+        before: what happens to each element first.
+        close: what completes each sum.
+        after: what happens to each result.
+
+    >>> reduction(Counts(add=1), before=Counts(mul=1), after=Counts(sqrt=1)).formula
+    'numel(X) × (1 add + 1 mul) + numel(Y) × 1 sqrt; noop_with_empty_axes without axes: no add'
+    """
+
+    def rule(node: Node) -> Counts:
+        per_element, per_result = before, after
+        if not _keeps_all_axes(node):
+            per_element, per_result = before + step, close + after
+        return per_element * node.input(0).numel + per_result * node.output().numel
+
+    formula = f"numel(X) × {words(before + step)}"
+    if close + after != _NOTHING:
+        formula += f" + numel(Y) × {words(close + after)}"
+    skipped = " and no ".join(name for part in (step, close) for name, n in part.items() if n)
+    return Operator(rule, f"{formula}; noop_with_empty_axes without axes: no {skipped}")
+
+
+def _keeps_all_axes(node: Node) -> bool:
+    """Whether the node reduces over no axis: it names none and asks that this mean none, not all."""
+    if not node.attrs.get("noop_with_empty_axes", 0) or node.attrs.get("axes"):
+        return False
+    return not node.has_input(1) or node.input(1).dims == (0,)
+
+
+def scan(node: Node) -> Counts:
+    """numel(X) add: one step per element along the axis.
+
+    https://onnx.ai/onnx/operators/onnx__CumSum.html
+    """
+    return Counts(add=node.input(0).numel)
+
+
+def product_scan(node: Node) -> Counts:
+    """numel(X) mul: one step per element along the axis.
+
+    https://onnx.ai/onnx/operators/onnx__CumProd.html
+    """
+    return Counts(mul=node.input(0).numel)
+
+
+def search(node: Node) -> Counts:
+    """numel(X) cmp: one comparison per element along the axis.
+
+    https://onnx.ai/onnx/operators/onnx__ArgMax.html
+    """
+    return Counts(cmp=node.input(0).numel)
+
+
+def combine(step: Counts, *, close: Counts = _NOTHING) -> Operator:
+    """A row for an operator that combines k inputs element by element, from left to right.
+
+    >>> combine(Counts(add=1), close=Counts(div=1)).formula
+    'numel(Y) × ((k − 1) × 1 add + 1 div) for k inputs, broadcast to Y'
+    """
+
+    def rule(node: Node) -> Counts:
+        return (step * (len(node.known_inputs) - 1) + close) * node.output().numel
+
+    once = f"(k − 1) × {words(step)}"
+    if close != _NOTHING:
+        once = f"({once} + {words(close)})"
+    return Operator(rule, f"numel(Y) × {once} for k inputs, broadcast to Y")
+
+
+OPERATORS: dict[str, Operator] = {
+    # Along axes of one input.
+    "ReduceSum": reduction(Counts(add=1)),
+    "ReduceMean": reduction(Counts(add=1), close=Counts(div=1)),
+    "ReduceMax": reduction(Counts(cmp=1)),
+    "ReduceMin": reduction(Counts(cmp=1)),
+    "ReduceProd": reduction(Counts(mul=1)),
+    "ReduceL1": reduction(Counts(add=1), before=Counts(bit=1)),
+    "ReduceL2": reduction(Counts(add=1), before=Counts(mul=1), after=Counts(sqrt=1)),
+    "ReduceSumSquare": reduction(Counts(add=1), before=Counts(mul=1)),
+    "ReduceLogSum": reduction(Counts(add=1), after=Counts(log=1)),
+    "ReduceLogSumExp": reduction(Counts(add=1), before=Counts(exp=1), after=Counts(log=1)),
+    "ArgMax": by(search),
+    "ArgMin": by(search),
+    "CumSum": by(scan),
+    "CumProd": by(product_scan),
+    # Across inputs.
+    "Sum": combine(Counts(add=1)),
+    "Mean": combine(Counts(add=1), close=Counts(div=1)),
+    "Max": combine(Counts(cmp=1)),
+    "Min": combine(Counts(cmp=1)),
+}

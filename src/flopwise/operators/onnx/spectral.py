@@ -1,0 +1,109 @@
+"""Spectra: Fourier transforms by their definition, window functions, and filters on the mel scale."""
+
+from __future__ import annotations
+
+from flopwise.errors import ShapeError
+from flopwise.graph import Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product
+from flopwise.operators.operator import Operator, by
+
+
+def dft(node: Node) -> Counts:
+    """at most numel(Y) × N × X.shape[-1] mac, the definition's sum over N = dft_length terms (a fast transform needs
+    fewer), and numel(Y) div when inverse. N is X's extent along the axis unless dft_length is given; then Y's, or 2 ×
+    Y's − 1 when onesided.
+
+    A real element is 1 number, a complex one 2, so a complex product is 4 mac. The factors exp(−2πjkn/N) follow from
+    the shapes alone: constants. Where the axis is an input and no extent shows it, the longest axis is taken.
+
+    https://onnx.ai/onnx/operators/onnx__DFT.html
+    """
+    x, y = node.input(0), node.output()
+    axis = _axis(node)
+    inverse, onesided = bool(node.attrs.get("inverse", 0)), bool(node.attrs.get("onesided", 0))
+    length = extent(node, y, axis)
+    if onesided and not inverse:
+        length = 2 * length - 1 if node.has_input(1) else extent(node, x, axis)
+    return Counts(mac=y.numel * length * extent(node, x, -1), div=y.numel if inverse else 0)
+
+
+def _axis(node: Node) -> int:
+    """The axis of the transform: an attribute before opset 20, since then an input whose value is not at hand.
+
+    Raises:
+        ShapeError: the shapes do not tell.
+    """
+    if "axis" in node.attrs or 0 < node.version < 20:
+        return int(node.attrs.get("axis", 1))
+    if not node.has_input(2):
+        return -2
+    before, after = node.input(0).dims, node.output().dims
+    if len(before) != len(after) or len(before) < 2:
+        raise ShapeError(f"DFT {node.name!r}: {before} and {after} do not fit each other")
+    signals = range(len(before) - 1)
+    changed = [axis for axis in signals if before[axis] != after[axis]]
+    if len(changed) == 1:
+        return changed[0]
+    if len(signals) > 1 and not all(isinstance(after[axis], int) for axis in signals):
+        raise ShapeError(f"DFT {node.name!r} needs numbers for {after}, because its axis is an input: --dim NAME=VALUE")
+    return max(signals, key=lambda axis: after[axis] if len(signals) > 1 else 0)
+
+
+def stft(node: Node) -> Counts:
+    """at most numel(Y) × N × signal.shape[-1] mac, the definition's sum over N = frame_length terms (a fast transform
+    needs fewer); window: frames × N × signal.shape[-1] mul. N is the window's length, without one the signal's, or
+    where frame_length is given that of Y's bins, 2 × bins − 1 when onesided.
+
+    Y is (batch, frames, bins, 2). The factors of the transform are constants.
+
+    https://onnx.ai/onnx/operators/onnx__STFT.html
+    """
+    signal, y = node.input(0), node.output()
+    numbers = extent(node, signal, -1)
+    if node.has_input(2):
+        length = node.input(2).numel
+    elif not node.has_input(3):
+        length = extent(node, signal, 1)
+    else:
+        bins = extent(node, y, -2)
+        length = 2 * bins - 1 if node.attrs.get("onesided", 1) else bins
+    frames = product(y.dims[:-2])
+    return Counts(mac=y.numel * length * numbers, mul=frames * length * numbers if node.has_input(2) else 0)
+
+
+def window(node: Node) -> Counts:
+    """size × (4 mul + 2 add + 2 trig) + 2 mul + 2 add + 1 div: a₀ − a₁ cos φ + a₂ cos 2φ at size angles φ.
+
+    All three windows share this body; a₂ is zero for two of them. A window whose size is a constant is folded.
+
+    https://onnx.ai/onnx/operators/onnx__HannWindow.html
+    """
+    return Counts(mul=4, add=2, trig=2) * node.output().numel + Counts(mul=2, add=2, div=1)
+
+
+def mel_weight_matrix(node: Node) -> Counts:
+    """at most (2 bins + bands) × (1 add + 1 div) for the slopes of the triangles, and bands × (2 add + 2 cmp); the
+    bands + 2 edges take (3 mul + 2 add + 2 div + 1 pow + 1 cmp) each, and the scale 2 log + 2 mul + 4 add + 3 div.
+
+    Y is (bins, bands). A triangle reaches from one edge to the next but one, so together they cover the bins twice at
+    most; how far they reach the frequencies decide.
+    A matrix whose five inputs are constants is folded.
+
+    https://onnx.ai/onnx/operators/onnx__MelWeightMatrix.html
+    """
+    y = node.output()
+    bins, bands = extent(node, y, 0), extent(node, y, 1)
+    slopes = Counts(add=1, div=1) * (2 * bins + bands) + Counts(add=2, cmp=2) * bands
+    edges = Counts(mul=3, add=2, div=2, pow=1, cmp=1) * (bands + 2)
+    return slopes + edges + Counts(log=2, mul=2, add=4, div=3)
+
+
+OPERATORS: dict[str, Operator] = {
+    "DFT": by(dft, "bound"),
+    "STFT": by(stft, "bound"),
+    "HannWindow": by(window),
+    "HammingWindow": by(window),
+    "BlackmanWindow": by(window),
+    "MelWeightMatrix": by(mel_weight_matrix, "bound"),
+}

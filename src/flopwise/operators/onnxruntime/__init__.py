@@ -1,0 +1,1 @@
+"""onnxruntime's own operators (``com.microsoft`` and its memory layouts), a file for each family."""

@@ -1,0 +1,75 @@
+"""Standard operators in the memory layouts that onnxruntime gives them when it saves an optimised model.
+
+``com.microsoft.nchwc`` keeps channels in blocks of 8 or 16 and pads them to whole blocks, which are computed with; an
+activation and a sum may be fused to its convolutions. ``com.ms.internal.nhwc`` keeps them last.
+"""
+
+from __future__ import annotations
+
+from flopwise.graph import Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product
+from flopwise.operators.onnx import linear, movement, normalization, pooling, quantized, resize
+from flopwise.operators.onnxruntime import quantized as microsoft_quantized
+from flopwise.operators.onnxruntime.linear import fused_conv
+from flopwise.operators.operator import Operator, by, nothing
+
+_LAYOUT = "copies elements to another layout"
+
+
+def blocked_conv(node: Node) -> Counts:
+    """numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) add when Sum is given, and the
+    activation for each element of Y; channels that fill a block up count.
+    """
+    return fused_conv(node)
+
+
+def channels_last_instance_normalization(node: Node) -> Counts:
+    """numel(X) × (4 add + 2 mul + 1 div) + N × C × (2 div + 1 mul + 2 add + 1 sqrt), C the last extent of X."""
+    x = node.input(0)
+    groups = extent(node, x, 0) * extent(node, x, -1)
+    return Counts(add=4, mul=2, div=1) * x.numel + Counts(div=2, mul=1, add=2, sqrt=1) * groups
+
+
+def quantized_conv_transpose(node: Node) -> Counts:
+    """numel(X) × prod(W.shape[1:]) mac, numel(X) + numel(W) add (zero points), numel(Y) add when B is given; numel(Y) ×
+    (1 mul + 1 add + 3 cmp) to requantise, and the ratios of the scales, numel(w_scale) × (1 mul + 1 div).
+    """
+    x, w, outputs = node.input(0), node.input(3), node.output().numel
+    work = Counts(mac=x.numel * product(w.dims[1:]), add=x.numel + w.numel + (outputs if node.has_input(8) else 0))
+    return work + Counts(mul=1, add=1, cmp=3) * outputs + Counts(mul=1, div=1) * node.input(4).numel
+
+
+_BLOCKED: dict[str, Operator] = {
+    "Conv": by(blocked_conv),
+    "MaxPool": pooling.OPERATORS["MaxPool"],
+    "AveragePool": pooling.OPERATORS["AveragePool"],
+    "GlobalMaxPool": pooling.OPERATORS["GlobalMaxPool"],
+    "GlobalAveragePool": pooling.OPERATORS["GlobalAveragePool"],
+    "Upsample": resize.OPERATORS["Upsample"],
+    "ReorderInput": nothing(_LAYOUT),
+    "ReorderOutput": nothing(_LAYOUT),
+}
+
+_LAST: dict[str, Operator] = {
+    "Conv": linear.OPERATORS["Conv"],
+    "ConvTranspose": linear.OPERATORS["ConvTranspose"],
+    "QLinearConv": quantized.OPERATORS["QLinearConv"],
+    "QLinearConvTranspose": by(quantized_conv_transpose),
+    "QLinearAveragePool": microsoft_quantized.OPERATORS["com.microsoft::QLinearAveragePool"],
+    **{
+        name: pooling.OPERATORS[name]
+        for name in ("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool")
+    },
+    "BatchNormalization": normalization.OPERATORS["BatchNormalization"],
+    "InstanceNormalization": by(channels_last_instance_normalization),
+    "LRN": normalization.OPERATORS["LRN"],
+    "GridSample": resize.OPERATORS["GridSample"],
+    "Resize": resize.OPERATORS["Resize"],
+    **{name: movement.OPERATORS[name] for name in ("DepthToSpace", "MaxUnpool", "SpaceToDepth")},
+}
+
+OPERATORS: dict[str, Operator] = {
+    **{f"com.microsoft.nchwc::{name}": row for name, row in _BLOCKED.items()},
+    **{f"com.ms.internal.nhwc::{name}": row for name, row in _LAST.items()},
+}

@@ -1,0 +1,271 @@
+"""Products of ``com.microsoft``: convolutions and matrix products with something fused to them, or with packed
+weights.
+
+Packed weights are unpacked once, when the model is loaded or in the kernel's own loop: that is no arithmetic of the
+model.
+
+Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from flopwise.errors import ShapeError
+from flopwise.graph import Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.onnx import linear
+from flopwise.operators.onnx.attention import SOFTMAX
+from flopwise.operators.onnx.recurrent import ACTIVATIONS
+from flopwise.operators.operator import Operator, Rule, by
+from flopwise.operators.packed import unpacked
+
+#: One element of an activation that is fused to a product, by its name in lower case.
+_FUSED = {
+    **ACTIVATIONS,
+    "clip": Counts(cmp=2),
+    "hardswish": Counts(mul=2, add=1, cmp=2),
+    "silu": Counts(mul=1) + ACTIVATIONS["sigmoid"],
+    "swish": Counts(mul=1) + ACTIVATIONS["sigmoid"],
+    "quickgelu": Counts(mul=2) + ACTIVATIONS["sigmoid"],
+    "identity": Counts(),
+    "none": Counts(),
+    "": Counts(),
+}
+
+#: One element of Gelu by tanh, as the standard operator has it.
+FAST_GELU = Counts(pow=1, mul=4, add=2, tanh=1)
+
+
+def activated(node: Node, attribute: str = "activation") -> Counts:
+    """The activation of an attribute for each element of the output.
+
+    Raises:
+        ShapeError: there is no activation of that name.
+    """
+    name = str(node.attrs.get(attribute, "")).lower()
+    if name in ("gelu", "fastgelu"):
+        return FAST_GELU * node.output().numel
+    if name not in _FUSED:
+        raise ShapeError(f"{node.op} {node.name!r}: no such activation as {node.attrs[attribute]!r}")
+    return _FUSED[name] * node.output().numel
+
+
+def _as(node: Node, op: str, *places: int) -> Node:
+    """The node as if it were another operator on some of its inputs."""
+    inputs = tuple(node.input(i) if node.has_input(i) else None for i in places)
+    return Node(op, node.name, inputs, node.outputs, node.attrs)
+
+
+def fused_conv(node: Node) -> Counts:
+    """as Conv; Z: numel(Y) add; and the activation for each element of Y.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedConv
+    """
+    return linear.conv(node) + Counts(add=node.output().numel if node.has_input(3) else 0) + activated(node)
+
+
+def nhwc_conv(node: Node) -> Counts:
+    """as Conv: numel(Y) × prod(W.shape[1:]) mac, and numel(Y) add when B is given. The last axis of X holds the
+    channels.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NhwcConv
+    """
+    return linear.conv(node)
+
+
+def padded_conv_transpose(node: Node) -> Counts:
+    """as ConvTranspose: numel(X) × prod(W.shape[1:]) mac, and numel(Y) add when B is given.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ConvTransposeWithDynamicPads
+    """
+    return linear.conv_transpose(_as(node, "ConvTranspose", 0, 1, 3))
+
+
+def fused_matmul(node: Node) -> Counts:
+    """numel(Y) × K mac, K the extent of A that is summed (transA, transBatchA); alpha ≠ 1: numel(Y) mul.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedMatMul
+    """
+    a, outputs = node.input(0), node.output().numel
+    axis = -1
+    if node.attrs.get("transA", 0) and len(a.dims) > 1:
+        axis = 0 if node.attrs.get("transBatchA", 0) else -2
+    return Counts(mac=outputs * extent(node, a, axis), mul=outputs if node.attrs.get("alpha", 1.0) != 1.0 else 0)
+
+
+def fused_matmul_activation(node: Node) -> Counts:
+    """as FusedMatMul, and the activation for each element of Y.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedMatMulActivation
+    """
+    return fused_matmul(node) + activated(node)
+
+
+def fused_gemm(node: Node) -> Counts:
+    """as Gemm, and the activation for each element of Y.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedGemm
+    """
+    return linear.gemm(node) + activated(node)
+
+
+def gemm_fast_gelu(node: Node) -> Counts:
+    """numel(Y) × K mac, numel(Y) add when bias is given, and numel(Y) × (1 pow + 4 mul + 2 add + 1 tanh): Gelu by
+    tanh of a product.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GemmFastGelu
+    """
+    outputs = node.output().numel
+    work = Counts(mac=outputs * extent(node, node.input(0), -1), add=outputs if node.has_input(2) else 0)
+    return work + FAST_GELU * outputs
+
+
+def gemm_float8(node: Node) -> Counts:
+    """as Gemm, 1 mul for each element of Y and each scale that is given (scaleA and scaleB as one), and the activation.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GemmFloat8
+    """
+    scales = int(node.has_input(3) or node.has_input(4)) + int(node.has_input(5))
+    return linear.gemm(_as(node, "Gemm", 0, 1, 2)) + Counts(mul=scales * node.output().numel) + activated(node)
+
+
+def sparse_matmul(node: Node) -> Counts:
+    """at most numel(Y) × K mac: as if no element of A were zero; alpha ≠ 1: numel(Y) mul.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SparseToDenseMatMul
+    """
+    return fused_matmul(node)
+
+
+def packed_matmul(bias: int | None) -> Rule:
+    """The rule of a product with packed weights whose bias is at a place."""
+
+    def rule(node: Node) -> Counts:
+        """numel(Y) × K mac, K the last extent of A, and numel(Y) add when bias is given. Unpacking the weights is free.
+
+        https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits
+        """
+        outputs = node.output().numel
+        biased = bias is not None and node.has_input(bias)
+        return Counts(mac=outputs * extent(node, node.input(0), -1), add=outputs if biased else 0)
+
+    return rule
+
+
+def _normed(node: Node) -> Counts:
+    """The sum with a skip and the RMS norm in front of fused products, as far as they are given."""
+    x = node.input(0)
+    rows = product(x.dims[:-1])
+    work = Counts(add=x.numel if node.has_input(1) else 0)
+    if node.has_input(2):
+        work += Counts(mul=2, add=1, div=1) * x.numel + Counts(div=1, add=1, sqrt=1) * rows
+    return work
+
+
+def packed_mlp(node: Node) -> Counts:
+    """2 × numel(Y) × K mac (gate and up), their biases, the activation of the gate and numel(Y) mul; skip: numel(A)
+    add; norm_scale: as RMSNormalization.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBitsMlp
+    """
+    outputs, width = node.output().numel, extent(node, node.input(0), -1)
+    biases = outputs * sum(node.has_input(i) for i in (5, 8))
+    return _normed(node) + Counts(mac=2 * outputs * width, add=biases, mul=outputs) + activated(node)
+
+
+def packed_qkv(node: Node) -> Counts:
+    """(numel(Q) + numel(K) + numel(V)) × K mac and the biases; skip: numel(A) add; norm_scale: as RMSNormalization.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBitsQkv
+    """
+    rows, width = product(node.input(0).dims[:-1]), extent(node, node.input(0), -1)
+    columns = [whole(node, name) for name in ("Nq", "Nkv", "Nkv")]
+    biases = rows * sum(n for n, i in zip(columns, (5, 8, 11), strict=True) if node.has_input(i))
+    return _normed(node) + Counts(mac=rows * sum(columns) * width, add=biases)
+
+
+def experts(node: Node) -> Counts:
+    """for each token and each of the k experts that it takes: the products with fc1, fc2 and fc3 (mac), their biases
+    (add), the activation, and H mac to blend the results; numel(router_probs) × (1 cmp + 2 add + 1 exp + 1 div)
+    (softmax) and at most × bits(k) cmp (TopK); normalize_routing_weights: tokens × k × (1 add + 1 div).
+
+    input is (tokens, H) or (B, S, H). All other experts rest. swiglu of g and l: 2 mul + 1 bit + 1 exp + 1 add + 1 div,
+    1 mul more when activation_alpha ≠ 1, 1 add more when activation_beta ≠ 0, 3 cmp more when swiglu_limit is given;
+    other activations are multiplied with fc3's results, where there are any.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MoE
+    """
+    return _experts(node, weights=(2, 4, 6), biases=(3, 5, 7))
+
+
+def quantized_experts(node: Node) -> Counts:
+    """at most as MoE; unpacking the weights is part of the kernel.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QMoE
+    """
+    return _experts(node, weights=(2, 5, 8), biases=(4, 7, 10))
+
+
+def _experts(node: Node, weights: tuple[int, int, int], biases: tuple[int, int, int]) -> Counts:
+    x, router, taken = node.input(0), node.input(1), whole(node, "k", 1)
+    width, tokens = extent(node, x, -1), product(x.dims[:-1])
+    elements = unpacked(node)
+    sizes = [_of_one_expert(node, place, elements) for place in weights]
+    added = sum(extent(node, node.input(place), -1) for place in biases if node.has_input(place))
+    inner = sizes[1] // width
+    chosen = (SOFTMAX + Counts(cmp=taken.bit_length())) * router.numel
+    if node.attrs.get("normalize_routing_weights", 0):
+        chosen += Counts(add=1, div=1) * (tokens * taken)
+    visits = tokens * taken
+    products = Counts(mac=visits * (sum(sizes) + width), add=visits * added)
+    return products + _gate(node, sizes[2]) * (visits * inner) + chosen
+
+
+def _of_one_expert(node: Node, place: int, elements: dict[str, int]) -> int:
+    """Elements of one expert's matrix; 0 when there is none at this place."""
+    if not node.has_input(place):
+        return 0
+    tensor = node.input(place)
+    return elements.get(tensor.name, tensor.numel) // extent(node, tensor, 0)
+
+
+def _gate(node: Node, third: int) -> Counts:
+    """One element of what lies between the products of an expert.
+
+    Raises:
+        ShapeError: there is no activation of that name.
+    """
+    kind = str(node.attrs.get("activation_type", "relu")).lower()
+    once: Counts | None
+    if kind == "swiglu":
+        alpha, beta = node.attrs.get("activation_alpha", 1.0), node.attrs.get("activation_beta", 0.0)
+        clamps = 3 if "swiglu_limit" in node.attrs else 0
+        return _FUSED["silu"] + Counts(mul=1 + int(alpha != 1.0), add=int(beta != 0.0), cmp=clamps)
+    once = FAST_GELU if kind == "gelu" else _FUSED.get(kind)
+    if once is None:
+        raise ShapeError(f"{node.op} {node.name!r}: no such activation as {kind!r}")
+    return once + Counts(mul=int(third > 0))
+
+
+OPERATORS: dict[str, Operator] = {
+    "com.microsoft::FusedConv": by(fused_conv),
+    "com.microsoft::NhwcFusedConv": by(fused_conv),
+    "com.microsoft::NhwcConv": by(nhwc_conv),
+    "com.microsoft::ConvTransposeWithDynamicPads": by(padded_conv_transpose),
+    "com.microsoft::FusedMatMul": by(fused_matmul),
+    "com.microsoft::TransposeMatMul": by(fused_matmul),
+    "com.microsoft::FusedMatMulActivation": by(fused_matmul_activation),
+    "com.microsoft::FusedGemm": by(fused_gemm),
+    "com.microsoft::GemmFastGelu": by(gemm_fast_gelu),
+    "com.microsoft::GemmFloat8": by(gemm_float8),
+    "com.microsoft::SparseToDenseMatMul": by(sparse_matmul, "bound"),
+    "com.microsoft::MatMulNBits": by(packed_matmul(5)),
+    "com.microsoft::MatMulBnb4": by(packed_matmul(None)),
+    "com.microsoft::MatMulFpQ4": by(packed_matmul(None)),
+    "com.microsoft::MatMulBlockQuantizedFp4Weight": by(packed_matmul(5)),
+    "com.microsoft::MatMulBlockQuantizedFp8Weight": by(packed_matmul(4)),
+    "com.microsoft::MatMulNBitsMlp": by(packed_mlp),
+    "com.microsoft::MatMulNBitsQkv": by(packed_qkv),
+    "com.microsoft::MoE": by(experts, "bound"),
+    "com.microsoft::QMoE": by(quantized_experts, "bound"),
+}

@@ -1,0 +1,409 @@
+"""Graph + operator rules + convention -> Profile: one row per layer, totals, and groupings of the rows."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from flopwise.conventions.convention import Convention
+from flopwise.conventions.table import batch_of
+from flopwise.errors import FlopwiseError, InputError
+from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph.dtypes import is_float
+from flopwise.memory import peak_activation_bytes
+from flopwise.operators.counts import Counts
+from flopwise.operators.folding import Folding, fold
+from flopwise.operators.packed import PACKED, unpacked
+from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count
+from flopwise.profiles.control_flow import settle_control_flow
+from flopwise.profiles.grouping import by_dtype, by_module, by_op
+from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up, layer_names
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+    from flopwise.analyses.training.step import Training
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What a model costs in one convention, for the input shapes in ``graph.inputs``."""
+
+    graph: Graph
+    convention: Convention
+    rows: tuple[Row, ...]
+    #: Operators without a rule in this convention -> how many rows.
+    unknown: Mapping[str, int]
+    #: Names of tensors whose shape nobody could resolve.
+    unresolved: tuple[str, ...]
+    notes: tuple[str, ...]
+    #: What one training step takes; None when nobody asked for it.
+    training: Training | None = None
+    #: The user's own rules, and whether operators on constants were left out (None: as the convention does).
+    rules: Mapping[str, Rule] = field(default_factory=dict, repr=False, compare=False)
+    folding: bool | None = field(default=None, repr=False, compare=False)
+    #: How ``print(profile)`` looks; provided by whoever knows the reports.
+    renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
+    #: The same for a notebook, as HTML.
+    html_renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
+
+    @functools.cached_property
+    def sum(self) -> Sum:
+        """All rows added up."""
+        return add_up("Total", self.rows)
+
+    @functools.cached_property
+    def peak_activation_bytes(self) -> int | None:
+        """Largest sum of bytes of activations alive at once, in execution order; None when a shape is missing."""
+        return peak_activation_bytes(self.graph)
+
+    @functools.cached_property
+    def own(self) -> dict[str, int]:
+        """Totals that the convention's tool defines in its own way, by name ("params")."""
+        return {name: of(self.graph) for name, of in self.convention.own.items()}
+
+    @property
+    def exact(self) -> bool:
+        """Whether every row has a count and every tensor a shape, so that the totals are not lower bounds."""
+        return not any(row.unknown for row in self.rows) and not self.unresolved
+
+    def total(self, figure: str) -> int:
+        """The model's sum of one figure; a lower bound unless ``exact``.
+
+        Raises:
+            InputError: there is no figure of that name.
+        """
+        known = FIGURES if self.training is None else (*FIGURES, *TRAINED)
+        if figure not in known:
+            raise InputError(f"unknown figure {figure!r}; known: {', '.join(known)}")
+        value: int = getattr(self.sum, figure)
+        return value
+
+    def by(self, key: str, depth: int | None = None) -> list[Sum]:
+        """Rows grouped and summed.
+
+        Args:
+            key: "layer" (each row by itself), "op" (by operator, dearest first), "dtype" (by the element types that
+                are computed with, dearest first), or "module" (by module path, in execution order; the whole model
+                first, and a module's sum includes what lies below it).
+            depth: with "module", how many levels of the path to show; None for all.
+
+        Raises:
+            InputError: the key is none of these.
+        """
+        if key == "layer":
+            return [add_up(row.name, (row,)) for row in self.rows]
+        if key == "op":
+            return by_op(self.rows)
+        if key == "dtype":
+            return by_dtype(self.rows, self.graph)
+        if key == "module":
+            return by_module(self.rows, depth, self.graph.modules)
+        raise InputError(f"cannot group by {key!r}; choose layer, op, dtype or module")
+
+    def seen(self, figure: str) -> bool:
+        """Whether any row has a figure of :class:`Row`, so that its sum says something."""
+        return not self.rows or any(getattr(row, figure) is not None for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile in the stable JSON schema ``flopwise.profile/1``: every number an integer or None.
+
+        A total is None when no row has the figure, and a lower bound when "coverage" names what is missing.
+        """
+        model, sums = self.graph, self.sum
+        counted = not self.rows or sums.unknown < len(self.rows)
+        known = self.seen("counts")
+        return {
+            "schema": "flopwise.profile/1",
+            "model": {"name": model.name, "source": model.source, "format": model.format},
+            "inputs": [{"name": t.name, "dtype": t.dtype, "shape": _shape(t)} for t in model.inputs],
+            "convention": {"name": self.convention.name, "unit": self.convention.unit},
+            "totals": {
+                "count": sums.count if counted else None,
+                "macs": sums.macs if known else None,
+                "flops": sums.flops if known else None,
+                "ops": sums.counts.to_dict() if known else None,
+                "params": sums.params,
+                "buffers": sums.buffers,
+                "weight_bytes": sums.weight_bytes,
+                "activations": sums.activations if self.seen("activations") else None,
+                "output_bytes": sums.output_bytes if self.seen("output_bytes") else None,
+                "peak_activation_bytes": self.peak_activation_bytes,
+                **({"own": self.own} if self.convention.own else {}),
+            },
+            **({} if self.training is None else {"training": self.training.to_dict(self)}),
+            "layers": [_layer(row, self.training is not None) for row in self.rows],
+            "coverage": {
+                "nodes": len(self.rows),
+                "unknown": dict(self.unknown),
+                "unresolved": list(self.unresolved),
+            },
+            "notes": list(self.notes),
+        }
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One line per layer, in the columns of the JSON schema (needs the ``pandas`` extra)."""
+        import pandas
+
+        return pandas.DataFrame([_layer(row, self.training is not None) for row in self.rows])
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One line per layer, in the columns of the JSON schema (needs the ``arrow`` extra).
+
+        The model, the inputs, the convention and the totals are JSON in the metadata of the table's schema, under the
+        key "flopwise".
+
+        Raises:
+            InputError: a figure is too large for 64 bits, or a formula and no number.
+        """
+        from flopwise.profiles.arrow import arrow_table
+
+        return arrow_table(self.to_dict())
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+    def _repr_html_(self) -> str | None:
+        """How a notebook shows the profile; None leaves it to ``repr``."""
+        return self.html_renderer(self) if self.html_renderer else None
+
+
+def _shape(tensor: Tensor | None) -> list[Any] | None:
+    if tensor is None or tensor.shape is None:
+        return None
+    return [d if isinstance(d, int) else str(d) for d in tensor.shape]
+
+
+def _layer(row: Row, trained: bool) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "op": row.node.op,
+        "origin": row.node.origin,
+        "scope": row.node.module,
+        "inputs": [_shape(t) for t in row.node.inputs],
+        "outputs": [_shape(t) for t in row.node.outputs],
+        "count": row.count,
+        "macs": row.macs,
+        "flops": row.flops,
+        "ops": None if row.counts is None else row.counts.to_dict(),
+        "params": row.params,
+        "buffers": row.buffers,
+        "weight_bytes": row.weight_bytes,
+        "activations": row.activations,
+        "output_bytes": row.output_bytes,
+        **({"times": row.times, "within": list(row.within)} if row.within else {}),
+        **({key: getattr(row, key) for key in TRAINED} if trained else {}),
+    }
+
+
+def profile_graph(
+    graph: Graph,
+    convention: Convention,
+    rules: Mapping[str, Rule] | None = None,
+    folding: bool | None = None,
+    training: bool = False,
+) -> Profile:
+    """Count every operator of a graph in one convention.
+
+    Args:
+        graph: what a reader handed over.
+        convention: how to add operations up.
+        rules: the user's own rules by operator name; they win over the tables and over the convention.
+        folding: whether operators that depend on weights and constants only are left out, as they run once and not in
+            every inference. None: as the convention's tool does.
+        training: whether trained weights change from step to step, so that what depends on them is not left out.
+    """
+    known = fold(graph)
+    folds = convention.fold if folding is None else folding
+    left_out = known if folds else known.only(graph, lambda node: not convention.lists(node))
+    if training:
+        left_out = left_out.only(graph, lambda node: not any(map(_changes, known.stored(node))))
+    names = (convention.layer_names or layer_names)(graph.nodes)
+    merged = convention.merged(graph.nodes) if convention.merged else ()
+    batch = batch_of(graph) if convention.per_image else 1
+    rows: list[Row] = []
+    owned: set[str] = set()
+    views = _views(graph, convention, rules or {}) if convention.whole else None
+    elements = convention.activations(graph) if convention.activations else None
+    for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
+        if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
+            continue
+        row = _row(name, node, convention, rules or {}, left_out, owned, views[position] if views else _SEEN_ALONE)
+        if elements is not None:
+            row = replace(row, activations=elements[position])
+        if position in merged and node.op not in (rules or ()):
+            row = replace(row, view=Counts(), count=0, missing="", note="", merged=True)
+        elif batch != 1:
+            row = _of_one_image(row, convention, batch)
+        rows.append(row)
+        if convention.entries:
+            again = Row(name, row.type, node, Counts(), row.view, row.count)
+            again = replace(again, missing=row.missing, note=row.note, again=True)
+            rows.extend([again] * (convention.entries(node) - 1))
+    rows, branches = settle_control_flow(graph, rows)
+    unknown = Counter(row.node.op for row in rows if row.missing == "rule")
+    unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if not t.resolved)
+    return Profile(
+        graph=graph,
+        convention=convention,
+        rows=tuple(rows),
+        unknown=dict(unknown),
+        unresolved=tuple(unresolved),
+        notes=(
+            *_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved)),
+            *branches,
+        ),
+        rules=rules or {},
+        folding=folding,
+    )
+
+
+def _changes(tensor: Tensor) -> bool:
+    """Whether training changes a stored tensor."""
+    return tensor.kind == "weight" and is_float(tensor.dtype)
+
+
+#: For a convention that looks at one node at a time.
+_SEEN_ALONE = Counts(mac=-1)
+
+
+def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> Sequence[Counts | None]:
+    """What a convention that looks at the whole graph sees at each node.
+
+    Of a file nobody knows what the tool would have made of an operator without a rule.
+    """
+    assert convention.whole is not None
+    canonical = [_tried(lambda n=n: count(n, rules), "")[0] for n in graph.nodes]  # type: ignore[misc]
+    seen = convention.whole(graph, canonical)
+    if graph.modules:
+        return seen
+    known = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
+    return [view if has_rule else None for view, has_rule in zip(seen, known, strict=True)]
+
+
+def _row(
+    name: str,
+    node: Node,
+    convention: Convention,
+    rules: Mapping[str, Rule],
+    folding: Folding,
+    owned: set[str],
+    seen: Counts | None,
+) -> Row:
+    """The figures of one node.
+
+    Args:
+        name: what the row is called.
+        node: the operator.
+        convention: how to add operations up.
+        rules: the user's own rules.
+        folding: what is left out.
+        owned: collects the stored tensors that a row has claimed: each counts once.
+        seen: what the convention sees here with the whole graph in view; _SEEN_ALONE when it goes node by node.
+    """
+    counts, missing, note = _tried(lambda: count(node, rules), NOT_RULED.get(node.op, "no rule"))
+    view = counts
+    if node.op not in rules and not (convention.plain and counts is not None):
+        look = (lambda: convention.view(node, counts)) if seen is _SEEN_ALONE else (lambda: seen)
+        view, refused, why = _tried(look, f"{convention.name} cannot count it")
+        if view is not None or not missing:
+            missing, note = refused, why
+    first_used: list[Tensor] = []
+    for tensor in folding.stored(node):
+        if tensor.name not in owned and tensor.resolved:
+            owned.add(tensor.name)
+            first_used.append(tensor)
+    packed = unpacked(node) if node.op in PACKED else {}
+    inputs = _size([t for t in node.known_inputs if folding.varies(t)])
+    outputs = _size(() if node.op == "If" else node.known_outputs)  # an If hands on what its branch makes
+    return Row(
+        name=name,
+        type=convention.layer_types.get(node.op, node.op),
+        node=node,
+        counts=counts,
+        view=view,
+        count=None if view is None else view.dot(convention.weights),
+        params=sum([packed.get(t.name, t.numel) for t in first_used if t.kind == "weight"]),
+        buffers=sum([packed.get(t.name, t.numel) for t in first_used if t.kind == "buffer"]),
+        weight_bytes=sum([t.nbytes for t in first_used if _occupies(t)]),
+        input_bytes=inputs[1],
+        output_bytes=outputs[1],
+        activations=outputs[0],
+        missing=missing,
+        note=note,
+    )
+
+
+def _of_one_image(row: Row, convention: Convention, batch: Any) -> Row:
+    """The row with what the convention counts for one image of the batch."""
+    if row.view is None or batch == 0:
+        return row
+    view = Counts(*[number // batch for number in row.view])
+    return replace(row, view=view, count=view.dot(convention.weights))
+
+
+def _size(tensors: Sequence[Tensor]) -> tuple[int | None, int | None]:
+    """Elements and bytes of tensors; None when one of them has no shape, or no width."""
+    if all(t.sized for t in tensors):
+        return sum([t.numel for t in tensors]), sum([t.nbytes for t in tensors])
+    return sum([t.numel for t in tensors]) if all(t.resolved for t in tensors) else None, None
+
+
+def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, Literal["", "rule", "fact"], str]:
+    """What a rule gives, or None, what is missing, and in words: ``unknown``, or what is wrong with the node."""
+    try:
+        counts = rule()
+        total = 0 if counts is None else sum(counts)  # attributes of a wrong type multiply as well
+        if isinstance(total, float) or (isinstance(total, int) and counts is not None and min(counts) < 0):
+            raise ValueError("a count is no whole number")
+    except FlopwiseError as error:
+        return None, "fact", str(error)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # attributes without sense
+        return None, "fact", f"its attributes or shapes make no sense: {type(error).__name__}: {error}"
+    return (None, "rule", unknown) if counts is None else (counts, "", "")
+
+
+def _occupies(tensor: Tensor) -> bool:
+    """Whether a stored tensor counts as weight memory: all but scalars and the integers that only steer shapes."""
+    return tensor.kind != "constant" or (is_float(tensor.dtype) and bool(tensor.shape))
+
+
+def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: int, unresolved: int) -> Iterator[str]:
+    """What a reader of the report should know, one line each."""
+    yield from graph.warnings
+    yield from convention.notes
+    yield from convention.remarks(graph) if convention.remarks else ()
+    groups: dict[tuple[str, str], list[Row]] = {}
+    endless = [row for row in rows if row.times is None]
+    if endless:
+        those = f"{len(endless)} operators run" if len(endless) > 1 else f"{endless[0].node.op} runs"
+        yield f"uncounted: {those} nobody knows how often, first {endless[0].name!r}; totals are lower bounds"
+    for row in rows:
+        if row.missing and row.times is not None:
+            groups.setdefault((row.missing, row.node.op), []).append(row)
+    for (missing, op), alike in groups.items():
+        first, word = alike[0], "unknown" if missing == "rule" else "uncounted"
+        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        yield f"{word}: {op} at {first.name!r}{more} ({first.note}); totals are lower bounds"
+    if unresolved:
+        those_have = "tensors have" if unresolved > 1 else "tensor has"
+        yield f"unresolved: {unresolved} {those_have} no shape; totals are lower bounds"
+    used = (*graph.inputs, *(t for r in rows for t in r.node.known_outputs))
+    texts = [t.name for t in used if not t.sized and t.resolved]
+    if texts:
+        hold = f"{len(texts)} tensors hold strings" if len(texts) > 1 else "1 tensor holds strings"
+        yield f"unknown bytes: {hold}, the first is {texts[0]!r}; bytes are lower bounds"
+    bounded = [t.name for r in rows for t in r.node.known_outputs if t.bound]
+    if bounded:
+        many = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"
+        yield f"upper bounds: {many} as large as the data say, at most; the first is {bounded[0]!r}"
+    if folded:
+        yield f"{folded} operators on weights, constants and shapes alone run once and are not counted (--no-fold)"
+    ops = {row.node.op for row in rows}
+    bounds = sorted(op for op in ops if op in OPERATORS and OPERATORS[op].claim == "bound")
+    if bounds:
+        yield f"upper bounds, because the work depends on the data: {', '.join(bounds)}"

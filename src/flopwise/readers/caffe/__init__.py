@@ -1,0 +1,4 @@
+"""Caffe nets.
+
+Comes in: a .prototxt or .caffemodel. Goes out: a Graph with resolved shapes.
+"""

@@ -1,0 +1,1 @@
+"""What each layer type becomes: an operator with its shapes, a file for each family."""

@@ -1,0 +1,111 @@
+"""Layers of the detection forks: prior boxes, proposals, regions of interest, and what is detected.
+
+Shapes as in the SSD branch (prior_box_layer.cpp, detection_output_layer.cpp), Fast R-CNN (roi_pooling_layer.cpp),
+R-FCN (psroi_pooling_layer.cpp) and PVANet (proposal_layer.cpp). How much is found depends on the image.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, product, show
+
+
+def _ratios(place: Place, given: list[float], flip: bool) -> int:
+    """How many aspect ratios there are: 1, those given unless known to within 1e-6, and with flip their inverses."""
+    known = [1.0]
+    for ratio in given:
+        if not 0.0 < ratio < float("inf"):
+            raise place.error(f"aspect_ratio is {ratio:g}, must be positive")
+        at = bisect_left(known, ratio - 1e-6)
+        if at < len(known) and abs(known[at] - ratio) < 1e-6:
+            continue
+        insort(known, ratio)
+        if flip:
+            insort(known, 1.0 / ratio)
+    return len(known)
+
+
+def prior_box(place: Place, op: str) -> Lowered:
+    """[1, 2, H × W × P × 4], P = ratios × min_sizes + max_sizes."""
+    message = place.param("prior_box_param")
+    shape = place.rank(place.bottom(), 4)
+    smallest, largest = message.floats("min_size"), message.floats("max_size")
+    if not smallest:
+        raise place.error("has no min_size")
+    if largest and len(largest) != len(smallest):
+        raise place.error(f"has {len(smallest)} min_size and {len(largest)} max_size")
+    ratios = _ratios(place, message.floats("aspect_ratio"), message.bool("flip", True))
+    priors = ratios * len(smallest) + len(largest)
+    return Lowered(op, ((1, 2, shape[2] * shape[3] * priors * 4),), attrs={"priors": priors})
+
+
+def detection_output(place: Place, op: str) -> Lowered:
+    """[1, 1, R, 7], R at most keep_top_k per image, or all that the classes keep."""
+    message = place.param("detection_output_param")
+    suppression = message.merged("nms_param")
+    location, _, prior, *_ = place.all_bottoms()
+    classes = place.size(message, "num_classes")
+    if len(prior) != 3 or prior[2] % 4:
+        raise place.error(f"its prior boxes have shape {show(prior)}, must be 1x2x(4 times their number)")
+    priors = prior[2] // 4
+    shared = message.bool("share_location", True)
+    boxes = priors * (1 if shared else classes)
+    images = location[0] if location else 1
+    if product(location) != images * boxes * 4:
+        raise place.error(f"locations of shape {show(location)} do not fit {boxes} boxes")
+    background = message.int("background_label_id", 0)
+    searched = classes - (0 <= background < classes)
+    candidates = min(priors, suppression.int("top_k", -1)) if suppression.int("top_k", -1) > -1 else priors
+    kept, most = message.int("keep_top_k", -1), searched * candidates
+    if kept > -1:
+        most = min(kept, most)
+    attrs = {"boxes": boxes, "priors": priors, "classes": searched, "candidates": candidates}
+    return Lowered(op, ((1, 1, max(1, images * most), 7),), attrs=attrs, bound=True)
+
+
+def proposal(place: Place, op: str) -> Lowered:
+    """[R, 5], R at most post_nms_topn (or max_rois) per image; the second top holds the scores."""
+    message = place.param("proposal_param")
+    scores = place.rank(place.bottom(), 4)
+    anchors = scores[1] // 2 * scores[2] * scores[3]
+    before = place.at_least(0, message.int("pre_nms_topn", 6000), "pre_nms_topn")
+    after = place.at_least(1, message.int("post_nms_topn", message.int("max_rois", 300)), "post_nms_topn")
+    regions = scores[0] * after
+    outputs = ((regions, 5), (regions, 1))[: len(place.layer.tops)]
+    candidates = min(before, anchors) if before else anchors
+    return Lowered(op, outputs, attrs={"anchors": anchors, "candidates": candidates}, bound=True)
+
+
+def _regions(place: Place) -> tuple[Extents, int]:
+    """The shape of the features, and the number of regions: five numbers each."""
+    features, regions = place.rank(place.bottom(0), 4), place.bottom(1)
+    if not regions or product(regions[1:]) != 5:
+        raise place.error(f"its regions have shape {show(regions)}, must be five numbers each")
+    return features, regions[0]
+
+
+def roi_pooling(place: Place, op: str) -> Lowered:
+    """[R, C, pooled_h, pooled_w]."""
+    message = place.param("roi_pooling_param")
+    features, regions = _regions(place)
+    return Lowered(op, ((regions, features[1], place.size(message, "pooled_h"), place.size(message, "pooled_w")),))
+
+
+def psroi_pooling(place: Place, op: str) -> Lowered:
+    """[R, output_dim, group_size, group_size]; the features have output_dim × group_size² channels."""
+    message = place.param("psroi_pooling_param")
+    features, regions = _regions(place)
+    outputs, group = place.size(message, "output_dim"), place.size(message, "group_size")
+    if features[1] != outputs * group**2:
+        raise place.error(f"has {features[1]} channels, must be {outputs} for each of {group}x{group} parts")
+    return Lowered(op, ((regions, outputs, group, group),))
+
+
+LAYERS: dict[str, Row] = {
+    "PriorBox": Row("caffe::PriorBox", prior_box, (1, 2)),
+    "DetectionOutput": Row("caffe::DetectionOutput", detection_output, (3, None)),
+    "Proposal": Row("caffe::Proposal", proposal, (3, 3), (1, 2)),
+    "ROIPooling": Row("caffe::ROIPooling", roi_pooling, (2, 2)),
+    "PSROIPooling": Row("caffe::PSROIPooling", psroi_pooling, (2, 2)),
+}

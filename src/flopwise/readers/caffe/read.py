@@ -1,0 +1,269 @@
+"""A Caffe net -> Graph: each layer becomes the operator that it is, shapes resolved, weights never read."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.graph import Graph, Node, Shape, Tensor
+from flopwise.readers.caffe.file.binary import Caffemodel, Reopen, load, read_caffemodel
+from flopwise.readers.caffe.file.hdf5 import SIGNATURE, read_h5
+from flopwise.readers.caffe.file.message import Message
+from flopwise.readers.caffe.file.text import LONGEST, parse
+from flopwise.readers.caffe.layers.table import Lowered, lower
+from flopwise.readers.caffe.net.net import Layer, Net, State, network
+from flopwise.readers.inputs import given
+from flopwise.readers.source.source import Source, open_source
+
+
+def read_caffe(
+    model: object,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    *,
+    phase: str | None = None,
+    stages: Collection[str] = (),
+    level: int | None = None,
+    weights: object = None,
+) -> Graph:
+    """The graph of a Caffe net in one state.
+
+    Args:
+        model: a path, bytes or an open binary file: a net or solver as text, or a net with its weights (.caffemodel).
+        inputs: shapes of inputs by blob name, where the file leaves them open, or other shapes than the file's.
+        dims: Caffe nets have no symbolic dimensions; any that is given is refused.
+        batch_size: first dimension of all inputs.
+        progress: called with the name of each step before it starts.
+        phase: "TEST" or "TRAIN"; None: as the file says, else TEST.
+        stages: stages that are on.
+        level: level of the state; None: as the file says, else 0.
+        weights: a .caffemodel to check the net against; None: one of the same name beside the net.
+
+    Raises:
+        ModelError: the net cannot be read.
+        InputError: a shape is missing or does not fit.
+    """
+    progress("reading the net")
+    source = open_source(model)
+    try:
+        if dims:
+            raise InputError(f"no input has a dimension named {next(iter(dims))!r}: Caffe nets have numbers only")
+        net, stored, reopen = _net(source, model, State(phase, tuple(stages), level), weights)
+        progress("resolving shapes")
+        return _Builder(net, source.name, stored, reopen).graph(inputs, batch_size)
+    except FlopwiseError as error:
+        text = str(error) if str(error).startswith(f"{source.name}: ") else f"{source.name}: {error}"
+        raise type(error)(" ".join(text.split())) from error.__cause__
+    finally:
+        source.close()
+
+
+def _net(source: Source, model: object, state: State, weights: object) -> tuple[Net, Caffemodel | None, Reopen | None]:
+    """The net, the weights that belong to it, and what opens them again."""
+    if source.size == 0:
+        raise ModelError("the file is empty")
+    if not _is_text(source):
+        stored = _stored(source)
+        if not stored.net.names():
+            raise ModelError("holds weights alone; give the net (.prototxt), with this file beside it or as --weights")
+        return network(stored.net, state, stored.shapes, saved=True), stored, source.later()
+    message, told = _text(source, model)
+    beside = _beside(model) if weights is None else weights
+    if beside is None:
+        net = network(message, state)
+        return replace(net, warnings=(*told, *net.warnings)), None, None
+    other = open_source(beside)
+    try:
+        stored = _stored(other)
+        net = network(message, state, stored.shapes)
+        names = {layer.name for layer in net.layers}
+        extra = [name for name, blobs in stored.blobs.items() if blobs and name not in names]
+        if extra:
+            more = f" and {len(extra) - 5} more" if len(extra) > 5 else ""
+            told.append(f"{other.name} holds weights of layers that the net has not: {', '.join(extra[:5])}{more}")
+        return replace(net, warnings=(*told, *net.warnings)), stored, other.later()
+    finally:
+        other.close()
+
+
+def _stored(source: Source) -> Caffemodel:
+    """What a file with weights holds, whichever of its two forms it has."""
+    if source.read(0, min(source.size, len(SIGNATURE))) == SIGNATURE:
+        return read_h5(source)
+    return read_caffemodel(source)
+
+
+def _is_text(source: Source) -> bool:
+    """Whether a file begins as text does: with no control characters but those between lines."""
+    head = source.read(0, min(source.size, 256))
+    return not any(byte < 32 and byte not in b"\t\n\r\f\v" for byte in head)
+
+
+def _beside(model: object) -> str | None:
+    """A file with weights of the same name beside a net."""
+    if not isinstance(model, (str, os.PathLike)):
+        return None
+    stem = os.path.splitext(str(os.fspath(model)))[0]
+    return next((stem + e for e in (".caffemodel", ".caffemodel.h5") if os.path.isfile(stem + e)), None)
+
+
+def _text(source: Source, model: object) -> tuple[Message, list[str]]:
+    """The net that a text holds, or that the solver in it names; what the user should know.
+
+    Raises:
+        ModelError: the file is too large, or the solver's net is not in its folder.
+    """
+    message = _parsed(source)
+    if message.has("layer") or message.has("layers"):
+        return message, []
+    if message.has("net_param"):
+        return message.merged("net_param"), []
+    name = next((message.text(key, "") for key in ("net", "test_net", "train_net") if message.has(key)), None)
+    if name is None:
+        return message, []
+    folder = os.path.dirname(str(os.fspath(model))) if isinstance(model, (str, os.PathLike)) else None
+    path = None if folder is None else os.path.join(folder, os.path.basename(name))
+    if path is None or not os.path.isfile(path):
+        raise ModelError(f"is a solver for the net {name!r}, which is not in its folder; give that file instead")
+    other = open_source(path)
+    try:
+        return _parsed(other), [f"{source.name} is a solver; its net is {path}"]
+    finally:
+        other.close()
+
+
+def _parsed(source: Source) -> Message:
+    if source.size > LONGEST:
+        raise ModelError(f"{source.name}: {source.size >> 20} MB of text are no description of a network")
+    return parse(source.read(0, source.size), source.name)
+
+
+class _Builder:
+    """Nodes and tensors of a net, layer by layer."""
+
+    def __init__(self, net: Net, source: str, stored: Caffemodel | None, reopen: Reopen | None) -> None:
+        self.net = net
+        self.source = source
+        self.stored = stored
+        self.reopen = reopen
+        self.warnings = list(net.warnings)
+        self.blobs: dict[str, Tensor] = {}
+        self.inputs: list[Tensor] = []
+        self.nodes: list[Node] = []
+        self.names: set[str] = set()
+        self.taken: set[str] = set()
+        self.owners: dict[str, Tensor] = {}
+        self.weights: dict[str, Tensor] = {}
+        self.loaders: dict[str, Callable[[], Any]] = {}
+
+    def graph(self, inputs: Any, batch_size: int | None) -> Graph:
+        """The whole net."""
+        shapes = self.given(inputs)
+        for layer in self.net.layers:
+            self.layer(layer, shapes, batch_size)
+        if batch_size is not None and not any(t.shape for t in self.inputs):
+            raise InputError("no input has a first dimension that could be the batch; give the shapes with -i")
+        return Graph(
+            name=self.net.name or os.path.splitext(os.path.basename(self.source))[0],
+            format="caffe",
+            source=self.source,
+            inputs=tuple(self.inputs),
+            outputs=tuple(t for t in self.blobs.values() if t.kind == "activation" and t.name not in self.taken),
+            nodes=tuple(self.nodes),
+            weights=self.loaders,
+            warnings=tuple(self.warnings),
+        )
+
+    def given(self, inputs: Any) -> dict[str, Shape]:
+        """The shapes that the user gives, by blob name.
+
+        Raises:
+            InputError: there is no such blob, or a shape has symbols.
+        """
+        sources = [top for layer in self.net.layers if not layer.bottoms for top in layer.tops]
+        every = list(dict.fromkeys([*sources, *(top for layer in self.net.layers for top in layer.tops)]))
+        try:
+            specs = given(inputs, sources)
+        except InputError:
+            specs = given(inputs, every)  # the tops of layers that nobody knows may be given too
+        found: dict[str, Shape] = {}
+        for spec in specs:
+            if not all(isinstance(d, int) for d in spec.shape):
+                raise InputError(f"Caffe nets have numbers only; the shape of {spec.name!r} has symbols")
+            found[spec.name] = tuple(int(d) for d in spec.shape)
+        return found
+
+    def layer(self, layer: Layer, shapes: dict[str, Shape], batch_size: int | None) -> None:
+        """One layer; what brings data from outside becomes inputs."""
+        bottoms = [self.blobs[name] for name in layer.bottoms]
+        lowered = lower(layer, [t.shape for t in bottoms], shapes)
+        for one in lowered:
+            if one.note and one.note not in self.warnings:
+                self.warnings.append(one.note)
+        if not layer.bottoms and not lowered[0].weights:
+            for top, shape in zip(layer.tops, lowered[0].outputs, strict=True):
+                self.inputs.append(
+                    self.made(top, Tensor(top, self.batched(top, shape, shapes, batch_size), "float32", "input"))
+                )
+            return
+        for one in lowered:
+            self.node(layer, one, bottoms)
+
+    def batched(self, top: str, shape: Shape | None, shapes: dict[str, Shape], batch_size: int | None) -> Shape | None:
+        """The shape of an input with the batch that the user wants."""
+        if batch_size is None or not shape:
+            return shape
+        if top in shapes and shapes[top][0] != batch_size:
+            raise InputError(f"input {top!r} is given with the batch {shapes[top][0]}, not {batch_size}")
+        return (batch_size, *shape[1:])
+
+    def node(self, layer: Layer, one: Lowered, bottoms: Sequence[Tensor]) -> None:
+        """One operator: it reads blobs, then stored ones, and makes new versions of the layer's tops."""
+        read = [bottoms[i] for i in one.reads] if one.reads is not None else list(bottoms)
+        self.taken.update(t.name for t in read)
+        if one.inputs is not None:
+            read = [replace(t, shape=shape) for t, shape in zip(read, one.inputs, strict=False)]
+        stored = [self.weight(layer, place, *weight) for place, weight in enumerate(one.weights)]
+        tops = [layer.tops[i] for i in one.writes] if one.writes is not None else list(layer.tops)
+        outputs = []
+        for top, shape in zip(tops, one.outputs, strict=True):
+            name = top if top not in self.names else f"{top}@{layer.name}"
+            while name in self.names:
+                name += "'"
+            outputs.append(self.made(top, Tensor(name, shape, "float32", bound=one.bound and shape is not None)))
+        self.nodes.append(
+            Node(one.op, layer.name, (*read, *stored), tuple(outputs), dict(one.attrs), origin=layer.type)
+        )
+
+    def made(self, top: str, tensor: Tensor) -> Tensor:
+        self.blobs[top] = tensor
+        self.names.add(tensor.name)
+        return tensor
+
+    def weight(self, layer: Layer, place: int, role: str, shape: Shape, kind: Any) -> Tensor:
+        """A stored blob; one that is shared by name is that of the first layer with the name.
+
+        Raises:
+            ModelError: the layers that share it need different sizes.
+        """
+        key = f"{layer.name}/{role}"
+        shared = layer.shared[place] if place < len(layer.shared) else ""
+        if key in self.weights and not shared:
+            return self.weights[key]
+        tensor = Tensor(key, shape, "float32", kind)
+        if shared:
+            owner = self.owners.setdefault(shared, tensor)
+            if owner.numel != tensor.numel:
+                raise ModelError(f"{layer}: shares {shared!r} of shape {owner.shape}, but needs shape {shape}")
+            tensor = owner
+        blobs = self.stored.blobs.get(layer.name, ()) if self.stored else ()
+        if place < len(blobs) and blobs[place].runs and self.reopen is not None:
+            self.loaders.setdefault(tensor.name, functools.partial(load, blobs[place], self.reopen))
+        self.weights[key] = tensor
+        return tensor

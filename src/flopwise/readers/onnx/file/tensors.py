@@ -1,0 +1,208 @@
+"""Tensors in the bytes of an ONNX file: taken apart without reading their elements."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from flopwise.errors import ModelError
+from flopwise.graph.dtypes import BITS
+from flopwise.readers.onnx.file.skeleton import (
+    DTYPES,
+    INTEGERS_KEPT,
+    MOST_DIMS,
+    PAYLOAD,
+    Place,
+    Stored,
+    kept,
+    refuse_impossible,
+)
+from flopwise.readers.source.source import Source
+from flopwise.readers.source.wire import BYTES, VARINT, Field, Window, read_varint, signed, varints
+
+#: Messages up to this many bytes are taken whole: looking inside costs more than keeping them.
+SMALL = 384
+
+#: What may be left after skipping, in bytes; a graph without weights that is larger is no model of a neural network.
+LARGEST_GRAPH = 32 << 20
+
+#: Tags in the head of a usual tensor: dims one by one or packed, type, name. The raw data comes last.
+_HEAD: frozenset[int] = frozenset({1 << 3 | VARINT, 1 << 3 | BYTES, 2 << 3 | VARINT, 8 << 3 | BYTES})
+_RAW = 9
+
+#: What a field costs in memory beside its bytes, so that millions of empty ones are too large as well.
+FIELD_COST = 64
+
+
+@dataclass
+class Tensor:
+    """A tensor taken apart: its head (all but the elements) as fields, and where the elements lie."""
+
+    name: str = ""
+    code: int = 0
+    dims: list[int] = field(default_factory=list)
+    head: list[bytes] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    #: The fields that hold elements, as far as they may be kept.
+    payload: list[Field] = field(default_factory=list)
+    external: dict[str, str] = field(default_factory=dict)
+
+    def stored(self) -> Stored:
+        return Stored(self.name, tuple(self.dims), DTYPES[self.code], tuple(self.places), self.external)
+
+
+class TensorWalk:
+    """The part of a walk over a file that knows tensors, and counts what is kept."""
+
+    def __init__(self, source: Source) -> None:
+        self.window = Window(source)
+        self.source = source
+        self.kept = 0
+
+    def keep(self, found: Field) -> bytes:
+        """The field as it stands in the source."""
+        self.charge(found.end - found.tag)
+        return self.window.bytes(found.tag, found.end)
+
+    def charge(self, length: int) -> None:
+        """Count the bytes of a field that is kept.
+
+        Raises:
+            ModelError: too much is kept.
+        """
+        self.kept += length + FIELD_COST
+        if self.kept > LARGEST_GRAPH:
+            raise ModelError(
+                f"{self.source.name}: more than {LARGEST_GRAPH >> 20} MB without the weights; not a model of a network"
+            )
+
+    def sparse(self, sparse: Field) -> tuple[list[int], Tensor, Tensor, list[bytes]]:
+        """Dims, values and indices of a sparse tensor, and the fields that hold the dims."""
+        dims: list[int] = []
+        parts: list[bytes] = []
+        tensors: dict[int, Tensor] = {}
+        for found in self.window.fields(sparse.start, sparse.end):
+            if found.number in (1, 2) and found.wire == BYTES:
+                tensors[found.number] = self.take_apart(found)
+            elif found.number == 3:
+                parts.append(self.keep(found))
+                dims.extend(self.dims(found))
+        if len(tensors) < 2:
+            raise self.window.damaged(sparse.start, "a sparse tensor without values or indices")
+        return dims, tensors[1], tensors[2], parts
+
+    def small_tensor(self, found: Field) -> Stored | None:
+        """A tensor whose elements stay, read at once by protobuf, which is faster; None for any other."""
+        try:
+            tensor = onnx.TensorProto.FromString(self.window.bytes(found.start, found.end))
+        except DecodeError:
+            raise self.window.damaged(found.start, "no tensor") from None
+        code, dims, name = tensor.data_type, tuple(tensor.dims), tensor.name
+        if code not in DTYPES or min(dims, default=0) < 0 or not kept(code, dims) or tensor.external_data:
+            return None
+        raw = tensor.raw_data
+        if not isinstance(name, str) or (raw and len(raw) * 8 != math.prod(dims) * BITS[DTYPES[code]]):
+            return None
+        return Stored(name, dims, DTYPES[code], proto=tensor)
+
+    def usual_tensor(self, found: Field) -> tuple[Stored, bytes] | None:
+        """A tensor of dims, type, name and raw data in this order, and its head, read at once by protobuf.
+
+        None for a tensor in any other form, and for one whose elements stay.
+        """
+        head = self.window.peek(found.start, min(found.end, found.start + SMALL))
+        place = _raw_data(head, found)
+        if place is None:
+            return None
+        head = head[: place[0]]
+        try:
+            tensor = onnx.TensorProto.FromString(head)
+        except DecodeError:
+            raise self.window.damaged(found.start, "no tensor") from None
+        code, dims, name = tensor.data_type, tuple(tensor.dims), tensor.name
+        if code not in DTYPES or not isinstance(name, str) or kept(code, dims):
+            return None
+        places = (Place(_RAW, place[1], found.end),)
+        refuse_impossible(self.source.name, name, code, dims, places)
+        self.charge(len(head))
+        return Stored(name, dims, DTYPES[code], places), head
+
+    def take_apart(self, found: Field) -> Tensor:
+        """A tensor by its fields, no element read.
+
+        Raises:
+            ModelError: it cannot exist.
+        """
+        tensor = Tensor()
+        for part in self.window.fields(found.start, found.end):
+            number = part.number
+            if number in PAYLOAD:
+                _add_place(tensor.places, part)
+                if len(tensor.payload) <= INTEGERS_KEPT:
+                    tensor.payload.append(part)
+                continue
+            if number not in (1, 2, 8, 13, 14):
+                continue
+            tensor.head.append(self.keep(part))
+            if number == 1:
+                if len(tensor.dims) <= MOST_DIMS:  # more are refused below
+                    tensor.dims.extend(self.dims(part))
+            elif number == 2 and part.wire == VARINT:
+                tensor.code = part.value
+            elif number == 8 and part.wire == BYTES:
+                tensor.name = self.text(part)
+            elif number == 13 and part.wire == BYTES:
+                tensor.external.update([self.external(part)])
+        refuse_impossible(self.source.name, tensor.name, tensor.code, tensor.dims, tensor.places)
+        return tensor
+
+    def small_payload(self, tensor: Tensor) -> list[bytes]:
+        """The fields with the elements if they may steer shapes, else nothing."""
+        return [self.keep(f) for f in tensor.payload] if kept(tensor.code, tensor.dims) else []
+
+    def dims(self, found: Field) -> list[int]:
+        if found.wire == VARINT:
+            return [signed(found.value)]
+        if found.end - found.start > 10 * MOST_DIMS:
+            raise self.window.damaged(found.start, f"more than {MOST_DIMS} dimensions")
+        try:
+            return [signed(v) for v in varints(self.window.bytes(found.start, found.end))]
+        except IndexError:
+            raise self.window.damaged(found.start, "a number does not end") from None
+
+    def text(self, found: Field) -> str:
+        try:
+            return self.window.bytes(found.start, found.end).decode()
+        except UnicodeDecodeError:
+            raise self.window.damaged(found.start, "a name is not UTF-8") from None
+
+    def external(self, entry: Field) -> tuple[str, str]:
+        texts = {f.number: self.text(f) for f in self.window.fields(entry.start, entry.end) if f.wire == BYTES}
+        return texts.get(1, ""), texts.get(2, "")
+
+
+def _raw_data(head: bytes, found: Field) -> tuple[int, int] | None:
+    """Where the head of a usual tensor ends, from its start, and where its raw data begins; None for any other."""
+    at = 0
+    try:
+        while (key := head[at]) in _HEAD:
+            value, at = read_varint(head, at + 1)
+            at += value if key & 7 == BYTES else 0
+        length, first = read_varint(head, at + 1)
+    except IndexError:
+        return None
+    start = found.start + first
+    return (at, start) if key == _RAW << 3 | BYTES and start + length == found.end else None
+
+
+def _add_place(places: list[Place], part: Field) -> None:
+    """Write down where elements lie. Elements that are fields of their own go together as long as they touch."""
+    if part.wire == BYTES and part.number != 6:
+        places.append(Place(part.number, part.start, part.end))
+    elif places and places[-1].whole and places[-1].end == part.tag:
+        places[-1] = places[-1]._replace(end=part.end)
+    else:
+        places.append(Place(part.number, part.tag, part.end, whole=True))

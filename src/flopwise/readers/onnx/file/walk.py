@@ -1,0 +1,250 @@
+"""The graph of an ONNX file without its weights: payloads and exporter metadata are skipped by seeking.
+
+What is left, some tens of kilobytes, is a valid ModelProto whose large tensors have dims and a type but no data; where
+the data lies is remembered. Field numbers: see :mod:`flopwise.readers.onnx.file.skeleton`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from flopwise.errors import ModelError
+from flopwise.readers.onnx.file.skeleton import Skeleton, Stored, refuse_impossible, tag
+from flopwise.readers.onnx.file.tensors import SMALL, TensorWalk
+from flopwise.readers.source.source import Source
+from flopwise.readers.source.wire import BYTES, VARINT, Field, message, number_field, read_varint
+
+#: The key under which external data says where it lies; what contains it is looked into however small it is.
+LOCATION = b"location"
+
+#: Nodes up to this many bytes are looked at in one piece.
+USUAL = 1 << 14
+
+#: Tags in a usual node: inputs, outputs, name, operator, attributes, documentation, domain, overload, metadata.
+_OF_NODE: frozenset[int] = frozenset({n << 3 | BYTES for n in (1, 2, 3, 4, 5, 6, 7, 8, 9)})
+_ATTRIBUTE, _DOCUMENTATION, _METADATA = (n << 3 | BYTES for n in (5, 6, 9))
+
+#: How deep control flow may nest.
+DEEPEST = 32
+
+#: Metadata of nodes and values that says something about modules and parameters; all other metadata is skipped.
+METADATA_KEPT: frozenset[bytes] = frozenset(
+    {
+        b"pkg.torch.onnx.name_scopes",
+        b"pkg.torch.onnx.class_hierarchy",
+        b"pkg.torch.export.graph_signature.InputSpec.kind",
+        b"pkg.onnxscript.optimizer.folded_from",
+        b"pkg.torch.export.ExportedProgram.graph_signature",
+        b"flopwise.initializer",
+    }
+)
+
+
+def read_skeleton(source: Source) -> Skeleton:
+    """The model in a source without its weights, and where these lie.
+
+    Raises:
+        ModelError: the source is no ONNX model, or is truncated or damaged.
+    """
+    return _Walk(source).model()
+
+
+class _Walk(TensorWalk):
+    """One pass over a file. Each method rewrites the message at [start, end) without what is to be skipped."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.initializers: dict[str, Stored] = {}
+        self.inner: dict[str, Stored] = {}
+
+    def nested(self, number: int, found: Field, rewrite: Callable[[int, int], list[bytes]]) -> bytes:
+        """The field with its content rewritten."""
+        return message(number, rewrite(found.start, found.end))
+
+    def model(self) -> Skeleton:
+        parts: list[bytes] = []
+        graphs = 0
+        for found in self.window.fields(0, self.source.size):
+            number, wire = found.number, found.wire
+            if number == 7 and wire == BYTES:
+                graphs += 1
+                parts.append(self.nested(7, found, lambda a, b: self.graph(a, b, 0)))
+            elif number == 25 and wire == BYTES:
+                parts.append(self.nested(25, found, self.function))
+            elif wire == (VARINT if number in (1, 5) else BYTES) and number in (1, 2, 3, 4, 5, 8):
+                parts.append(self.keep(found))
+            elif number not in (6, 14, 20) and number < 26:  # text, metadata, training graphs; and later additions
+                raise ModelError(f"{self.source.name}: not an ONNX model (field {number} at byte {found.tag})")
+        if not graphs:
+            raise ModelError(f"{self.source.name}: not an ONNX model (it holds no graph)")
+        return Skeleton(b"".join(parts), self.initializers, self.inner)
+
+    def graph(self, start: int, end: int, depth: int) -> list[bytes]:
+        if depth > DEEPEST:
+            raise ModelError(f"{self.source.name}: control flow nests deeper than {DEEPEST}")
+        parts: list[bytes] = []
+        for found in self.window.fields(start, end):
+            number = found.number
+            if found.wire != BYTES:
+                continue
+            if number == 1:
+                parts.append(self.node(found, 1, depth))
+            elif number == 5:
+                parts.append(self.initializer(found, depth))
+            elif number == 15:
+                parts.append(self.sparse_initializer(found, depth))
+            elif number in (2, 11, 12):
+                parts.append(self.keep(found))
+            elif number == 13:
+                parts.append(self.value_info(found))
+            elif number == 16:
+                parts.extend(self.metadata(found))
+        return parts
+
+    def function(self, start: int, end: int) -> list[bytes]:
+        parts: list[bytes] = []
+        for found in self.window.fields(start, end):
+            if found.number == 7 and found.wire == BYTES:
+                parts.append(self.node(found, 7, 0))
+            elif found.number == 11 and found.wire == BYTES:
+                parts.append(self.attribute(found, 11, 0))
+            elif found.number not in (8, 12, 14):
+                parts.append(self.keep(found))
+        return parts
+
+    def node(self, node: Field, number: int, depth: int) -> bytes:
+        if node.end - node.start <= SMALL and LOCATION not in (whole := self.keep(node)):
+            return whole
+        if node.end - node.start <= USUAL and (usual := self.usual_node(node)) is not None:
+            return message(number, usual)
+        parts: list[bytes] = []
+        for found in self.window.fields(node.start, node.end):
+            if found.number == 5 and found.wire == BYTES:
+                parts.append(self.attribute(found, 5, depth))
+            elif found.number == 9 and found.wire == BYTES:
+                parts.extend(self.metadata(found))
+            elif found.number in (1, 2, 3, 4, 7, 8):
+                parts.append(self.keep(found))
+        return message(number, parts)
+
+    def usual_node(self, node: Field) -> list[bytes] | None:
+        """The fields of a node as exporters write it, in one pass; None when something in it needs a closer look."""
+        data = self.window.bytes(node.start, node.end)
+        if LOCATION in data:
+            return None
+        parts: list[bytes] = []
+        at = kept_from = 0
+        try:
+            while at < len(data):
+                tag = at
+                key, length, at = data[at], data[at + 1], at + 2
+                if length > 127:
+                    length, at = read_varint(data, at - 1)
+                start, at = at, at + length
+                if key not in _OF_NODE or (key == _ATTRIBUTE and length > SMALL):
+                    return None
+                if key == _METADATA:
+                    if data[start] != 1 << 3 | BYTES or data[start + 1] > 127:
+                        return None
+                    if data[start + 2 : start + 2 + data[start + 1]] in METADATA_KEPT:
+                        continue
+                elif key != _DOCUMENTATION:
+                    continue
+                parts.append(data[kept_from:tag])
+                kept_from = at
+        except IndexError:
+            return None
+        if at != len(data):
+            return None
+        parts.append(data[kept_from:])
+        self.charge(sum(map(len, parts)))
+        return parts
+
+    def attribute(self, attribute: Field, number: int, depth: int) -> bytes:
+        if attribute.end - attribute.start <= SMALL and LOCATION not in (whole := self.keep(attribute)):
+            return whole
+        parts: list[bytes] = []
+        for found in self.window.fields(attribute.start, attribute.end):
+            if found.wire == BYTES and found.number in (5, 10):
+                parts.append(self.tensor(found, found.number))
+            elif found.wire == BYTES and found.number in (6, 11):
+                parts.append(self.nested(found.number, found, lambda a, b: self.graph(a, b, depth + 1)))
+            elif found.wire == BYTES and found.number in (22, 23):
+                parts.append(self.sparse_tensor(found, found.number))
+            elif found.number in (7, 8):
+                return self.keep(attribute)  # a list of numbers, one field each: nothing to skip
+            elif found.number != 13:
+                parts.append(self.keep(found))
+        return message(number, parts)
+
+    def value_info(self, value: Field) -> bytes:
+        if value.end - value.start <= SMALL // 4:
+            return self.keep(value)
+        parts: list[bytes] = []
+        for found in self.window.fields(value.start, value.end):
+            if found.number == 4 and found.wire == BYTES:
+                parts.extend(self.metadata(found))
+            elif found.number in (1, 2):
+                parts.append(self.keep(found))
+        return message(13, parts)
+
+    def metadata(self, entry: Field) -> list[bytes]:
+        """A metadata entry if it is one of those kept, else nothing."""
+        head = self.window.bytes(entry.start, min(entry.end, entry.start + 64))
+        if len(head) > 2 and head[0] == 1 << 3 | BYTES and head[1] < len(head) - 1:  # a short key comes first, as usual
+            return [self.keep(entry)] if head[2 : 2 + head[1]] in METADATA_KEPT else []
+        for found in self.window.fields(entry.start, entry.end):
+            if found.number == 1 and found.wire == BYTES:
+                short = found.end - found.start < 64
+                kept_key = short and self.window.bytes(found.start, found.end) in METADATA_KEPT
+                return [self.keep(entry)] if kept_key else []
+        return []
+
+    def initializer(self, found: Field, depth: int) -> bytes:
+        if found.end - found.start <= SMALL and (whole := self.small_tensor(found)):
+            mark = self.remember(whole, depth)
+            kept = self.keep(found)
+            return message(5, [kept[-(found.end - found.start) :], mark]) if mark else kept
+        if usual := self.usual_tensor(found):
+            stored, head = usual
+            return message(5, [head, self.remember(stored, depth)])
+        tensor = self.take_apart(found)
+        return message(5, [*tensor.head, *self.small_payload(tensor), self.remember(tensor.stored(), depth)])
+
+    def sparse_initializer(self, sparse: Field, depth: int) -> bytes:
+        """A sparse initialiser as a dense one without data: its cost follows its shape."""
+        dims, values, indices, _ = self.sparse(sparse)
+        refuse_impossible(self.source.name, values.name, values.code, dims)
+        stored = replace(values.stored(), dims=tuple(dims), places=(), sparse=(values.stored(), indices.stored()))
+        head = [message(8, [values.name.encode()]), number_field(2, values.code)]
+        return message(5, [*head, *(number_field(1, d) for d in dims), self.remember(stored, depth)])
+
+    def remember(self, stored: Stored, depth: int) -> bytes:
+        """Write down where an initialiser lies; in the body of a control flow it gets a mark, as names repeat."""
+        if depth == 0:
+            self.initializers[stored.name] = stored
+            return b""
+        mark = tag(len(self.inner))
+        self.inner[mark] = stored
+        return message(12, [mark.encode()])
+
+    def tensor(self, found: Field, number: int) -> bytes:
+        """A tensor in an attribute; when its elements are left out, it gets a name by which they are found again."""
+        tensor = self.take_apart(found)
+        payload = self.small_payload(tensor)
+        if not payload:
+            name = tag(len(self.inner))
+            self.inner[name] = tensor.stored()
+            payload = [message(8, [name.encode()])]
+        return message(number, tensor.head + payload)
+
+    def sparse_tensor(self, found: Field, number: int) -> bytes:
+        """A sparse tensor in an attribute, without its values and indices."""
+        dims, values, indices, parts = self.sparse(found)
+        name = tag(len(self.inner))
+        self.inner[name] = replace(
+            values.stored(), dims=tuple(dims), places=(), sparse=(values.stored(), indices.stored())
+        )
+        head = [*values.head, message(8, [name.encode()])]
+        return message(number, [message(1, head), message(2, indices.head), *parts])

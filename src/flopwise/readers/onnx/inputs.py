@@ -1,0 +1,237 @@
+"""The inputs of an ONNX model made concrete: the user's shapes, symbols and batch size."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import onnx
+from onnx import numpy_helper
+
+from flopwise.errors import InputError
+from flopwise.graph.dtypes import is_float
+from flopwise.readers.inputs import LARGEST_DIM, InputSpec, given
+from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
+from flopwise.readers.onnx.sequence_inputs import settle_members
+from flopwise.readers.onnx.types import Known, Shapes, array_of, concrete, describe, elements
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What the user's inputs come to."""
+
+    #: Whether an input has another shape than the concrete one in the file.
+    changed: bool
+    #: What is known about inputs that are no tensors.
+    known: dict[str, Known]
+
+
+def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_size: int | None) -> Settled:
+    """Give each input of the model a concrete shape.
+
+    Args:
+        model: changed in place. An input whose data the user gives becomes an initialiser as well.
+        inputs: what the user says about inputs, see :func:`flopwise.readers.inputs.given`.
+        dims: values of symbols.
+        batch_size: first dimension of the inputs whose first dimension is the batch.
+
+    Raises:
+        InputError: an input, symbol or rank does not fit, or a shape is missing.
+    """
+    graph = model.graph
+    stored = {t.name for t in graph.initializer}
+    values = [i for i in graph.input if i.name not in stored]
+    symbols = dict(dims)
+    named = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param} | symbols.keys()
+    specs = {s.name: s for s in given(inputs, [v.name for v in values], named)}
+    _refuse_bad_symbols(graph, symbols, specs)
+    before = {v.name: concrete(v.type) for v in values}
+    known: dict[str, Known] = {}
+    changed = False
+    for value in values:
+        spec = specs.get(value.name)
+        if spec is None:
+            continue
+        if value.type.WhichOneof("value") in ("sequence_type", "optional_type"):
+            known[value.name], other = settle_members(value, spec)
+            changed = changed or other
+        else:
+            _override(graph, value, spec, symbols)
+    if batch_size is not None:
+        _set_batch(values, batch_size, specs, symbols)
+    _bind(graph, symbols)
+    for value in values:
+        if value.type.WhichOneof("value") in ("tensor_type", None) and concrete(value.type) is None:
+            raise InputError(_missing(value))
+    changed = changed or any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
+    return Settled(changed, known)
+
+
+def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
+    known = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param}
+    known |= {d for s in specs.values() for d in s.shape if isinstance(d, str)}
+    for name, value in symbols.items():
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise InputError(f"no input has a dimension named {name!r}; the symbolic dimensions are: {listed}")
+        if not isinstance(value, int) or not 0 <= value < LARGEST_DIM:
+            raise InputError(f"dimension {name} cannot be {value!r}")
+
+
+def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpec, symbols: dict[str, int]) -> None:
+    """Write the user's shape, type and data into an input."""
+    if value.type.WhichOneof("value") not in ("tensor_type", None):
+        raise InputError(f"input {value.name!r} is no tensor; its shape cannot be given")
+    if spec.items is not None:
+        what = "a list" if spec.items else "None"
+        raise InputError(f"input {value.name!r} is a tensor, but {what} is given; give its shape")
+    tensor = value.type.tensor_type
+    shape = spec.shape
+    if tensor.HasField("shape"):
+        old = tensor.shape.dim
+        if not old and spec.value is not None and elements(map(int, shape)) == 1:
+            shape = ()  # one value for a scalar, however it is written
+        if len(old) != len(shape):
+            raise InputError(
+                f"input {value.name!r} has {len(old)} dimensions ({_written(value) or 'a scalar'}), "
+                f"but {len(shape)} are given: {'x'.join(map(str, shape)) or 'a scalar'}"
+            )
+        for dim, new in zip(old, shape, strict=True):
+            if dim.dim_param and isinstance(new, int) and symbols.setdefault(dim.dim_param, new) != new:
+                raise InputError(
+                    f"dimension {dim.dim_param} of input {value.name!r} is given as {new}, "
+                    f"and elsewhere as {symbols[dim.dim_param]}"
+                )
+    code = CODES[spec.dtype] if spec.dtype else tensor.elem_type or onnx.TensorProto.FLOAT
+    value.type.CopyFrom(onnx.helper.make_tensor_type_proto(code, list(shape)))
+    if spec.value is not None:
+        graph.initializer.append(_tensor(value.name, code, shape, spec.value))
+
+
+def _tensor(name: str, code: int, shape: tuple[int | str, ...], value: Any) -> onnx.TensorProto:
+    """The elements of an input as a tensor of the input's type.
+
+    Raises:
+        InputError: the type cannot hold them.
+    """
+    try:
+        kind = onnx.helper.tensor_dtype_to_np_dtype(code)
+        array = numpy.asarray(value).reshape([int(d) for d in shape])
+        if code == onnx.TensorProto.STRING:
+            if array.dtype.kind in "USO":
+                return numpy_helper.from_array(array.astype(object), name)
+        elif array.dtype == kind:
+            return numpy_helper.from_array(array, name)
+        elif array.dtype.kind == "V" and array.dtype.itemsize == kind.itemsize:  # files know no such type
+            return numpy_helper.from_array(array.view(kind), name)
+        elif array.dtype.kind not in "USV":
+            with numpy.errstate(all="ignore"):
+                cast = array.astype(kind)
+            if is_float(DTYPES[code]) or cast.tolist() == array.tolist():
+                return numpy_helper.from_array(cast, name)
+    except (KeyError, NotImplementedError, OverflowError, TypeError, ValueError):
+        pass
+    raise InputError(f"the data of input {name!r} does not fit its type, {DTYPES.get(code, 'unknown')}")
+
+
+def _bind(graph: onnx.GraphProto, symbols: Mapping[str, int]) -> None:
+    """Put numbers in place of symbols, in inputs and in the shapes that the file gives."""
+    if not symbols:
+        return
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in symbols:
+                dim.dim_value = symbols[dim.dim_param]
+
+
+def _set_batch(
+    values: list[onnx.ValueInfoProto],
+    batch_size: int,
+    specs: Mapping[str, InputSpec],
+    symbols: dict[str, int],
+) -> None:
+    """Set the first dimension of every input that has the batch there: the same symbol or number as the first input."""
+    if not isinstance(batch_size, int) or not 1 <= batch_size < LARGEST_DIM:
+        raise InputError(f"a batch of {batch_size!r} is no batch")
+    firsts = [(v, v.type.tensor_type.shape.dim[0]) for v in values if len(v.type.tensor_type.shape.dim)]
+    if not firsts:
+        raise InputError("no input has a first dimension that could be the batch; give the shapes with -i")
+    batch = firsts[0][1].SerializeToString()
+    for value, dim in firsts:
+        if dim.SerializeToString() != batch and not _looks_like_batch(dim):
+            continue
+        given_as = specs[value.name].shape[0] if value.name in specs else symbols.get(dim.dim_param, dim.dim_param)
+        if isinstance(given_as, int):
+            if given_as != batch_size:
+                raise InputError(f"input {value.name!r} is given with the batch {given_as}, not {batch_size}")
+            continue
+        if dim.dim_param:
+            symbols[dim.dim_param] = batch_size
+        dim.dim_value = batch_size
+
+
+def _looks_like_batch(dim: Any) -> bool:
+    return dim.dim_param.lower() in ("n", "b", "batch", "batch_size", "batchsize")
+
+
+def _missing(value: onnx.ValueInfoProto) -> str:
+    """The error for an input without a concrete shape: its name, and what to type."""
+    tensor = value.type.tensor_type
+    dtype = DTYPES.get(tensor.elem_type, "float32")
+    if not tensor.HasField("shape"):
+        what = shlex.quote(f"{value.name}:{dtype}:")
+        return f"input {value.name!r} has no shape; give it with -i {what}SHAPE, such as 1x3x224x224"
+    known = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in tensor.shape.dim]
+    symbols = list(dict.fromkeys(d.dim_param for d in tensor.shape.dim if d.dim_param))
+    example = "x".join("1" if d is None else str(d) for d in known)
+    cure = f"-i {shlex.quote(f'{value.name}:{dtype}:{example}')}"
+    if symbols and all(d.dim_param or k is not None for d, k in zip(tensor.shape.dim, known, strict=True)):
+        cure = f"{' '.join(f'--dim {shlex.quote(s)}=1' for s in symbols)}, or with {cure}"
+    return f"input {value.name!r} has open dimensions ({_written(value)}); give them with {cure}"
+
+
+def _written(value: onnx.ValueInfoProto) -> str:
+    dims = value.type.tensor_type.shape.dim
+    return " x ".join(
+        str(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or "?" for d in dims
+    )
+
+
+def check_reshapes(model: onnx.ModelProto, shapes: Shapes, batch_size: int) -> None:
+    """Refuse a batch size that a Reshape with a fixed first dimension cannot carry.
+
+    Raises:
+        InputError: there is such a Reshape.
+    """
+    stored = {t.name for t in model.graph.initializer}
+    for node, target in _reshapes(model.graph):
+        if node.input[0] in stored or not target or target[0] <= 0:
+            continue
+        taken, made = shapes.shape(node.input[0]), shapes.shape(node.output[0])
+        if not taken or taken[0] % batch_size or taken[0] == 0:
+            continue
+        keeps = made and elements(made) == elements(taken) and made[0] % batch_size == 0
+        if not keeps:
+            raise InputError(
+                f"batch size {batch_size} is impossible: {describe(node)} always makes the shape "
+                f"{tuple(target)}; export the model with a dynamic batch"
+            )
+
+
+def _reshapes(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, list[int]]]:
+    """Each Reshape to a fixed shape, and that shape."""
+    fixed = {t.name: t for t in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.output and node.attribute:
+            fixed[node.output[0]] = node.attribute[0].t
+        if node.op_type != "Reshape" or not node.input or not node.output:
+            continue
+        if len(node.input) == 1:  # before operator set 5 the shape was an attribute
+            yield node, [d for a in node.attribute if a.name == "shape" for d in a.ints]
+        elif node.input[1] in fixed:
+            target = array_of(fixed[node.input[1]])
+            if target is not None and target.dtype.kind == "i":
+                yield node, target.ravel().tolist()

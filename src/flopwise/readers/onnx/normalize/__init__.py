@@ -1,0 +1,1 @@
+"""Models of every age brought to one form before their shapes are inferred."""

@@ -1,0 +1,115 @@
+"""Nodes in execution order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+import onnx
+
+from flopwise.errors import ModelError
+from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe, refuse_bytes
+
+
+def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozenset()) -> None:
+    """Put the nodes of a graph in an order in which each runs after those it depends on, the file's order if it does.
+
+    The bodies of control flow are put in order as well.
+
+    Args:
+        graph: changed in place.
+        outside: names of tensors that a body may take from the graphs around it.
+
+    Raises:
+        ModelError: two nodes make one tensor, a tensor comes from nowhere, or nodes wait for each other.
+    """
+    _order(graph, outside)
+    for node in graph.node:
+        if inner := bodies(node):
+            seen = outside | {i.name for i in graph.input} | {t.name for t in graph.initializer}
+            seen |= {o for n in graph.node for o in n.output}
+            for body in inner:
+                in_execution_order(body, seen)
+
+
+def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
+    ready = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    ready |= {s.values.name for s in graph.sparse_initializer} | {""}
+    makers: dict[str, int] = {}
+    for position, node in enumerate(graph.node):
+        for name in node.output:
+            if name and (name in makers or name in ready):
+                first = f"by {describe(graph.node[makers[name]])}" if name in makers else "as a stored tensor or input"
+                raise ModelError(f"tensor {name!r} is made twice, {first} and by {describe(node)}")
+            makers[name] = position
+    for output in graph.output:
+        if output.name not in makers and output.name not in ready and output.name not in outside:
+            raise ModelError(f"the output {output.name!r} of the model is made by nothing")
+    wanted = [needs(n) if n.domain or n.op_type in CONTROL_FLOW else list(n.input) for n in graph.node]
+    refuse_bytes(ready, makers, *wanted)
+    ready |= outside
+    known = set(ready)
+    for node, names in zip(graph.node, wanted, strict=True):
+        if not known.issuperset(names):
+            break
+        known.update(node.output)
+    else:
+        return
+    _sort(graph, wanted, ready, makers)
+
+
+def needs(node: onnx.NodeProto) -> set[str]:
+    """Names of the tensors that a node takes, those that its subgraphs take from outside included."""
+    names = set(node.input)
+    for body in bodies(node):
+        inner = {i.name for i in body.input} | {t.name for t in body.initializer}
+        inner |= {o for n in body.node for o in n.output}
+        taken = {name for n in body.node for name in needs(n)} | {o.name for o in body.output}
+        names |= taken - inner
+    names.discard("")
+    return names
+
+
+def _sort(graph: onnx.GraphProto, inputs: Sequence[Iterable[str]], ready: set[str], makers: dict[str, int]) -> None:
+    wanted = [set(names) for names in inputs]
+    before: list[set[int]] = []
+    followers: dict[int, list[int]] = {}
+    for position, names in enumerate(wanted):
+        for name in sorted(names - ready):
+            if name not in makers:
+                raise ModelError(f"{describe(graph.node[position])} takes {name!r}, which nothing makes")
+        before.append({makers[name] for name in names - ready})
+        for maker in before[-1]:
+            followers.setdefault(maker, []).append(position)
+    waiting = [len(makers_of) for makers_of in before]
+    free = [p for p, n in enumerate(waiting) if n == 0]  # a heap: of those that can run, the first in the file does
+    order: list[int] = []
+    while free:
+        position = heapq.heappop(free)
+        order.append(position)
+        for follower in followers.get(position, ()):
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                heapq.heappush(free, follower)
+    if len(order) < len(wanted):
+        circle = _circle({p for p, n in enumerate(waiting) if n > 0}, before)
+        told = [describe(graph.node[p]) for p in (*circle[:6], circle[0])]
+        if len(circle) > 6:
+            told.insert(6, f"{len(circle) - 6} more")
+        raise ModelError(f"the graph has a cycle: {' -> '.join(told)}")
+    nodes = [onnx.NodeProto.FromString(graph.node[p].SerializeToString()) for p in order]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _circle(stuck: set[int], before: list[set[int]]) -> list[int]:
+    """Positions of operators that wait for one another in a circle, the first in the file first."""
+    path: dict[int, None] = {}
+    position = min(stuck)
+    while position not in path:
+        path[position] = None
+        position = min(before[position] & stuck)
+    walked = list(path)
+    circle = walked[walked.index(position) :][::-1]
+    first = circle.index(min(circle))
+    return circle[first:] + circle[:first]

@@ -1,0 +1,180 @@
+"""Models of every age brought to one spelling: operator sets, domains, attributes, names and local functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx
+from onnx import shape_inference
+
+from flopwise.errors import ModelError
+from flopwise.readers.onnx.file.skeleton import TAG, tag
+from flopwise.readers.onnx.shapes.unsafe import hidden
+from flopwise.readers.onnx.types import bodies, refuse_bytes
+
+#: Types of attributes by the field that holds the value; the oldest models leave the type out.
+_FIELDS: dict[str, int] = {
+    "f": onnx.AttributeProto.FLOAT,
+    "i": onnx.AttributeProto.INT,
+    "s": onnx.AttributeProto.STRING,
+    "t": onnx.AttributeProto.TENSOR,
+    "g": onnx.AttributeProto.GRAPH,
+    "floats": onnx.AttributeProto.FLOATS,
+    "ints": onnx.AttributeProto.INTS,
+    "strings": onnx.AttributeProto.STRINGS,
+    "tensors": onnx.AttributeProto.TENSORS,
+    "graphs": onnx.AttributeProto.GRAPHS,
+}
+
+#: First IR version whose attributes have types, and the first whose models name their operator sets.
+TYPED, NAMES_OPERATOR_SETS = 2, 3
+
+
+def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
+    """The model in one spelling, and what the user should know about it.
+
+    The standard domain is "" (never "ai.onnx"), its version one that the installed onnx knows; attributes have types;
+    names are text; local functions stand in place of their calls.
+
+    Args:
+        proto: a model without weights; it is changed.
+
+    Raises:
+        ModelError: the model is damaged, or not whole.
+    """
+    if not proto.graph.node and not proto.graph.input and not proto.graph.output:
+        raise ModelError("the graph is empty")
+    domains = _refuse_unreadable(proto.graph)
+    if not proto.opset_import:
+        if proto.ir_version >= NAMES_OPERATOR_SETS or not proto.ir_version:
+            raise ModelError("names no operator set version; the file is truncated or no ONNX model")
+        proto.opset_import.add(domain="", version=1)
+    if proto.ir_version < TYPED:
+        _add_types(proto.graph)
+    if "ai.onnx" in domains or any(o.domain == "ai.onnx" for o in proto.opset_import) or proto.functions:
+        _shorten_domain(proto)
+    _state_defaults(proto)
+    warnings = _settle_versions(proto, domains - {"ai.onnx"})
+    if proto.functions:
+        _name_constants(proto)
+        proto, more = _inline(proto)
+        _refuse_unreadable(proto.graph)
+        warnings += more
+    return proto, warnings
+
+
+def _refuse_unreadable(graph: onnx.GraphProto) -> set[str]:
+    """The domains of the nodes.
+
+    Raises:
+        ModelError: a name is no text (protobuf hands over as bytes what is not UTF-8), or a node has no operator.
+    """
+    operators, domains = [n.op_type for n in graph.node], {n.domain for n in graph.node}
+    symbols = [d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim]
+    refuse_bytes([graph.name], operators, domains, symbols, [n.name for n in graph.node])
+    if "" in operators:
+        nameless = graph.node[operators.index("")]
+        raise ModelError(f"node {nameless.name!r} names no operator; the file is damaged")
+    for node in graph.node:
+        for body in bodies(node):
+            domains |= _refuse_unreadable(body)
+    return domains
+
+
+def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes and those in the bodies of their control flow."""
+    for node in nodes:
+        yield node
+        for body in bodies(node):
+            yield from _all(body.node)
+
+
+def _add_types(graph: onnx.GraphProto) -> None:
+    for node in _all(graph.node):
+        for attribute in node.attribute:
+            if not attribute.type:
+                held = [d.name for d, _ in attribute.ListFields() if d.name in _FIELDS]
+                attribute.type = _FIELDS[held[0]] if held else onnx.AttributeProto.INTS
+
+
+def _state_defaults(proto: onnx.ModelProto) -> None:
+    """Write down defaults that onnx's inference takes for something else: a spectrum is one-sided."""
+    for holder in (proto.graph, *proto.functions):
+        if any(n.op_type == "STFT" for n in holder.node):
+            for node in _all(holder.node):
+                if node.op_type == "STFT" and not any(a.name == "onesided" for a in node.attribute):
+                    node.attribute.append(onnx.helper.make_attribute("onesided", 1))
+
+
+def _shorten_domain(proto: onnx.ModelProto) -> None:
+    for holder in (proto, *proto.functions):
+        for node in _all(holder.graph.node if holder is proto else holder.node):
+            if node.domain == "ai.onnx":
+                node.domain = ""
+        for opset in holder.opset_import:
+            if opset.domain == "ai.onnx":
+                opset.domain = ""
+
+
+def _settle_versions(proto: onnx.ModelProto, domains: set[str]) -> list[str]:
+    """Bring operator set versions within what the installed onnx knows; what was changed, for a warning."""
+    warnings: list[str] = []
+    newest = onnx.defs.onnx_opset_version()
+    for holder in (proto, *proto.functions):
+        for opset in holder.opset_import:
+            if opset.domain:
+                continue
+            if opset.version > newest:
+                warnings.append(
+                    f"operator set {opset.version} is newer than the installed onnx knows; read as {newest}"
+                )
+                opset.version = newest
+            elif opset.version < 1:
+                raise ModelError(f"operator set version {opset.version} does not exist")
+    imported = {o.domain for o in proto.opset_import}
+    if "" not in imported:
+        proto.opset_import.add(domain="", version=newest)
+    for domain in sorted(domains - imported - {""}):  # onnx infers no shape at all where an import is missing
+        proto.opset_import.add(domain=domain, version=1)
+    return list(dict.fromkeys(warnings))
+
+
+def _name_constants(proto: onnx.ModelProto) -> None:
+    """Name each constant tensor in a function, so that its copies are known as one when calls are inlined."""
+    for number, function in enumerate(proto.functions):
+        for place, node in enumerate(function.node):
+            for attribute in node.attribute:
+                if attribute.HasField("t") and not attribute.t.name.startswith(TAG):
+                    attribute.t.name = tag(number, place)
+
+
+def _inline(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
+    """The model with its local functions in place of their calls."""
+    from onnx import inliner
+
+    try:
+        inlined = inliner.inline_local_functions(proto)
+    except Exception as error:  # the C++ side raises plain RuntimeError, among others
+        raise ModelError(f"its functions cannot be inlined ({first_line(error)})") from error
+    if not inlined.functions:
+        return inlined, []
+    # What is left is written for another operator set than the model, and has to be converted. That needs all types.
+    for tensor in inlined.graph.initializer:
+        inlined.graph.value_info.append(
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+        )
+    try:
+        with hidden(inlined) as wrong:
+            typed = shape_inference.infer_shapes(inlined)
+        if not wrong:
+            return inliner.inline_local_functions(typed, convert_version=True), []
+    except Exception:  # no conversion exists
+        pass
+    names = ", ".join(f"{f.domain}::{f.name}" for f in inlined.functions)
+    return inlined, [f"functions written for another operator set than the model are not looked into: {names}"]
+
+
+def first_line(error: Exception) -> str:
+    """What an error of onnx's C++ side says, on one line."""
+    text = " ".join(str(error).split()).replace("[ShapeInferenceError] ", "").replace("[TypeInferenceError] ", "")
+    return text[:300]

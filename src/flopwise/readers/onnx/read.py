@@ -1,0 +1,266 @@
+"""An ONNX model -> Graph: weights never read, shapes resolved."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx.shape_inference
+from google.protobuf.message import DecodeError
+
+from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.graph import Graph
+from flopwise.readers.onnx import inputs as onnx_inputs
+from flopwise.readers.onnx.build.nodes import Builder
+from flopwise.readers.onnx.file.exporter_notes import Notes, notes
+from flopwise.readers.onnx.file.proto import from_proto
+from flopwise.readers.onnx.file.skeleton import Skeleton
+from flopwise.readers.onnx.file.stripped import take_back
+from flopwise.readers.onnx.file.walk import read_skeleton
+from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, load
+from flopwise.readers.onnx.loops import name_control_flow, refuse_unknown_loops
+from flopwise.readers.onnx.normalize.order import in_execution_order
+from flopwise.readers.onnx.normalize.spelling import unify
+from flopwise.readers.onnx.shapes import resolve
+from flopwise.readers.onnx.shapes.bodies import Context
+from flopwise.readers.onnx.shapes.checks import misfits
+from flopwise.readers.onnx.types import Shapes, in_short, one_line
+from flopwise.readers.source.signature import refuse_other_formats
+from flopwise.readers.source.source import Source, open_source
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """An ONNX model with resolved shapes, still in ONNX's own terms."""
+
+    #: The model without weights, brought to one spelling: functions inlined, nodes in execution order.
+    proto: onnx.ModelProto
+    shapes: Shapes
+    skeleton: Skeleton
+    #: What to call the model in a message.
+    name: str
+    #: Opens the source again; None for a model in memory.
+    reopen: Reopen | None
+    #: What an exporter wrote about tensors.
+    notes: Notes
+    #: Whether the user's input shapes are others than those in the file.
+    changed: bool
+    warnings: tuple[str, ...]
+
+
+def read_onnx(
+    model: object,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    trips: Mapping[str, int] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Graph:
+    """The graph of an ONNX model with the shape of every tensor that can be resolved.
+
+    Args:
+        model: a path, bytes, an open binary file that can seek, or an ``onnx.ModelProto``.
+        inputs: shapes of the model's inputs where the file leaves them open, or other shapes than the file's; see
+            :func:`flopwise.readers.inputs.given`.
+        dims: values of symbolic dimensions by name.
+        batch_size: first dimension of the inputs whose first dimension is the batch.
+        trips: how often loops run, by name, where the model does not say.
+        progress: called with the name of each step before it starts.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: an input's shape is missing, or does not fit; or there is no such loop.
+    """
+    return graph_of(resolve_onnx(model, inputs, dims, batch_size, trips, progress), progress)
+
+
+def resolve_onnx(
+    model: object,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    trips: Mapping[str, int] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Resolved:
+    """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
+    progress("reading the graph")
+    with _one_line():
+        skeleton, name, source = _skeleton(model)
+    with _one_line(name):
+        found = _resolve(
+            skeleton, name, source.later() if source else None, inputs, dims or {}, batch_size, trips or {}, progress
+        )
+        told = source.told() if source else ""
+        return replace(found, warnings=(*found.warnings, told)) if told else found
+
+
+def read_stored(model: object, **given: Any) -> Graph:
+    """The graph of an ONNX model for its stored tensors, which need no input shapes: what stays open stays open.
+
+    Args:
+        model: as for `read_onnx`.
+        given: arguments of `read_onnx`; with any of them, what they leave open is an error as there.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: what is given does not fit.
+    """
+    with _one_line():
+        skeleton, name, source = _skeleton(model)
+    with _one_line(name):
+        reopen = source.later() if source else None
+        try:
+            arguments = (
+                given.get("inputs"),
+                given.get("dims") or {},
+                given.get("batch_size"),
+                given.get("trips") or {},
+            )
+            found = _resolve(skeleton, name, reopen, *arguments, lambda step: None)
+        except InputError:
+            if any(given.values()):
+                raise
+            found = _unresolved(skeleton, name, reopen)
+        graph = _with_all_stored(_build(found), skeleton, name, reopen)
+        told = source.told() if source else ""
+        return replace(graph, warnings=(*graph.warnings, told)) if told else graph
+
+
+def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen | None) -> Graph:
+    """The graph with the tensors in bodies and functions that nobody looked into."""
+    loaders = [loader for loader in graph.weights.values() if isinstance(loader, functools.partial)]
+    seen = {id(argument) for loader in loaders for argument in loader.args}
+    weights = dict(graph.weights)
+    for mark, stored in skeleton.inner.items():
+        if id(stored) not in seen:
+            key = stored.name or mark
+            while key in weights:
+                key += "'"
+            weights[key] = functools.partial(load, stored, name, reopen)
+    return replace(graph, weights=weights)
+
+
+def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolved:
+    """The model with the types and shapes that follow without those of its inputs."""
+    proto = parsed(skeleton)
+    take_back(proto, skeleton, name)
+    check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
+    proto, warnings = unify(proto)
+    in_execution_order(proto.graph)
+    noted = notes(proto.graph)
+    name_control_flow(proto.graph)
+    inferred = proto.graph
+    with contextlib.suppress(Exception):  # types are a help here, and nothing depends on them
+        inferred = onnx.shape_inference.infer_shapes(proto).graph
+    values = (*inferred.input, *inferred.value_info, *inferred.output)
+    shapes = Shapes({v.name: v.type for v in values}, proto.graph.initializer)
+    return Resolved(proto, shapes, skeleton, name, reopen, noted, False, tuple(map(one_line, warnings)))
+
+
+def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None) -> Graph:
+    """The graph of a model whose shapes are resolved."""
+    progress("building the graph")
+    with _one_line(resolved.name):
+        return _build(resolved)
+
+
+def _skeleton(model: object) -> tuple[Skeleton, str, Source | None]:
+    if isinstance(model, onnx.ModelProto):
+        return from_proto(model), str(model.graph.name or "<ModelProto>"), None
+    source = open_source(model)
+    with contextlib.closing(source):
+        refuse_other_formats(source)
+        return read_skeleton(source), source.name, source
+
+
+@contextlib.contextmanager
+def _one_line(name: str = "") -> Iterator[None]:
+    """Put the model's name before the message of an error if it is not there yet, and keep it to one short line."""
+    try:
+        yield
+    except FlopwiseError as error:
+        text = str(error) if not name or str(error).startswith(f"{name}: ") else f"{name}: {error}"
+        raise type(error)(one_line(text)) from error.__cause__
+
+
+def _resolve(
+    skeleton: Skeleton,
+    name: str,
+    reopen: Reopen | None,
+    inputs: Any,
+    dims: Mapping[str, int],
+    batch_size: int | None,
+    trips: Mapping[str, int],
+    progress: Callable[[str], None],
+) -> Resolved:
+    proto = parsed(skeleton)
+    take_back(proto, skeleton, name)
+    check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
+    if proto.functions:
+        progress("inlining functions")
+    proto, warnings = unify(proto)
+    fill_small(proto.graph, skeleton.initializers, name, reopen)
+    in_execution_order(proto.graph)
+    settled = onnx_inputs.settle(proto, inputs, dims, batch_size)
+    changed = settled.changed
+    noted = notes(proto.graph)  # before resolving takes value_info away
+    name_control_flow(proto.graph)
+    progress("resolving shapes")
+    context = Context(known=settled.known, trips=dict(trips))
+    shapes = resolve.resolve(proto, declared_holds=not changed, context=context)
+    refuse_unknown_loops(trips, context.met)
+    if batch_size is not None:
+        onnx_inputs.check_reshapes(proto, shapes, batch_size)
+    wrong = list(misfits(proto.graph, shapes))
+    if wrong and changed:
+        raise InputError(f"the input shapes are impossible: {wrong[0]}")
+    shapes.warnings.extend(in_short(wrong, "more operators do not fit their inputs"))
+    told = tuple(one_line(w) for w in (*warnings, *shapes.warnings))
+    return Resolved(proto, shapes, skeleton, name, reopen, noted, changed, told)
+
+
+def parsed(skeleton: Skeleton) -> onnx.ModelProto:
+    """A model without its weights, as the file has it.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    try:
+        found: onnx.ModelProto = onnx.ModelProto.FromString(skeleton.model)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"not an ONNX model, or damaged ({error})") from error
+    return found
+
+
+def _build(resolved: Resolved) -> Graph:
+    proto, name = resolved.proto, resolved.name
+    built = Builder(resolved.skeleton, name, resolved.reopen, resolved.notes, proto.opset_import)
+    built.main(proto.graph, resolved.shapes)
+    initializers = {t.name for t in proto.graph.initializer} & built.weights.keys()
+    values = tuple(t for i in proto.graph.input if i.name not in initializers and (t := built.tensor(i.name)))
+    empty = [
+        f"input {t.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
+        for t in values
+        if t.shape and 0 in t.shape
+    ]
+    return Graph(
+        name=_title(proto, name),
+        format="onnx",
+        source=name,
+        inputs=values,
+        outputs=tuple(t for o in proto.graph.output if (t := built.tensor(o.name))),
+        nodes=tuple(built.nodes),
+        weights=built.weights,
+        warnings=(*resolved.warnings, *empty),
+    )
+
+
+def _title(proto: onnx.ModelProto, name: str) -> str:
+    """The file's name without its ending; what has no file goes by the graph's name."""
+    return Path(name).stem if os.sep in name or name.endswith(".onnx") else proto.graph.name or name

@@ -1,0 +1,1 @@
+"""Shapes of onnxruntime's own operators, which onnx does not know."""

@@ -1,0 +1,244 @@
+"""Element types and shapes of ONNX tensors by name, and small questions about messages that the readers share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import onnx
+from onnx import TypeProto, numpy_helper
+
+from flopwise.errors import ModelError
+from flopwise.readers.onnx.file.skeleton import DTYPES
+
+#: No tensor can have as many elements: its bytes could not be addressed.
+TOO_MANY = 1 << 63
+
+#: The standard operators that have bodies.
+CONTROL_FLOW: frozenset[str] = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+#: How many messages of one kind are told one by one.
+TOLD = 5
+
+#: Longest message, in characters.
+LONGEST_MESSAGE = 600
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known about a value: its type, the types of its members if it is a sequence, and its elements."""
+
+    type: TypeProto | None = None
+    items: list[TypeProto] | None = None
+    value: Any = None
+    #: Whether the shape is an upper bound.
+    bound: bool = False
+
+    def same(self, other: Known) -> bool:
+        """Whether the other has the same shape, or members of the same shapes, and both are known."""
+        if self.items is not None or other.items is not None:
+            mine, theirs = shapes_of(self.items or ()), shapes_of(other.items or ())
+            return self.items is not None and other.items is not None and mine == theirs and None not in mine
+        if self.type is None or other.type is None:
+            return False
+        shape = concrete(self.type)
+        return shape is not None and shape == concrete(other.type)
+
+    def without_value(self) -> Known:
+        return replace(self, value=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A graph inside a control-flow operator, resolved by itself."""
+
+    part: str
+    graph: onnx.GraphProto
+    shapes: Shapes
+    #: How often it runs each time its operator runs; None when nobody knows.
+    trips: int | None
+    #: Whether it is one of several graphs of which one runs, and nobody knows which.
+    branch: bool = False
+    #: Names of what flows in from its operator; the rest it takes from the graphs around it.
+    takes: tuple[str, ...] = ()
+
+
+class Shapes:
+    """Element type and shape of each tensor by name, and what the user should know about them."""
+
+    def __init__(self, types: Mapping[str, TypeProto], stored: Iterable[onnx.TensorProto]) -> None:
+        self.warnings: list[str] = []
+        #: Types of the members of a sequence, or of what an optional holds, by the name of the sequence or optional.
+        self.items: dict[str, list[TypeProto]] = {}
+        #: Tensors whose shape is an upper bound, because the data decide it.
+        self.bounds: set[str] = set()
+        #: Elements of small tensors, members of short sequences, None for an empty optional, by name.
+        self.values: dict[str, Any] = {}
+        #: The bodies of a control-flow operator, by the name of its first output.
+        self.inner: dict[str, list[Inner]] = {}
+        self._types = dict(types)
+        self._stored = {t.name: t for t in stored}
+        self._concrete: dict[str, tuple[int, ...] | None] = {n: tuple(t.dims) for n, t in self._stored.items()}
+
+    def set(self, name: str, found: TypeProto) -> None:
+        """Write down what was found out about a tensor that is not stored."""
+        self._types[name] = found
+        self._concrete.pop(name, None)
+
+    def take(self, known: Mapping[str, Known]) -> None:
+        """Write down what is known from outside about values, besides their types."""
+        for name, one in known.items():
+            if one.value is not None:
+                self.values[name] = one.value
+            if one.items is not None:
+                self.items[name] = one.items
+            if one.bound:
+                self.bounds.add(name)
+
+    def known(self, name: str) -> Known:
+        """All that is known about a value."""
+        return Known(self.type(name), self.items.get(name), self.values.get(name), name in self.bounds)
+
+    def sized(self, name: str) -> bool:
+        """Whether the shape of a tensor, or of every member of a sequence, is known."""
+        if self.shape(name) is not None:
+            return True
+        items = self.items.get(name)
+        return items is not None and None not in shapes_of(items)
+
+    def type(self, name: str) -> TypeProto | None:
+        """What is known about a tensor, None when nothing is."""
+        stored = self._stored.get(name)
+        if stored is not None:  # made on demand: most are never asked for
+            return onnx.helper.make_tensor_type_proto(stored.data_type, list(stored.dims))
+        return self._types.get(name)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor if every dim is known, else None."""
+        if name not in self._concrete:
+            found = self._types.get(name)
+            self._concrete[name] = None if found is None else concrete(found)
+        return self._concrete[name]
+
+    def dtype(self, name: str) -> str | None:
+        """Element type of a tensor, None when unknown."""
+        stored = self._stored.get(name)
+        if stored is not None:
+            return DTYPES.get(stored.data_type)
+        found = self._types.get(name)
+        return None if found is None else element_type(found)
+
+
+def element_type(found: TypeProto) -> str | None:
+    """The element type of a tensor, or of the tensors in a sequence; None when unknown."""
+    if found.HasField("tensor_type"):
+        return DTYPES.get(found.tensor_type.elem_type)
+    if found.HasField("sequence_type"):
+        return element_type(found.sequence_type.elem_type)
+    if found.HasField("map_type"):
+        return element_type(found.map_type.value_type)
+    tensor = tensor_type(found)
+    return None if tensor is None else DTYPES.get(tensor.elem_type)
+
+
+def tensor_type(found: TypeProto) -> Any:
+    """The type of a tensor, also of one that is sparse or optional; None for a sequence or map."""
+    if found.HasField("tensor_type"):
+        return found.tensor_type
+    if found.HasField("optional_type"):
+        return tensor_type(found.optional_type.elem_type)
+    return found.sparse_tensor_type if found.HasField("sparse_tensor_type") else None
+
+
+def shapes_of(types: Iterable[TypeProto]) -> list[tuple[int, ...] | None]:
+    """The shapes of tensor types."""
+    return [concrete(t) for t in types]
+
+
+def concrete(found: TypeProto) -> tuple[int, ...] | None:
+    """The shape of a tensor type if every dim is a number, else None."""
+    tensor = found.tensor_type if found.HasField("tensor_type") else tensor_type(found)
+    if tensor is None or not tensor.HasField("shape"):
+        return None
+    dims = tensor.shape.dim
+    values = tuple([dim.dim_value for dim in dims])
+    if not values or min(values) > 0:
+        return values
+    known = all(dim.dim_value > 0 or (dim.dim_value == 0 and dim.HasField("dim_value")) for dim in dims)
+    return values if known else None
+
+
+def elements(shape: Iterable[int]) -> int:
+    """Number of elements, at most TOO_MANY: a file may claim so many dims that the product itself takes hours."""
+    dims = list(shape)
+    if len(dims) <= 8:
+        return min(math.prod(dims), TOO_MANY)
+    if 0 in dims:
+        return 0
+    product = 1
+    for dim in dims:
+        product *= dim
+        if product >= TOO_MANY:
+            return TOO_MANY
+    return product
+
+
+def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs in a node's attributes: the bodies of its control flow."""
+    if not node.domain and node.op_type not in CONTROL_FLOW:  # looking at attributes takes time
+        return []
+    return [g for a in node.attribute for g in (*((a.g,) if a.HasField("g") else ()), *a.graphs)]
+
+
+def refuse_bytes(*names: Iterable[str]) -> None:
+    """Nothing, for names that are text; protobuf hands over as bytes what is not UTF-8.
+
+    Raises:
+        ModelError: one is not text.
+    """
+    try:
+        for some in names:
+            "".join(some)
+    except TypeError:
+        raise ModelError("a name is not UTF-8; the file is damaged") from None
+
+
+def one_line(text: str) -> str:
+    """A message as one line that a terminal can show: names in a file may hold anything, and be of any length."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split()))
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+
+
+def in_short(messages: Sequence[str], more: str) -> list[str]:
+    """The first messages, and how many more there are."""
+    rest = len(messages) - TOLD
+    return [*messages[:TOLD], f"{rest} {more}"] if rest > 0 else list(messages)
+
+
+def describe(node: onnx.NodeProto) -> str:
+    """A node as a message names it."""
+    name = node.name or (node.output[0] if node.output else "")
+    return f"{node.op_type} {name!r}"
+
+
+def has_payload(tensor: onnx.TensorProto) -> bool:
+    """Whether the elements of a tensor are there."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return False
+    if tensor.HasField("raw_data"):
+        return True
+    lists = (tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data, tensor.uint64_data)
+    return any(len(f) for f in lists) or len(tensor.string_data) > 0 or 0 in tensor.dims
+
+
+def array_of(tensor: onnx.TensorProto) -> Any:
+    """The elements of a tensor as an array; None when they are not there, or not as many as the tensor says."""
+    if not has_payload(tensor):
+        return None
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
+        return None

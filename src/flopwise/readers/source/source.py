@@ -1,0 +1,201 @@
+"""Seekable bytes: a file, an open stream or a buffer, read only where somebody asks."""
+
+from __future__ import annotations
+
+import functools
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from flopwise.errors import ModelError
+from flopwise.readers.formats import is_url
+
+
+class Source(ABC):
+    """Bytes with a length that can be read at any place."""
+
+    #: What to call it in a message.
+    name: str
+    #: Length in bytes.
+    size: int
+    #: The folder in which files named in the model lie; None when the bytes did not come from a file.
+    folder: Path | None = None
+    #: Whether each read may cost a request over the network.
+    remote: bool = False
+    #: Whether several threads may read at the same time.
+    threadsafe: bool = False
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes [offset, offset + length).
+
+        Raises:
+            ModelError: the source ends before that, or cannot be read.
+        """
+        missing = offset + length - self.size
+        if missing > 0:  # asked first: a file may claim any length, and reading would allocate it
+            raise ModelError(f"{self.name}: ends at byte {self.size}, but {missing} more were expected")
+        try:
+            data = self.part(offset, length)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{self.name}: cannot be read ({_reason(error)})") from error
+        if len(data) != length:
+            raise ModelError(f"{self.name}: changed while it was read; it ends at byte {offset + len(data)} now")
+        return data
+
+    @abstractmethod
+    def part(self, offset: int, length: int) -> bytes:
+        """The same bytes, fewer where the source ends."""
+
+    def later(self) -> Callable[[], Source]:
+        """What opens the same bytes again when this source is closed."""
+        return lambda: self
+
+    def told(self) -> str:
+        """What the user should know about the reading: how much came over the network; "" where nothing did."""
+        return ""
+
+    def beside(self, location: str, what: str) -> Source:
+        """The file of a name in the same folder.
+
+        Args:
+            location: path of the file, from the folder.
+            what: what wants it, for messages.
+
+        Raises:
+            ModelError: there is no folder, or no such file in it.
+        """
+        if self.folder is None:
+            raise ModelError(
+                f"{what} lies in the file {location!r} beside the model; give the model as a path to load it"
+            )
+        path = self.folder / location
+        inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(self.folder), ""))
+        if not inside:  # a link may lead out of the folder although the text does not
+            raise ModelError(f"{what} wants its data from {location!r}, outside the model's folder; refused")
+        return FileSource(path)
+
+    def close(self) -> None:  # noqa: B027 - nothing to let go of is the usual case
+        """Let go of what this source opened itself; what the caller opened stays open."""
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _exactly(stream: IO[bytes], name: str, length: int) -> bytes:
+    """The next bytes of a stream that may give fewer at a time than asked for (the system stops at 2 GB)."""
+    parts: list[bytes] = []
+    missing = length
+    while missing and (part := stream.read(missing)):
+        if not isinstance(part, bytes):
+            raise ModelError(f"{name}: gives text, not bytes; open it with mode 'rb'")
+        parts.append(part)
+        missing -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _missing(name: str) -> str:
+    """What is said of a file that is not there; a dotted name may have been meant for a callable.
+
+    >>> _missing("net.onnx"), _missing("torchvision.models.resnet50")
+    ('no such file', 'no such file; a callable is given as torchvision.models:resnet50')
+    """
+    home, _, last = name.rpartition(".")
+    parts = name.split(".")
+    dotted = len(parts) > 2 or os.path.isfile(f"{home}.py") if home else False
+    if dotted and all(part.isidentifier() for part in parts):
+        return f"no such file; a callable is given as {home}:{last}"
+    return "no such file"
+
+
+class FileSource(Source):
+    """A file on disk, opened at once."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fsdecode(path)
+        self.folder = Path(self.name).parent
+        if os.path.isdir(self.name):
+            raise ModelError(f"{self.name}: is a directory")
+        if not os.path.isfile(self.name):
+            raise ModelError(
+                f"{self.name}: {'not a regular file' if os.path.exists(self.name) else _missing(self.name)}"
+            )
+        try:
+            self._file = open(self.name, "rb", buffering=0)  # noqa: SIM115 - open until close()
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{self.name}: cannot be read ({_reason(error)})") from error
+        self.size = os.fstat(self._file.fileno()).st_size
+
+    def part(self, offset: int, length: int) -> bytes:
+        self._file.seek(offset)
+        return _exactly(self._file, self.name, length)
+
+    def later(self) -> Callable[[], Source]:
+        return functools.partial(FileSource, self.name)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class StreamSource(Source):
+    """An open binary stream that can seek; its position is put back after each read, so the caller keeps it.
+
+    The model is all of the stream, wherever its position is.
+    """
+
+    def __init__(self, stream: IO[bytes], name: str = "") -> None:
+        given = getattr(stream, "name", "")  # a number when the file has no name
+        self.name = name or (given if isinstance(given, str) and given else "<stream>")
+        self.folder = Path(self.name).parent if os.path.isfile(self.name) else None
+        self._stream = stream
+        try:
+            here = stream.tell()
+            stream.seek(0, os.SEEK_END)
+            self.size = stream.tell()
+            stream.seek(here)
+        except (OSError, ValueError, AttributeError) as error:
+            raise ModelError(f"{self.name}: cannot seek in it; save it to a file first") from error
+
+    def part(self, offset: int, length: int) -> bytes:
+        here = self._stream.tell()
+        try:
+            self._stream.seek(offset)
+            return _exactly(self._stream, self.name, length)
+        finally:
+            self._stream.seek(here)
+
+
+class BytesSource(Source):
+    """Bytes in memory; only what is asked for is copied."""
+
+    def __init__(self, data: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
+        self.name = name
+        try:
+            self._view = memoryview(data).cast("B")
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{name}: cannot be read ({error})") from error
+        self.size = len(self._view)
+
+    def part(self, offset: int, length: int) -> bytes:
+        return bytes(self._view[offset : offset + length])
+
+
+def open_source(thing: object) -> Source:
+    """A source for a path, a URL, bytes or an open binary stream.
+
+    Raises:
+        ModelError: it is none of these, or cannot be read.
+    """
+    if is_url(thing):
+        from flopwise.readers.source.remote import open_remote
+
+        return open_remote(str(thing))
+    if isinstance(thing, (str, os.PathLike)):
+        return FileSource(thing)
+    if isinstance(thing, (bytes, bytearray, memoryview)):
+        return BytesSource(thing)
+    if hasattr(thing, "read") and hasattr(thing, "seek") and hasattr(thing, "tell"):
+        return StreamSource(thing)  # type: ignore[arg-type] # duck-typed: anything that reads and seeks
+    raise ModelError(f"cannot read a model from a {type(thing).__name__}; give a path, bytes or an open binary file")

@@ -1,0 +1,173 @@
+"""The protobuf wire format: fields of a message by place, without reading what is in them.
+
+Source: https://protobuf.dev/programming-guides/encoding/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from flopwise.errors import ModelError
+from flopwise.readers.source.source import Source
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+#: First read after a jump, in bytes: about one tensor header. It doubles while reading goes on where it stopped.
+FIRST_READ = 512
+LONGEST_READ = 1 << 16
+
+#: Longest tag plus length prefix, in bytes (two varints).
+HEADER = 20
+
+
+class Field(NamedTuple):
+    """One field of a message, by place. For a varint, ``value`` is the number; else it lies at [start, end)."""
+
+    number: int
+    wire: int
+    value: int
+    start: int
+    end: int
+    #: Where the field's tag begins.
+    tag: int
+
+
+class Window:
+    """A moving window over a source that reads little after a jump and more as reading goes on."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.size = source.size
+        self._buffer = b""
+        self._start = 0
+        self._next = FIRST_READ
+
+    def damaged(self, where: int, why: str) -> ModelError:
+        """The error for bytes that cannot be what they should be."""
+        return ModelError(f"{self.source.name}: truncated or damaged at byte {where} ({why})")
+
+    def _fill(self, position: int, length: int) -> None:
+        goes_on = self._start < position <= self._start + len(self._buffer)
+        self._next = min(2 * self._next, LONGEST_READ) if goes_on else FIRST_READ
+        length = min(max(length, self._next), self.size - position)
+        self._buffer = self.source.read(position, length)
+        self._start = position
+
+    def peek(self, start: int, end: int) -> bytes:
+        """As many of the bytes [start, end) as are in the window, without reading."""
+        return self._buffer[start - self._start : max(end - self._start, 0)] if start >= self._start else b""
+
+    def bytes(self, start: int, end: int) -> bytes:
+        """The bytes [start, end)."""
+        if end > self.size:
+            raise self.damaged(start, f"{end - self.size} bytes are missing")
+        if not (self._start <= start and end <= self._start + len(self._buffer)):
+            if end - start > LONGEST_READ:
+                return self.source.read(start, end - start)
+            self._fill(start, end - start)
+        return self._buffer[start - self._start : end - self._start]
+
+    def fields(self, start: int, end: int) -> Iterator[Field]:
+        """The fields of the message at [start, end), in order.
+
+        Raises:
+            ModelError: the bytes are no message, or end before it does.
+        """
+        if end > self.size:
+            raise self.damaged(start, f"{end - self.size} bytes are missing")
+        position = start
+        while position < end:
+            at = position - self._start
+            if at < 0 or at + HEADER > len(self._buffer):
+                self._fill(position, min(HEADER, self.size - position))
+                at = 0
+            buffer, origin, tag = self._buffer, self._start, position
+            try:
+                key = buffer[at]
+                at += 1
+                if key > 127:
+                    key, at = read_varint(buffer, at - 1)
+                wire = key & 7
+                if wire == VARINT:
+                    value = buffer[at]
+                    at += 1
+                    if value > 127:
+                        value, at = read_varint(buffer, at - 1)
+                    first, position = origin + at, origin + at
+                elif wire == BYTES:
+                    length = buffer[at]
+                    at += 1
+                    if length > 127:
+                        length, at = read_varint(buffer, at - 1)
+                    value, first = 0, origin + at
+                    position = first + length
+                elif wire == FIXED64:
+                    value, first = 0, origin + at
+                    position = first + 8
+                elif wire == FIXED32:
+                    value, first = 0, origin + at
+                    position = first + 4
+                else:
+                    raise self.damaged(tag, f"wire type {wire}")
+            except IndexError:
+                raise self.damaged(tag, "a number does not end") from None
+            if key < 8:
+                raise self.damaged(tag, "field number 0")
+            if position > end:
+                raise self.damaged(tag, f"field {key >> 3} is {position - end} bytes longer than what holds it")
+            yield Field(key >> 3, wire, value, first, position, tag)
+
+
+def read_varint(buffer: bytes, at: int) -> tuple[int, int]:
+    """The number whose varint begins at ``at``, and where the next byte is. IndexError when it does not end."""
+    result = shift = 0
+    while True:
+        byte = buffer[at]
+        at += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 128:
+            return result & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+def varints(data: bytes) -> list[int]:
+    """The numbers of a packed field.
+
+    Raises:
+        IndexError: the last one does not end.
+    """
+    numbers: list[int] = []
+    at = 0
+    while at < len(data):
+        value, at = read_varint(data, at)
+        numbers.append(value)
+    return numbers
+
+
+def signed(value: int) -> int:
+    """A varint read as a signed 64-bit number."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def varint(value: int) -> bytes:
+    """The varint of a number that is not negative."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def message(number: int, parts: list[bytes]) -> bytes:
+    """A length-delimited field that holds the parts one after the other."""
+    content = b"".join(parts)
+    return varint(number << 3 | BYTES) + varint(len(content)) + content
+
+
+def number_field(number: int, value: int) -> bytes:
+    """A varint field."""
+    return varint(number << 3 | VARINT) + varint(value)

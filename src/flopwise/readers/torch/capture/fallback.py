@@ -1,0 +1,104 @@
+"""Second attempts: operations that meta tensors cannot run in the way a program asked for them.
+
+A size, an index or a number of repetitions may be given as a tensor. Meta tensors have no elements, but where these
+follow from constants they are known beside, and where the shape of the result is the same for all, any will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor as TorchTensor
+
+from flopwise.readers.torch.capture.meta_shapes import shaped
+from flopwise.readers.torch.capture.tensors import like_meta
+from flopwise.readers.torch.capture.values import Values
+
+#: Operators whose result has as many elements as the elements of their arguments say.
+_COUNTING = frozenset(
+    f"aten.{name}"
+    for name in (
+        "nonzero",
+        "argwhere",
+        "masked_select",
+        "unique",
+        "_unique2",
+        "unique_dim",
+        "unique_consecutive",
+        "bincount",
+        "one_hot",
+        "repeat_interleave",
+    )
+)
+
+#: Operators -> the position and the name of an argument whose elements change no shape.
+_FREE = {
+    "aten.getitem": (1, ""),
+    "aten.setitem_": (1, ""),
+    "aten.full": (1, "fill_value"),
+    "aten.full_like": (1, "fill_value"),
+    "aten.new_full": (2, "fill_value"),
+}
+
+#: What PyTorch says when a meta tensor is asked for elements.
+_WORDS = ("cannot be called on meta tensors", "torch.nonzero()", "_local_scalar_dense")
+
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def second(values: Values, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The result with numbers in place of small tensors, or by a rule of ours; None when there is neither.
+
+    Args:
+        values: the elements that are known.
+        name: what the operator is called ("aten.view").
+        func: what computes it.
+        args: its arguments, tensors on meta.
+        kwargs: likewise.
+    """
+    result = shaped(name, args, kwargs)
+    if result is not None:
+        return result
+    if name == "aten.repeat_interleave":
+        kwargs = _sized(values, args, kwargs)
+    position, free = _FREE.get(name, (-1, ""))
+    settled = [_number(values, a, i == position) for i, a in enumerate(args)]
+    named = {key: _number(values, a, key == free) for key, a in kwargs.items()}
+    try:
+        result = func(*settled, **named)
+    except (NotImplementedError, RuntimeError, TypeError, ValueError):
+        return None
+    return like_meta(result) if isinstance(result, TorchTensor) and not result.is_meta else result
+
+
+def asks_for_elements(name: str, error: Exception) -> bool:
+    """Whether an operator failed because meta tensors have no elements."""
+    return name in _COUNTING or any(words in str(error) for words in _WORDS)
+
+
+def _number(values: Values, thing: Any, any_will_do: bool) -> Any:
+    """A whole number in place of a tensor that holds one."""
+    if isinstance(thing, TorchTensor):
+        if thing.dim():
+            return thing
+        known = values.of(thing)
+        if known is not None and (any_will_do or thing.dtype in _WHOLE):
+            return known.item()
+        return 0 if any_will_do and thing.dtype is not torch.bool else thing
+    if thing.__class__ in (tuple, list, torch.Size):
+        return tuple([_number(values, part, any_will_do) for part in thing])
+    return thing
+
+
+def _sized(values: Values, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the size of the result, where the numbers of repetitions are known."""
+    repeats = kwargs.get("repeats", args[1] if len(args) > 1 else args[0])
+    known = values.of(repeats) if isinstance(repeats, TorchTensor) else None
+    if known is None or "output_size" in kwargs:
+        return kwargs
+    times, dim = int(known.sum()), kwargs.get("dim", args[2] if len(args) > 2 else None)
+    if known.numel() == 1 and len(args) > 1:  # one number for all
+        times *= args[0].numel() if dim is None else args[0].shape[dim]
+    return {**kwargs, "output_size": times}

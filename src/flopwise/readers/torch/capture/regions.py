@@ -1,0 +1,99 @@
+"""Stretches of a program that are no modules: checkpoints, and functions with a gradient of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from flopwise.readers.torch.capture.recorder import Watch
+
+#: The entry in ``Node.via`` of what runs in a checkpoint, followed by the number of the call.
+CHECKPOINT = "torch.utils.checkpoint.checkpoint#"
+
+#: What follows the number where the whole stretch is computed once more, and not only what gradients need.
+REENTRANT = ":reentrant"
+
+#: The entry in ``Node.via`` of what runs in a ``torch.autograd.Function``, then its name and the number of the call.
+APPLIED = "torch.autograd.Function.apply:"
+
+
+@contextlib.contextmanager
+def regions(watch: Watch) -> Iterator[None]:
+    """Operations say meanwhile in which of these they ran."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_functions(watch))
+        if watch.grad and "torch.utils.checkpoint" in sys.modules:
+            stack.enter_context(_checkpoints(watch))
+        yield
+
+
+@contextlib.contextmanager
+def _inside(watch: Watch, entry: str) -> Iterator[None]:
+    before = watch.regions
+    watch.regions = (*before, entry)
+    try:
+        yield
+    finally:
+        watch.regions = before
+
+
+def _next(watch: Watch) -> int:
+    watch.regions_entered += 1
+    return watch.regions_entered
+
+
+@contextlib.contextmanager
+def _functions(watch: Watch) -> Iterator[None]:
+    """Watch the functions with a gradient of their own."""
+    owner: Any = torch.autograd.Function
+    original = vars(owner)["apply"]
+    thread = threading.get_ident()
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        run = original.__get__(None, cls)
+        if threading.get_ident() != thread:
+            return run(*args, **kwargs)
+        number = _next(watch)
+        if cls.__name__ == "CheckpointFunction" and cls.__module__ == "torch.utils.checkpoint":
+            with _inside(watch, f"{CHECKPOINT}{number}{REENTRANT}"):
+                return args[0](*args[2:])  # the function itself, so that its gradients are seen
+        with _inside(watch, f"{APPLIED}{cls.__name__}#{number}"):
+            given = args if watch.real else [watch._swap(a) for a in args]
+            result = run(*given, **kwargs)
+        if watch.grad:
+            watch.applied(cls.__name__, given, result)
+        return result
+
+    owner.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        owner.apply = original
+
+
+@contextlib.contextmanager
+def _checkpoints(watch: Watch) -> Iterator[None]:
+    """Watch what is computed once more in the backward pass."""
+    hook: Any = sys.modules["torch.utils.checkpoint"]._checkpoint_hook
+    open_: list[Any] = []
+
+    def enter(self: Any) -> Any:
+        region = _inside(watch, f"{CHECKPOINT}{_next(watch)}")
+        region.__enter__()
+        open_.append(region)
+        return super(hook, self).__enter__()
+
+    def leave(self: Any, *args: Any) -> Any:
+        open_.pop().__exit__(None, None, None)
+        return super(hook, self).__exit__(*args)
+
+    hook.__enter__, hook.__exit__ = enter, leave
+    try:
+        yield
+    finally:
+        del hook.__enter__, hook.__exit__

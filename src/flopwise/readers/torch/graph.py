@@ -1,0 +1,148 @@
+"""The operations that were watched, as a graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from flopwise.graph import STORED, Module, Node, Submodule
+from flopwise.readers.torch.capture.recorder import Event
+from flopwise.readers.torch.lower import operators
+from flopwise.readers.torch.lower.node import tensors
+
+#: Operators that no module is named after, because many modules have them beside what they are for.
+_MOVING = frozenset(
+    [
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Transpose",
+        "Concat",
+        "Split",
+        "Expand",
+        "Tile",
+        "Slice",
+        "Cast",
+        "Identity",
+        "ConstantOfShape",
+        "Gather",
+        "Shape",
+        "Range",
+        "Pad",
+    ]
+)
+
+
+class Attributes(Mapping[str, Any]):
+    """The attributes of an operator, and under "args" the call as it was; made when somebody asks."""
+
+    __slots__ = ("_all", "_attrs", "_call")
+
+    def __init__(self, attrs: Mapping[str, Any], call: operators.Call) -> None:
+        self._attrs = attrs
+        self._call = call
+        self._all: dict[str, Any] | None = None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The attribute, or the default; short, because every rule asks."""
+        if name in self._attrs:
+            return self._attrs[name]
+        return self._call.named if name == "args" else default
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._attrs:
+            return self._attrs[name]
+        if name == "args":
+            return self._call.named
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._attrs or name == "args"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._attrs, "args"))
+
+    def __len__(self) -> int:
+        return len(self._attrs) + 1
+
+
+def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
+    """One node for each operation, named after the module that made it."""
+    lowered = [operators.lower(e.plan.name, e.args, e.kwargs, e.outputs) for e in events]
+    names = _names(events, [low.op for low, _ in lowered])
+    return tuple(
+        [
+            Node(
+                low.op,
+                name,
+                low.inputs,
+                event.outputs,
+                Attributes(low.attrs, call),
+                event.scope,
+                event.plan.name,
+                0,
+                event.within,
+                event.via,
+            )
+            for event, name, (low, call) in zip(events, names, lowered, strict=True)
+        ]
+    )
+
+
+def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:
+    """One node for each module whose own weights no operation used on the way from the input, so that they are seen and
+    counted as weights.
+    """
+    used = _used(nodes)
+    steps = {m.path: Module(m.path, m.kind.rpartition(".")[2]) for m in modules}
+    found: list[Node] = []
+    for module in modules:
+        left = tuple([t for t in module.tensors.values() if t.kind != "constant" and t.name not in used])
+        if left:
+            used.update(t.name for t in left)
+            parts = module.path.split(".") if module.path else []
+            paths = ["", *(".".join(parts[: i + 1]) for i in range(len(parts)))]
+            scope = tuple([steps[p] for p in paths if p in steps])
+            found.append(Node("torch::Unused", module.path or "weights", left, (), {}, scope, module.kind))
+    return found
+
+
+def _used(nodes: Sequence[Node]) -> set[str]:
+    """The stored tensors that something which follows from the input is made of, directly or through other results."""
+    used: set[str] = set()
+    behind: dict[str, set[str]] = {}
+    for node in nodes:
+        inputs = node.known_inputs
+        if not inputs or any(t.kind not in STORED and t.name not in behind for t in inputs):
+            found = used
+        else:
+            found = set()
+            behind.update(dict.fromkeys([t.name for t in node.known_outputs], found))
+        for tensor in inputs:
+            if tensor.kind in STORED:
+                found.add(tensor.name)
+            elif tensor.name in behind:
+                found |= behind[tensor.name]
+    return used
+
+
+def _names(events: Sequence[Event], ops: Sequence[str]) -> list[str]:
+    """The path of the module where it does one thing, else the path and the operator; and a number if need be."""
+    paths = [e.scope[-1].path if e.scope else "" for e in events]
+    kinds: dict[str, set[str]] = {}
+    for event, path, op in zip(events, paths, ops, strict=True):
+        if op not in _MOVING and any(t.kind not in STORED for t in tensors(event.args)):
+            kinds.setdefault(path, set()).add(op)
+    times: Counter[str] = Counter()
+    names: list[str] = []
+    for event, op, path in zip(events, ops, paths, strict=True):
+        if path and op not in _MOVING and kinds.get(path) == {op}:
+            name = path
+        else:
+            base = event.plan.name.partition(".")[2].strip("_")
+            name = f"{path}.{base}" if path else base
+        times[name] += 1
+        names.append(name if times[name] == 1 else f"{name}:{times[name]}")
+    return names

@@ -1,0 +1,1 @@
+"""PyTorch's operators in the vocabulary of ONNX, a file for each family."""

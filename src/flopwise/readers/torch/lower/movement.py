@@ -1,0 +1,142 @@
+"""Operators that move, select, convert or make data, and those that add while they move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flopwise.readers.torch.lower.node import Lowered, tensors
+
+
+def _moved(op: str) -> Callable[..., Lowered]:
+    def lowered(*args: Any, **kwargs: Any) -> Lowered:
+        return Lowered(op, tensors(*args, *kwargs.values()))
+
+    return lowered
+
+
+def _first(op: str) -> Callable[..., Lowered]:
+    """Only the first tensor flows through, which a program may name as it likes; the others say where."""
+
+    def lowered(input: Any = None, *args: Any, **kwargs: Any) -> Lowered:
+        return Lowered(op, tensors(input, *args, *kwargs.values()))
+
+    return lowered
+
+
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False, **more: Any) -> Lowered:
+    places = next(iter(tensors(indices)), None)
+    moved = next(iter(tensors(values)), None)
+    return Lowered("ScatterND", (input, places, moved), {"reduction": "add"} if accumulate else {})
+
+
+def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
+    """What scatters with a reduction; a mean, which ONNX does not have, keeps its own name."""
+
+    def lowered(input: Any, dim: int, index: Any, source: Any = None, *rest: Any, **more: Any) -> Lowered:
+        source = more.get("src", more.get("value", source))
+        named = more.get("reduce", next((r for r in rest if isinstance(r, str)), reduction))
+        kinds = {
+            "add": "add",
+            "sum": "add",
+            "multiply": "mul",
+            "prod": "mul",
+            "amax": "max",
+            "amin": "min",
+        }
+        moved = next(iter(tensors(source)), None)
+        if mean and named == "mean":
+            return Lowered(mean, (input, index, moved), {"include_self": int(more.get("include_self", True))})
+        # A plain number is as many updates as there are places.
+        return Lowered("ScatterElements", (input, index, moved or index), {"reduction": kinds.get(named, "none")})
+
+    return lowered
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Lowered:
+    if alpha != 1:
+        return Lowered("aten::index_add", (input, index, source))
+    return Lowered("ScatterElements", (input, index, source), {"reduction": "add"})
+
+
+#: ATen -> ONNX; neither computes anything.
+_NAMES = {
+    "view": "Reshape", "reshape": "Reshape", "_unsafe_view": "Reshape", "view_as": "Reshape", "reshape_as": "Reshape",
+    "unflatten": "Reshape", "flatten": "Flatten", "ravel": "Flatten", "squeeze": "Squeeze", "unsqueeze": "Unsqueeze",
+    "transpose": "Transpose", "permute": "Transpose", "t": "Transpose", "numpy_T": "Transpose", "mT": "Transpose",
+    "mH": "Transpose", "matrix_H": "Transpose", "adjoint": "Transpose", "swapaxes": "Transpose",
+    "swapdims": "Transpose", "movedim": "Transpose", "moveaxis": "Transpose", "cat": "Concat", "concat": "Concat",
+    "concatenate": "Concat", "stack": "Concat", "hstack": "Concat", "vstack": "Concat", "dstack": "Concat",
+    "column_stack": "Concat", "row_stack": "Concat", "block_diag": "Concat", "split": "Split", "chunk": "Split",
+    "unbind": "Split", "tensor_split": "Split", "split_with_sizes": "Split", "hsplit": "Split", "vsplit": "Split",
+    "dsplit": "Split", "unsafe_chunk": "Split", "unsafe_split": "Split", "unsafe_split_with_sizes": "Split",
+    "expand": "Expand", "expand_as": "Expand", "broadcast_to": "Expand", "repeat": "Tile", "tile": "Tile",
+    "repeat_interleave": "Tile", "meshgrid": "Expand", "broadcast_tensors": "Expand", "pad": "Pad",
+    "constant_pad_nd": "Pad", "reflection_pad1d": "Pad", "reflection_pad2d": "Pad", "reflection_pad3d": "Pad",
+    "replication_pad1d": "Pad", "replication_pad2d": "Pad", "replication_pad3d": "Pad", "_pad_circular": "Pad",
+    "_pad_enum": "Pad", "slice": "Slice", "select": "Slice", "narrow": "Slice", "getitem": "Slice",
+    "diagonal": "Slice", "diag": "Slice", "unfold": "Slice", "as_strided": "Slice",
+    "take_along_dim": "GatherElements", "gather": "GatherElements", "index": "GatherND", "take": "GatherND",
+    "index_select": "Gather", "embedding": "Gather", "masked_select": "Compress", "_unsafe_index": "GatherND",
+    "tril": "Trilu", "triu": "Trilu", "pixel_shuffle": "DepthToSpace", "pixel_unshuffle": "SpaceToDepth",
+    "channel_shuffle": "Transpose", "native_channel_shuffle": "Transpose", "flip": "ReverseSequence",
+    "fliplr": "ReverseSequence", "flipud": "ReverseSequence", "roll": "Concat", "rot90": "Transpose",
+    "im2col": "aten::im2col", "max_unpool2d": "MaxUnpool", "max_unpool3d": "MaxUnpool", "one_hot": "OneHot",
+    "combinations": "Gather", "cartesian_prod": "Expand", "diag_embed": "Concat", "to": "Cast", "type": "Cast",
+    "type_as": "Cast", "float": "Cast", "half": "Cast", "double": "Cast", "bfloat16": "Cast", "int": "Cast",
+    "long": "Cast", "short": "Cast", "char": "Cast", "byte": "Cast", "bool": "Cast", "_to_copy": "Cast",
+    "cfloat": "Cast", "cdouble": "Cast", "chalf": "Cast", "_autocast_to_reduced_precision": "Cast",
+    "_autocast_to_full_precision": "Cast", "view_as_real": "Identity", "view_as_complex": "Identity",
+    "real": "Identity", "imag": "Identity", "conj": "Identity", "resolve_neg": "Identity", "positive": "Identity",
+    "alias": "Identity", "detach": "Identity", "clone": "Identity", "contiguous": "Identity",
+    "lift_fresh": "Identity", "lift": "Identity", "_shape_as_tensor": "Shape", "as_tensor": "Identity",
+    "asarray": "Identity", "from_numpy": "Identity", "copy": "Identity", "fill": "ConstantOfShape",
+    "zero": "ConstantOfShape", "setitem": "Identity", "set": "Identity", "data": "Identity", "unsafe_chunk_": "Split",
+    "narrow_copy": "Slice", "view_copy": "Reshape", "slice_scatter": "Identity", "select_scatter": "Identity",
+    "diagonal_scatter": "Identity", "as_strided_scatter": "Identity", "masked_scatter": "Where",
+    "index_copy": "ScatterND", "index_fill": "ScatterND", "fill_diagonal": "ConstantOfShape", "put": "ScatterND",
+    "to_sparse": "NonZero", "to_dense": "Identity", "to_mkldnn": "Identity", "coalesce": "Identity",
+    "values": "Identity", "indices": "Identity", "_values": "Identity", "_indices": "Identity",
+    "crow_indices": "Identity", "col_indices": "Identity", "to_padded_tensor": "Identity", "resize": "Reshape",
+    "resize_as": "Reshape", "_pack_padded_sequence": "Gather", "_pad_packed_sequence": "Gather",
+    "pad_sequence": "Concat",
+    "atleast_1d": "Reshape", "atleast_2d": "Reshape", "atleast_3d": "Reshape", "squeeze_copy": "Squeeze",
+    "int_repr": "Identity", "empty_like": "ConstantOfShape", "zeros_like": "ConstantOfShape",
+    "ones_like": "ConstantOfShape", "full_like": "ConstantOfShape", "new_zeros": "ConstantOfShape",
+    "new_ones": "ConstantOfShape", "new_full": "ConstantOfShape", "new_empty": "ConstantOfShape",
+    "new_empty_strided": "ConstantOfShape", "new_tensor": "ConstantOfShape", "new": "ConstantOfShape",
+    "zeros": "ConstantOfShape", "ones": "ConstantOfShape", "full": "ConstantOfShape", "empty": "ConstantOfShape",
+    "empty_strided": "ConstantOfShape", "empty_permuted": "ConstantOfShape", "eye": "EyeLike", "tensor": "Identity",
+    "scalar_tensor": "Identity", "tril_indices": "ConstantOfShape", "triu_indices": "ConstantOfShape",
+    "arange": "Range", "range": "Range", "linspace": "aten::linspace",
+    "rand": "aten::random", "randn": "aten::random", "randint": "aten::random", "randperm": "aten::random",
+    "rand_like": "aten::random", "randn_like": "aten::random", "randint_like": "aten::random",
+    "normal": "aten::random", "uniform": "aten::random", "random": "aten::random", "exponential": "aten::random",
+    "geometric": "aten::random", "cauchy": "aten::random", "log_normal": "aten::random", "poisson": "aten::random",
+    "binomial": "aten::random", "complex": "Concat", "sparse_coo_tensor": "Identity", "sparse_csr_tensor": "Identity",
+    "sparse_compressed_tensor": "Identity", "_assert_async": "aten::_assert_async",
+    "_assert_tensor_metadata": "aten::_assert_async", "sym_constrain_range": "aten::_assert_async",
+    "nested_tensor": "Concat", "_nested_tensor_from_mask": "Gather", "_nested_view_from_buffer": "Reshape",
+}  # fmt: skip
+
+LOWERINGS: dict[str, Callable[..., Lowered]] = {
+    **{name: _first(op) for name, op in _NAMES.items()},
+    **{name: _first("Concat") for name in ("diagflat", "fft_fftshift", "fft_ifftshift")},
+    **{name: _first("Slice") for name in ("linalg_diagonal", "narrow_copy", "slice_inverse")},
+    **{
+        name: _first("Identity") for name in ("row_indices", "ccol_indices", "_to_dense", "_coalesced", "record_stream")
+    },
+    **{name: _first("Where") for name in ("sparse_mask", "_sparse_mask_projection")},
+    "higher.cond": _first("If"),
+    "meshgrid": _moved("Expand"),
+    "broadcast_tensors": _moved("Expand"),
+    "index_put": index_put,
+    "_index_put_impl": index_put,
+    "_unsafe_index_put": index_put,
+    "scatter": _scatter("none"),
+    "scatter_add": _scatter("add"),
+    "scatter_reduce": _scatter("add", "aten::scatter_reduce"),
+    "index_add": index_add,
+    "index_reduce": _scatter("add", "aten::index_reduce"),
+    "col2im": lambda input, *rest, **more: Lowered("Col2Im", (input,)),
+}

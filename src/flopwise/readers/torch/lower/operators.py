@@ -1,0 +1,116 @@
+"""What each ATen operator is called in the vocabulary of ONNX, and how its arguments become inputs and attributes.
+
+A lowering is a function with the operator's own parameters, so that calling it with the arguments of a call binds them.
+Tensors among the arguments are ours; an operator that has no name in ONNX keeps its own ("aten::addcmul").
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from flopwise.graph import Tensor
+from flopwise.readers.torch.lower import (
+    linear,
+    losses,
+    movement,
+    normalization,
+    pointwise,
+    pooling,
+    quantized,
+    recurrent,
+    reduction,
+    signals,
+)
+from flopwise.readers.torch.lower.node import Lowered
+
+Lowering: TypeAlias = Callable[..., Lowered]
+
+#: Operator without its namespace and without the underscore of its in-place form -> how it is lowered.
+LOWERINGS: dict[str, Lowering] = {
+    **movement.LOWERINGS,
+    **pointwise.LOWERINGS,
+    **reduction.LOWERINGS,
+    **losses.LOWERINGS,
+    **pooling.LOWERINGS,
+    **normalization.LOWERINGS,
+    **recurrent.LOWERINGS,
+    **linear.LOWERINGS,
+    **quantized.LOWERINGS,
+    **signals.LOWERINGS,
+}
+
+
+class Call(NamedTuple):
+    """A call of an operator: its arguments by the operator's own names, with defaults filled in."""
+
+    lowering: Lowering | None
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Every argument by name; those beyond the known ones as ``arg3``."""
+        if self.lowering is None:
+            return {**{f"arg{i}": a for i, a in enumerate(self.args)}, **self.kwargs}
+        names, defaults = _signature(self.lowering)
+        found = dict(defaults)
+        for position, value in enumerate(self.args):
+            found[names[position] if position < len(names) else f"arg{position}"] = value
+        found.update(self.kwargs)
+        return found
+
+
+@lru_cache(maxsize=4096)
+def _signature(lowering: Lowering) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    parameters = inspect.signature(lowering).parameters.values()
+    names = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    return names, {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def lower(
+    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
+) -> tuple[Lowered, Call]:
+    """The operator in ONNX's vocabulary, and the call by the names of its arguments.
+
+    Args:
+        name: with its namespace ("aten.add_").
+        args: as they were given.
+        kwargs: likewise.
+        outputs: what came out.
+    """
+    space, _, bare = name.partition(".")
+    if space == "autograd":
+        return Lowered("torch::Function", tuple(_tensors(args))), Call(None, args, kwargs)
+    base = bare[:-1] if bare.endswith("_") and not bare.endswith("__") else bare
+    key = base if space == "aten" else f"{space}.{base}"
+    lowering = LOWERINGS.get(key) or LOWERINGS.get(key.removesuffix("_copy"))
+    if "self" in kwargs:
+        kwargs = {("input" if k == "self" else k): v for k, v in kwargs.items()}
+    if kwargs and "out" in kwargs:
+        kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+    if lowering is not None:
+        try:
+            return lowering(*args, **kwargs), Call(lowering, args, kwargs)
+        except (
+            TypeError,
+            AttributeError,
+            IndexError,
+            ValueError,
+        ):  # a form of the call that the lowering does not know
+            pass
+    plain = f"{space}::{base}"
+    return Lowered(plain, tuple(_tensors((*args, *kwargs.values()))), {}), Call(None, args, kwargs)
+
+
+def _tensors(things: Sequence[Any]) -> list[Tensor]:
+    """The tensors among some arguments, nested ones in a row."""
+    found: list[Tensor] = []
+    for thing in things:
+        if isinstance(thing, Tensor):
+            found.append(thing)
+        elif isinstance(thing, (tuple, list)):
+            found.extend(_tensors(thing))
+    return found

@@ -1,0 +1,186 @@
+"""Pointwise operators: one tensor of results, each element from the elements at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flopwise.graph import Tensor
+from flopwise.readers.torch.lower.node import Lowered, tensor, tensors
+
+
+def _plain(op: str) -> Callable[..., Lowered]:
+    """An operator of one or more tensors whose other arguments change no count."""
+
+    def lowered(input: Any = None, other: Any = None, *rest: Any, **more: Any) -> Lowered:
+        if isinstance(input, Tensor) and other is None and not rest and not more:
+            return Lowered(op, (input,))
+        return Lowered(op, tensors(input, other, *rest, *more.values()))
+
+    return lowered
+
+
+def _sum(op: str) -> Callable[..., Lowered]:
+    def lowered(input: Any, other: Any, *, alpha: Any = 1) -> Lowered:
+        if alpha != 1:
+            return Lowered("aten::add_scaled", tensors(input, other))
+        return Lowered(op, tensors(input, other))
+
+    return lowered
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Lowered:
+    return Lowered("aten::div_rounded" if rounding_mode else "Div", tensors(input, other))
+
+
+def round(input: Tensor, *, decimals: int = 0) -> Lowered:
+    return Lowered("aten::round_scaled" if decimals else "Round", (input,))
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Lowered:
+    bounds = {name: 1 for name, value in (("min", min), ("max", max)) if value is not None and tensor(value) is None}
+    return Lowered("Clip", (input, tensor(min), tensor(max)), bounds)
+
+
+def pow(input: Any, exponent: Any) -> Lowered:
+    """A constant exponent of 2 or 3 is products, of 1/2 a root, of -1 a reciprocal; else a power."""
+    if not isinstance(exponent, Tensor):
+        known = {2: "aten::square", 3: "aten::cube", 0.5: "Sqrt", -0.5: "aten::rsqrt", -1: "Reciprocal", 1: "Identity"}
+        if exponent in known:
+            return Lowered(known[exponent], tensors(input))
+    return Lowered("Pow", tensors(input, exponent))
+
+
+def gelu(input: Tensor, *, approximate: str = "none") -> Lowered:
+    return Lowered("Gelu", (input,), {"approximate": approximate})
+
+
+def _dropout(op: str, channels: int = 0) -> Callable[..., Lowered]:
+    """A dropout of elements, or of whole channels."""
+
+    def lowered(input: Tensor, p: float = 0.5, train: bool | None = True, **more: Any) -> Lowered:
+        if not more.get("training", train) or p <= 0:
+            return Lowered("Dropout", (input,))
+        return Lowered(op, (input,), {"channels": 1} if channels else {})
+
+    return lowered
+
+
+def logit(input: Tensor, eps: float | None = None) -> Lowered:
+    return Lowered("aten::logit", (input,), {"bounded": int(eps is not None)})
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Lowered:
+    return Lowered("Where" if input is not None else "NonZero", tensors(condition, input, other))
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Lowered:
+    return Lowered("Where", tensors(mask, input, value))
+
+
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Lowered:
+    return Lowered("aten::addcmul", (input, tensor1, tensor2), {"scaled": int(value != 1)})
+
+
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Lowered:
+    return Lowered("aten::addcdiv", (input, tensor1, tensor2), {"scaled": int(value != 1)})
+
+
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Lowered:
+    return Lowered("aten::lerp", tensors(input, end, weight))
+
+
+def softplus(input: Tensor, beta: Any = 1, threshold: Any = 20) -> Lowered:
+    return Lowered("Softplus" if beta == 1 else "aten::softplus_scaled", (input,))
+
+
+def elu(input: Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Lowered:
+    return Lowered("Elu" if scale == 1 and input_scale == 1 else "aten::elu_scaled", (input,))
+
+
+#: ATen -> ONNX, where an element costs the same in both.
+_SAME = {
+    "mul": "Mul", "multiply": "Mul", "true_divide": "Div", "remainder": "aten::remainder", "fmod": "Mod",
+    "floor_divide": "aten::div_rounded", "maximum": "Max", "minimum": "Min", "fmax": "Max", "fmin": "Min",
+    "neg": "Neg", "negative": "Neg", "abs": "Abs", "absolute": "Abs", "sign": "Sign", "sgn": "Sign", "floor": "Floor",
+    "ceil": "Ceil", "trunc": "aten::trunc", "fix": "aten::trunc", "frac": "aten::frac",
+    "sqrt": "Sqrt", "rsqrt": "aten::rsqrt", "square": "aten::square", "reciprocal": "Reciprocal", "exp": "Exp",
+    "exp2": "aten::exp2", "expm1": "aten::expm1", "log": "Log", "log2": "aten::log2", "log10": "aten::log10",
+    "log1p": "aten::log1p", "erf": "Erf", "erfc": "aten::erfc", "erfinv": "aten::erfinv", "special_erf": "Erf",
+    "special_expm1": "aten::expm1", "special_log1p": "aten::log1p", "special_exp2": "aten::exp2", "sin": "Sin",
+    "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "arcsin": "Asin", "arccos": "Acos",
+    "arctan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
+    "arcsinh": "Asinh", "arccosh": "Acosh", "arctanh": "Atanh", "atan2": "aten::atan2", "arctan2": "aten::atan2",
+    "tanh": "Tanh", "sinc": "aten::sinc", "hypot": "aten::hypot", "deg2rad": "aten::scaled",
+    "rad2deg": "aten::scaled", "sigmoid": "Sigmoid", "special_expit": "Sigmoid",
+    "log_sigmoid": "aten::log_sigmoid", "relu": "Relu", "threshold": "ThresholdedRelu", "leaky_relu": "LeakyRelu",
+    "prelu": "PRelu", "_prelu_kernel": "PRelu", "selu": "Selu", "celu": "Celu", "silu": "aten::silu", "mish": "Mish",
+    "hardsigmoid": "HardSigmoid", "hardswish": "HardSwish", "relu6": "aten::hardtanh", "hardtanh": "aten::hardtanh",
+    "softsign": "Softsign", "softshrink": "Shrink", "hardshrink": "aten::hardshrink",
+    "rrelu": "LeakyRelu", "eq": "Equal", "ne": "aten::ne", "not_equal": "aten::ne",
+    "gt": "Greater", "greater": "Greater", "lt": "Less", "less": "Less", "ge": "GreaterOrEqual",
+    "greater_equal": "GreaterOrEqual", "le": "LessOrEqual", "less_equal": "LessOrEqual", "isnan": "IsNaN",
+    "isinf": "IsInf", "isfinite": "IsInf", "isposinf": "IsInf", "isneginf": "IsInf", "isclose": "aten::isclose",
+    "isin": "aten::isin", "signbit": "aten::signbit", "logical_not": "Not", "logical_and": "And", "logical_or": "Or",
+    "logical_xor": "Xor", "bitwise_not": "BitwiseNot", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor", "bitwise_left_shift": "BitShift", "bitwise_right_shift": "BitShift",
+    "__lshift__": "BitShift", "__rshift__": "BitShift", "__rlshift__": "BitShift", "__rrshift__": "BitShift",
+    "__and__": "BitwiseAnd", "__or__": "BitwiseOr", "copysign": "aten::copysign", "heaviside": "aten::heaviside",
+    "nextafter": "aten::nextafter", "gcd": "aten::gcd", "lcm": "aten::lcm", "xlogy": "aten::xlogy",
+    "special_xlogy": "aten::xlogy", "special_xlog1py": "aten::xlog1py", "logaddexp": "aten::logaddexp",
+    "logaddexp2": "aten::logaddexp", "lgamma": "aten::lgamma", "digamma": "aten::digamma",
+    "polygamma": "aten::polygamma", "mvlgamma": "aten::mvlgamma", "i0": "aten::i0", "special_i0": "aten::i0",
+    "special_i0e": "aten::i0e", "special_i1": "aten::i1", "special_i1e": "aten::i1e", "special_ndtr": "aten::ndtr",
+    "special_ndtri": "aten::ndtri", "special_entr": "aten::entr", "special_erfcx": "aten::erfcx",
+    "igamma": "aten::igamma", "igammac": "aten::igammac", "special_gammaln": "aten::lgamma",
+    "special_psi": "aten::digamma", "special_digamma": "aten::digamma", "special_gammainc": "aten::igamma",
+    "special_gammaincc": "aten::igammac", "special_erfc": "aten::erfc", "special_erfinv": "aten::erfinv",
+    "special_sinc": "aten::sinc", "float_power": "Pow",
+    "ldexp": "aten::ldexp", "frexp": "aten::frexp", "nan_to_num": "aten::nan_to_num",
+    "subtract": "Sub", "angle": "aten::angle", "polar": "aten::polar", "glu": "aten::glu", "conj_physical": "Neg",
+    "resolve_conj": "aten::resolve_conj",
+    "bernoulli": "Bernoulli", "logical_and_": "And",
+    "fake_quantize_per_tensor_affine": "aten::fake_quantize",
+    "fake_quantize_per_channel_affine": "aten::fake_quantize", "quantize_per_tensor": "aten::quantize",
+    "quantize_per_channel": "aten::quantize", "dequantize": "aten::dequantize",
+    "quantize_per_tensor_dynamic": "aten::quantize_dynamic",
+}  # fmt: skip
+
+LOWERINGS: dict[str, Callable[..., Lowered]] = {
+    **{name: _plain(op) for name, op in _SAME.items()},
+    "isreal": _plain("IsInf"),
+    "__xor__": _plain("BitwiseXor"),
+    "__ilshift__": _plain("BitShift"),
+    "__irshift__": _plain("BitShift"),
+    "__ixor__": _plain("BitwiseXor"),
+    "add": _sum("Add"),
+    "sub": _sum("Sub"),
+    "subtract": _sum("Sub"),
+    "rsub": lambda input, other, alpha=1: _sum("Sub")(input, other, alpha=alpha),
+    "logspace": lambda *args, **more: Lowered("aten::linspace", tensors(*args, *more.values()), {"power": 1}),
+    "div": div,
+    "divide": div,
+    "round": round,
+    "special_round": round,
+    "clamp": clamp,
+    "clip": clamp,
+    "clamp_min": lambda input, min: clamp(input, min),
+    "clamp_max": lambda input, max: clamp(input, None, max),
+    "pow": pow,
+    "gelu": gelu,
+    "softplus": softplus,
+    "elu": elu,
+    "logit": logit,
+    "special_logit": logit,
+    "dropout": _dropout("aten::dropout"),
+    "native_dropout": _dropout("aten::dropout"),
+    "_fused_dropout": _dropout("aten::dropout"),
+    "feature_dropout": _dropout("aten::dropout", channels=1),
+    "alpha_dropout": _dropout("aten::alpha_dropout"),
+    "feature_alpha_dropout": _dropout("aten::alpha_dropout", channels=1),
+    "where": where,
+    "masked_fill": masked_fill,
+    "addcmul": addcmul,
+    "addcdiv": addcdiv,
+    "lerp": lerp,
+}

@@ -1,0 +1,155 @@
+"""Spectra and linear algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flopwise.graph import Tensor
+from flopwise.readers.torch.lower.node import Lowered, tensors
+
+
+def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
+    """A transform of one axis (input, n, dim, norm) or of several (input, s, dim, norm)."""
+
+    def lowered(input: Tensor, n: Any = None, dim: Any = None, norm: str | None = None, s: Any = None) -> Lowered:
+        n = s if n is None else n
+        if dim is None:
+            dim = list(range(-len(n), 0)) if isinstance(n, (list, tuple)) else list(range(-len(input.dims), 0))
+            dim = dim if several else -1
+        return _transform(input, [dim] if isinstance(dim, int) else list(dim), _scales(norm, inverse))
+
+    return lowered
+
+
+def _plane(inverse: bool) -> Callable[..., Lowered]:
+    """A transform of two axes."""
+
+    def lowered(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Lowered:
+        return _transform(input, list(dim), _scales(norm, inverse))
+
+    return lowered
+
+
+def _scales(norm: str | None, inverse: bool) -> bool:
+    """Whether a transform divides its result: an inverse does, unless its other half is asked to."""
+    return norm == "ortho" or (norm != "forward" if inverse else norm == "forward")
+
+
+def _transform(input: Tensor, axes: list[int], scaled: bool) -> Lowered:
+    return Lowered("aten::fft", (input,), {"axes": axes, "scaled": int(scaled)})
+
+
+def _kernel(input: Tensor, dim: Any, normalization: int = 0, *rest: Any, **more: Any) -> Lowered:
+    return _transform(input, list(dim), normalization != 0)
+
+
+def stft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: Any = None,
+    win_length: Any = None,
+    window: Any = None,
+    *rest: Any,
+    normalized: bool = False,
+    **more: Any,
+) -> Lowered:
+    """The signal comes padded; what follows the window is ``normalized``, by place or by name."""
+    normalized = next((flag for flag in rest if isinstance(flag, bool)), normalized)
+    attrs = {"n_fft": n_fft, "windowed": int(isinstance(window, Tensor)), "normalized": int(normalized)}
+    return Lowered("aten::stft", tensors(input, window), attrs)
+
+
+def istft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: Any = None,
+    win_length: Any = None,
+    window: Any = None,
+    center: bool = True,
+    normalized: bool = False,
+    *rest: Any,
+    **more: Any,
+) -> Lowered:
+    return Lowered("aten::istft", tensors(input, window), {"n_fft": n_fft, "normalized": int(normalized)})
+
+
+def _on(op: str) -> Callable[..., Lowered]:
+    """An operator on all tensors that it is given, in their order."""
+
+    def lowered(*args: Any, **kwargs: Any) -> Lowered:
+        return Lowered(op, tensors(*args, *kwargs.values()))
+
+    return lowered
+
+
+def solve_triangular(
+    input: Tensor,
+    B: Tensor,  # noqa: N803 - as in PyTorch
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+    **more: Any,
+) -> Lowered:
+    return Lowered("aten::linalg_solve_triangular", (input, B), {"unit": int(unitriangular)})
+
+
+def triangular_solve(
+    input: Tensor,
+    A: Tensor,  # noqa: N803 - as in PyTorch
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> Lowered:
+    return Lowered("aten::linalg_solve_triangular", (A, input), {"unit": int(unitriangular)})
+
+
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Lowered:
+    return Lowered("aten::cholesky_solve", (input2, input))
+
+
+def matrix_power(input: Tensor, n: int) -> Lowered:
+    return Lowered("aten::matrix_power", (input,), {"n": n})
+
+
+def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Lowered:
+    return Lowered("aten::cov", tensors(input, fweights, aweights))
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Lowered:
+    return Lowered("aten::trapezoid", (y, x), {"dim": dim})
+
+
+_TRANSFORMS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+
+LOWERINGS: dict[str, Callable[..., Lowered]] = {
+    **{f"fft_{name}": _fourier(False, name.startswith("i")) for name in _TRANSFORMS},
+    **{f"fft_{name}n": _fourier(True, name.startswith("i")) for name in _TRANSFORMS},
+    **{f"fft_{name}2": _plane(name.startswith("i")) for name in _TRANSFORMS},
+    **{f"_fft_{name}": _kernel for name in ("r2c", "c2r", "c2c")},
+    "stft": stft,
+    "istft": istft,
+    **{name: _on("aten::linalg_cholesky") for name in ("cholesky", "linalg_cholesky", "linalg_cholesky_ex")},
+    **{name: _on("aten::linalg_inv") for name in ("inverse", "linalg_inv", "linalg_inv_ex")},
+    **{name: _on("aten::linalg_solve") for name in ("linalg_solve", "linalg_solve_ex", "_linalg_solve_ex")},
+    **{name: _on("Det") for name in ("det", "linalg_det", "_linalg_det")},
+    **{name: _on("aten::slogdet") for name in ("slogdet", "logdet", "linalg_slogdet", "_linalg_slogdet")},
+    **{name: _on("aten::linalg_lu") for name in ("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex")},
+    "linalg_solve_triangular": solve_triangular,
+    "triangular_solve": triangular_solve,
+    "cholesky_solve": cholesky_solve,
+    "matrix_power": matrix_power,
+    "linalg_matrix_power": matrix_power,
+    "cov": cov,
+    "corrcoef": lambda input: Lowered("aten::corrcoef", (input,)),
+    "cross": lambda input, other, dim=None: Lowered("aten::cross", (input, other)),
+    "linalg_cross": lambda input, other, *, dim=-1: Lowered("aten::cross", (input, other)),
+    "cosine_similarity": lambda x1, x2, dim=1, eps=1e-8: Lowered("aten::cosine_similarity", (x1, x2)),
+    "pairwise_distance": lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: Lowered(
+        "aten::pairwise_distance", (x1, x2), {"p": float(p)}
+    ),
+    "trapezoid": trapezoid,
+    "trapz": trapezoid,
+    "cumulative_trapezoid": trapezoid,
+}

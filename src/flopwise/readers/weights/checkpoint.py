@@ -1,0 +1,166 @@
+"""The tensors of PyTorch's checkpoints as payloads.
+
+A checkpoint is loaded with ``weights_only=True``: tensors and plain containers, and no code that a pickle names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from flopwise.errors import FlopwiseError, ModelError
+from flopwise.readers.formats import shown
+from flopwise.readers.source.source import FileSource, Source
+from flopwise.readers.weights.modules import OfTensor, of_module, of_tensors
+from flopwise.readers.weights.storage import Elements, Store
+from flopwise.readers.weights.tensor import Stored
+
+#: Where checkpoints of training keep the weights.
+_WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net")
+
+#: How deep containers in a checkpoint may nest.
+DEEPEST = 32
+
+#: Containers and values in one: a pickle may name the same one many times over.
+MOST_VALUES = 1 << 22
+
+#: Elements of a tensor that stores one element for many.
+MOST_REPEATED = 1 << 28
+
+
+def of_checkpoint(source: Source) -> Stored:
+    """The tensors of a checkpoint; of a local file also those of an exported program or a TorchScript file.
+
+    Raises:
+        ModelError: it is damaged, needs more than tensors and plain containers, or PyTorch is missing.
+    """
+    name = shown(source.name)
+    if importlib.util.find_spec("torch") is None:
+        raise ModelError(f"{name}: PyTorch is needed for that: pip install torch")
+    if isinstance(source, FileSource):
+        source.close()
+        return _of_file(source.name)
+    from flopwise.readers.weights.remote_checkpoint import load
+
+    store = Store(source)
+    with _explained(name):
+        loaded, find = load(store, name)
+    found = _once(name, _checked(loaded, name), find)
+    return replace(found, notes=(*found.notes, source.told()), closing=(store.close,), telling=(source.told,))
+
+
+def _of_file(path: str) -> Stored:
+    import torch
+
+    from flopwise.readers.torch import load as torch_load
+
+    zipped = zipfile.is_zipfile(path)
+    if torch_load.holds_program(torch_load.members(path)):
+        return of_module(torch_load.loaded(path), path)
+    with _explained(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about what a pickle looks like; what matters is an error
+        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+    return _once(path, _checked(loaded, path))
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Whatever PyTorch says about a damaged file is told in one line."""
+    try:
+        yield
+    except FlopwiseError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name}: {_why(error)}") from error
+
+
+def _checked(loaded: Any, name: str) -> dict[str, Any]:
+    """The tensors of a checkpoint by name.
+
+    Raises:
+        ModelError: there are none, or one that repeats its elements claims too many.
+    """
+    import torch
+
+    tensors = dict(_tensors(loaded, torch.Tensor))
+    if not tensors:
+        raise ModelError(f"{name}: holds no tensors")
+    for key, tensor in tensors.items():
+        if not _plain(tensor) or tensor.numel() <= MOST_REPEATED:
+            continue
+        if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise ModelError(f"{name}: tensor {key[:200]!r} repeats some elements to {tensor.numel():,}; refused")
+    return tensors
+
+
+def _plain(tensor: Any) -> bool:
+    """Whether the elements of a tensor lie at strides in one storage."""
+    import torch
+
+    return tensor.layout is torch.strided and not tensor.is_nested
+
+
+def _once(title: str, tensors: Mapping[str, Any], find: Callable[[Any, str, int], Elements] = OfTensor) -> Stored:
+    """The tensors of a checkpoint; the same elements under two names are one tensor."""
+    kept: dict[str, Any] = {}
+    seen: dict[object, str] = {}
+    again: list[tuple[str, str]] = []
+    for name, tensor in tensors.items():
+        if not _plain(tensor) or not tensor.numel():
+            kept[name] = tensor
+            continue
+        storage = tensor.untyped_storage()
+        place = getattr(storage, "_checkpoint_offset", None) or storage.data_ptr()
+        view = (place, tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        first = seen.setdefault(view, name) if place else name
+        if first == name:
+            kept[name] = tensor
+        else:
+            again.append((name, first))
+    found = of_tensors(title, kept, find=find)
+    if not again:
+        return found
+    (name, first), more = again[0], len(again) - 1
+    many = f" and {more} more are" if more else " is"
+    told = f"tensor {name!r}{many} stored under another name too ({first!r}); counted once"
+    return replace(found, notes=(*found.notes, told), others=frozenset(name for name, _ in again))
+
+
+def _why(error: Exception) -> str:
+    """What PyTorch says, without its advice to load the pickle all the same."""
+    text = " ".join(str(error).split())
+    if "Unsupported global" in text or "WeightsUnpickler" in text or "weights_only" in text.lower():
+        what = text.partition("GLOBAL ")[2].split(" ")[0] or text.partition("WeightsUnpickler error: ")[2][:80]
+        named = f" ({what})" if what else ""
+        return f"its pickle wants more than tensors{named}, and is not loaded; save its state_dict() instead"
+    if "zip archive" in text:
+        text = text.partition(": ")[2].partition(". ")[0] or text  # what follows is advice for PyTorch's developers
+    return f"no checkpoint of PyTorch's, or truncated or damaged ({text[:150]})"
+
+
+def _tensors(
+    value: Any, kind: type[Any], prefix: str = "", depth: int = 0, seen: Iterator[int] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """The tensors in nested containers by their dotted paths; only the weights of a checkpoint of training."""
+    seen = seen or itertools.count()
+    if depth > DEEPEST or next(seen) > MOST_VALUES:
+        raise ModelError(f"its containers nest deeper than {DEEPEST}, or hold more than {MOST_VALUES:,} values")
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, kind):
+        yield prefix or "tensor", value
+    elif isinstance(value, Mapping):
+        inner = next((value[k] for k in _WEIGHTS if isinstance(value.get(k), Mapping)), None) if depth == 0 else None
+        if inner is not None and not any(isinstance(v, kind) for v in value.values()):
+            yield from _tensors(inner, kind, "", depth + 1, seen)
+            return
+        items = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    for key, item in items:
+        yield from _tensors(item, kind, f"{prefix}.{key}" if prefix else str(key), depth + 1, seen)

@@ -1,0 +1,151 @@
+"""How stored elements become numbers: plain types as they are, narrow ones by a table of all their values.
+
+Elements of less than a byte begin at the lowest bits, as in ONNX and safetensors. Narrow floats are those of ml_dtypes,
+which onnx brings along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from flopwise.graph.dtypes import BITS
+
+#: Element types that NumPy has, as they are stored.
+PLAIN: dict[str, str] = {
+    "float64": "<f8",
+    "float32": "<f4",
+    "float16": "<f2",
+    "bfloat16": "<u2",
+    "int64": "<i8",
+    "int32": "<i4",
+    "int16": "<i2",
+    "int8": "|i1",
+    "uint64": "<u8",
+    "uint32": "<u4",
+    "uint16": "<u2",
+    "uint8": "|u1",
+    "complex64": "<c8",
+    "complex128": "<c16",
+}
+
+#: Narrow element types -> the name of their type in ml_dtypes, and the type of number that holds their values.
+NARROW: dict[str, tuple[str, str]] = {
+    "float8e4m3fn": ("float8_e4m3fn", "f4"),
+    "float8e4m3fnuz": ("float8_e4m3fnuz", "f4"),
+    "float8e5m2": ("float8_e5m2", "f4"),
+    "float8e5m2fnuz": ("float8_e5m2fnuz", "f4"),
+    "float8e8m0": ("float8_e8m0fnu", "f4"),
+    "float6e2m3": ("float6_e2m3fn", "f4"),
+    "float6e3m2": ("float6_e3m2fn", "f4"),
+    "float4e2m1": ("float4_e2m1fn", "f4"),
+    "int4": ("int4", "i1"),
+    "int2": ("int2", "i1"),
+    "uint4": ("uint4", "u1"),
+    "uint2": ("uint2", "u1"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """An element type as it is stored: so many elements in so many bytes, and what makes numbers of them."""
+
+    elements: int
+    nbytes: int
+    #: uint8 array -> numbers.
+    decode: Callable[[Any], Any]
+    #: NumPy's name of the stored type; "" where NumPy has no such type.
+    stored: str = ""
+
+
+def coding(dtype: str, order: str = "<") -> Coding | None:
+    """How an element type is stored; None for one without numbers (strings).
+
+    Args:
+        dtype: a name of :mod:`flopwise.graph.dtypes`.
+        order: "<" for the lowest byte first, ">" for the highest.
+    """
+    if dtype in PLAIN:
+        stored = PLAIN[dtype].replace("<", order)
+        return Coding(1, BITS[dtype] // 8, _PLAIN.get(dtype, _view)(stored), stored)
+    if dtype == "bool":
+        return Coding(1, 1, lambda data: data != 0)
+    if dtype not in NARROW:
+        return None
+    bits = BITS[dtype]
+    if bits == 6:
+        return Coding(4, 3, _sixes(dtype))
+    return Coding(8 // bits, 1, _looked_up(dtype))
+
+
+def length(elements: int, dtype: str) -> int:
+    """Bytes that elements take, bits rounded up."""
+    return (elements * BITS[dtype] + 7) // 8
+
+
+def numbers(array: Any) -> Any:
+    """An array with its elements in the types that a payload gives: float16 and narrower floats as float32."""
+    kind, name = array.dtype, array.dtype.name
+    if name == "bool" or (name in PLAIN and name != "bfloat16"):
+        plain = numpy.float32 if kind == numpy.float16 else kind.newbyteorder("=")
+        return array.astype(plain, copy=False)
+    if name == "bfloat16" or name.startswith("float"):
+        return array.astype(numpy.float32)
+    if name.startswith(("int", "uint")):
+        return array.astype(numpy.uint8 if name.startswith("u") else numpy.int8)
+    raise ValueError(f"elements of type {name} are no numbers")
+
+
+def _view(stored: str) -> Callable[[Any], Any]:
+    native = numpy.dtype(stored).newbyteorder("=")
+    return lambda data: data.view(stored).astype(native, copy=False)
+
+
+def _half(stored: str) -> Callable[[Any], Any]:
+    return lambda data: data.view(stored).astype(numpy.float32)
+
+
+def _brain(stored: str) -> Callable[[Any], Any]:
+    def decode(data: Any) -> Any:
+        wide = data.view(stored).astype(numpy.uint32)
+        wide <<= 16
+        return wide.view(numpy.float32)
+
+    return decode
+
+
+_PLAIN: dict[str, Callable[[str], Callable[[Any], Any]]] = {"float16": _half, "bfloat16": _brain}
+
+
+def _values(dtype: str) -> Any:
+    """The number that each pattern of bits stands for."""
+    import ml_dtypes
+
+    name, kind = NARROW[dtype]
+    patterns = numpy.arange(1 << BITS[dtype], dtype=numpy.uint8)
+    return patterns.view(getattr(ml_dtypes, name)).astype(kind)
+
+
+def _looked_up(dtype: str) -> Callable[[Any], Any]:
+    """By a table: byte -> the numbers in it, lowest bits first."""
+    values, bits = _values(dtype), BITS[dtype]
+    every = numpy.arange(256, dtype=numpy.uint16)[:, None]
+    table = values[(every >> numpy.arange(0, 8, bits, dtype=numpy.uint16)) & ((1 << bits) - 1)]
+    return lambda data: table[data].reshape(-1)
+
+
+def _sixes(dtype: str) -> Callable[[Any], Any]:
+    """Four elements in three bytes."""
+    values = _values(dtype)
+
+    def decode(data: Any) -> Any:
+        whole = numpy.zeros(-(-data.size // 3) * 3, numpy.uint8)
+        whole[: data.size] = data
+        threes = whole.reshape(-1, 3).astype(numpy.uint32)
+        words = threes[:, 0] | threes[:, 1] << 8 | threes[:, 2] << 16
+        return values[(words[:, None] >> numpy.arange(0, 24, 6, dtype=numpy.uint32)) & 63].reshape(-1)
+
+    return decode

@@ -1,0 +1,303 @@
+"""The header of a GGUF file: names, types, shapes and places of its tensors; no element is read.
+
+What is stored in blocks is dequantised by the ``gguf`` package; the header needs no package.
+
+Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, and for the blocks ggml/src/ggml-common.h.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, NamedTuple
+
+import numpy
+
+from flopwise.errors import ModelError
+from flopwise.readers.source.source import Source
+from flopwise.readers.weights.encoding import Coding, coding
+
+MAGIC = b"GGUF"
+
+
+class Type(NamedTuple):
+    """How tensors of a type are stored."""
+
+    #: flopwise's name of the element type, or of the blocks.
+    name: str
+    #: Elements of a block, and the bytes that it takes.
+    elements: int = 1
+    nbytes: int = 0
+
+
+#: ggml_type -> how its tensors are stored; 0 bytes: an element type of :mod:`flopwise.graph.dtypes`.
+TYPES: dict[int, Type] = {
+    0: Type("float32"),
+    1: Type("float16"),
+    2: Type("q4_0", 32, 18),
+    3: Type("q4_1", 32, 20),
+    6: Type("q5_0", 32, 22),
+    7: Type("q5_1", 32, 24),
+    8: Type("q8_0", 32, 34),
+    9: Type("q8_1", 32, 36),
+    10: Type("q2_K", 256, 84),
+    11: Type("q3_K", 256, 110),
+    12: Type("q4_K", 256, 144),
+    13: Type("q5_K", 256, 176),
+    14: Type("q6_K", 256, 210),
+    15: Type("q8_K", 256, 292),
+    16: Type("iq2_xxs", 256, 66),
+    17: Type("iq2_xs", 256, 74),
+    18: Type("iq3_xxs", 256, 98),
+    19: Type("iq1_s", 256, 50),
+    20: Type("iq4_nl", 32, 18),
+    21: Type("iq3_s", 256, 110),
+    22: Type("iq2_s", 256, 82),
+    23: Type("iq4_xs", 256, 136),
+    24: Type("int8"),
+    25: Type("int16"),
+    26: Type("int32"),
+    27: Type("int64"),
+    28: Type("float64"),
+    29: Type("iq1_m", 256, 56),
+    30: Type("bfloat16"),
+    34: Type("tq1_0", 256, 54),
+    35: Type("tq2_0", 256, 66),
+    39: Type("mxfp4", 32, 17),
+    40: Type("nvfp4", 64, 36),
+    41: Type("q1_0", 128, 18),
+}
+
+#: Metadata type -> bytes of a value; strings (8) and arrays (9) have none.
+_WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_STRING, _ARRAY, _UINT32 = 8, 9, 4
+
+#: The least that an entry of the metadata, a tensor, and a text take, in bytes.
+_LEAST_ENTRY, _LEAST_TENSOR, _LEAST_TEXT = 13, 24, 8
+
+#: Longest name of a tensor or of an entry; the format allows 64 and 65,535.
+LONGEST_NAME = 1 << 16
+
+#: How deep arrays may nest, and how many dimensions a tensor may have (ggml has 4).
+DEEPEST, MOST_DIMS = 4, 8
+
+#: Longest header in bytes, metadata with the vocabulary included.
+LONGEST_HEADER = 256 << 20
+
+#: Bytes read at a time.
+READ = 1 << 16
+
+
+class Entry(NamedTuple):
+    """A tensor of a file by place: its elements lie at [start, end)."""
+
+    name: str
+    type: Type
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+def read_header(source: Source) -> list[Entry]:
+    """The tensors of a file, in the order in which it lists them. The dimension that varies fastest comes last.
+
+    Raises:
+        ModelError: the file is no GGUF file, is truncated or damaged, or has a header that cannot be right.
+    """
+    cursor = _Cursor(source)
+    if cursor.take(4) != MAGIC:
+        raise ModelError(f"{source.name}: not a GGUF file")
+    version = cursor.number("I")
+    if version & 0xFFFF == 0:  # the low bytes come last: a file for the other byte order
+        raise ModelError(f"{source.name}: a GGUF file with the highest byte first; convert it first")
+    if version not in (2, 3):
+        raise ModelError(f"{source.name}: GGUF version {version} is unknown (2 and 3 are)")
+    tensors, entries = cursor.number("Q"), cursor.number("Q")
+    cursor.expect(tensors, _LEAST_TENSOR, "tensors")
+    cursor.expect(entries, _LEAST_ENTRY, "entries of metadata")
+    alignment = 32
+    for _ in range(entries):
+        key = cursor.text("a key")
+        kind = cursor.number("I")
+        if key == "general.alignment" and kind == _UINT32:
+            alignment = cursor.number("I")
+        else:
+            cursor.skip_value(kind, 0)
+    if alignment == 0 or alignment & (alignment - 1):
+        raise ModelError(f"{source.name}: an alignment of {alignment} bytes is no power of 2")
+    listed = [_listed(cursor) for _ in range(tensors)]
+    data = -(-cursor.position // alignment) * alignment
+    return _placed(listed, data, alignment, source)
+
+
+class _Listed(NamedTuple):
+    name: str
+    type: Type
+    shape: tuple[int, ...]
+    offset: int
+
+
+def _listed(cursor: _Cursor) -> _Listed:
+    name = cursor.text("the name of a tensor")
+    what = f"{cursor.source.name}: tensor {name[:200]!r}"
+    rank = cursor.number("I")
+    if rank > MOST_DIMS:
+        raise ModelError(f"{what}: has {rank:,} dimensions; at most {MOST_DIMS} are possible")
+    shape = tuple(cursor.number("Q") for _ in range(rank))[::-1]
+    code, offset = cursor.number("I"), cursor.number("Q")
+    if code not in TYPES:
+        raise ModelError(f"{what}: has the unknown type {code}")
+    if any(dim >= 1 << 63 for dim in shape):
+        raise ModelError(f"{what}: has the impossible shape {shape}")
+    kind = TYPES[code]
+    if kind.elements > 1 and (not shape or shape[-1] % kind.elements):
+        raise ModelError(f"{what}: rows of {shape[-1] if shape else 1} elements are no whole blocks of {kind.name}")
+    return _Listed(name, kind, shape, offset)
+
+
+def _placed(listed: list[_Listed], data: int, alignment: int, source: Source) -> list[Entry]:
+    """The tensors with their places.
+
+    Raises:
+        ModelError: two have the same name or overlap, or one lies outside the file.
+    """
+    found = [
+        Entry(one.name, one.type, one.shape, data + one.offset, data + one.offset + _length(one)) for one in listed
+    ]
+    names: set[str] = set()
+    for one in found:
+        if one.name in names:
+            raise ModelError(f"{source.name}: two tensors are named {one.name[:200]!r}")
+        names.add(one.name)
+        if (one.start - data) % alignment:
+            raise ModelError(f"{source.name}: tensor {one.name[:200]!r} does not begin at a multiple of {alignment}")
+        if one.end > source.size:
+            raise ModelError(
+                f"{source.name}: truncated: tensor {one.name[:200]!r} ends at byte {one.end:,}, "
+                f"but the file has {source.size:,}"
+            )
+    before: Entry | None = None
+    for one in sorted((e for e in found if e.end > e.start), key=lambda e: e.start):
+        if before is not None and one.start < before.end:
+            raise ModelError(f"{source.name}: tensors {before.name[:200]!r} and {one.name[:200]!r} overlap")
+        before = one
+    return found
+
+
+def _length(one: _Listed) -> int:
+    count = math.prod(one.shape)
+    if one.type.nbytes:
+        return count // one.type.elements * one.type.nbytes
+    found = coding(one.type.name)
+    assert found is not None
+    return count * found.nbytes
+
+
+class _Cursor:
+    """A place in a file from which numbers and texts are taken, one after the other."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._start = 0
+        self._at = 0
+        self._buffer = b""
+
+    @property
+    def position(self) -> int:
+        return self._start + self._at
+
+    def take(self, length: int) -> bytes:
+        """The next bytes."""
+        if self._at + length > len(self._buffer):
+            self._fill(length)
+        found = self._buffer[self._at : self._at + length]
+        self._at += length
+        return found
+
+    def _fill(self, length: int) -> None:
+        here = self.position
+        if here + length > min(self.source.size, LONGEST_HEADER):
+            why = "is truncated" if here + length > self.source.size else f"is longer than {LONGEST_HEADER >> 20} MB"
+            raise ModelError(f"{self.source.name}: its header {why} (at byte {here:,})")
+        self._buffer = self.source.read(here, min(max(length, READ), self.source.size - here))
+        self._start, self._at = here, 0
+
+    def skip(self, length: int) -> None:
+        """Pass over bytes without reading them."""
+        if self._at + length <= len(self._buffer):
+            self._at += length
+            return
+        here = self.position + length
+        if here > self.source.size:
+            raise ModelError(f"{self.source.name}: its header is truncated (at byte {self.position:,})")
+        self._start, self._at, self._buffer = here, 0, b""
+
+    def number(self, kind: str) -> int:
+        """The next number: "I" of 4 bytes, "Q" of 8."""
+        value: int = struct.unpack("<" + kind, self.take(4 if kind == "I" else 8))[0]
+        return value
+
+    def text(self, what: str) -> str:
+        length = self.number("Q")
+        if length > LONGEST_NAME:
+            raise ModelError(f"{self.source.name}: damaged: {what} has {length:,} bytes (at byte {self.position:,})")
+        try:
+            return self.take(length).decode()
+        except UnicodeDecodeError:
+            raise ModelError(f"{self.source.name}: damaged: {what} is not UTF-8 (at byte {self.position:,})") from None
+
+    def expect(self, count: int, least: int, what: str) -> None:
+        """Nothing, where the rest of the file has room for so many things.
+
+        Raises:
+            ModelError: it has not.
+        """
+        if count * least > self.source.size - self.position:
+            raise ModelError(
+                f"{self.source.name}: truncated or damaged: {count:,} {what} do not fit into {self.source.size:,} bytes"
+            )
+
+    def skip_value(self, kind: int, depth: int) -> None:
+        """Pass over a value of the metadata."""
+        if kind in _WIDTHS:
+            self.skip(_WIDTHS[kind])
+        elif kind == _STRING:
+            self.skip(self.number("Q"))
+        elif kind == _ARRAY and depth < DEEPEST:
+            inner, count = self.number("I"), self.number("Q")
+            self.expect(count, _WIDTHS.get(inner, _LEAST_TEXT), "values")
+            if inner in _WIDTHS:
+                self.skip(count * _WIDTHS[inner])
+            else:
+                for _ in range(count):
+                    self.skip_value(inner, depth + 1)
+        else:
+            raise ModelError(f"{self.source.name}: damaged: metadata of type {kind} (at byte {self.position:,})")
+
+
+def coding_of(kind: Type) -> Coding:
+    """How tensors of a type become numbers; blocks of weights become float32."""
+    if not kind.nbytes:
+        found = coding(kind.name)
+        assert found is not None
+        return found
+    return Coding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind))
+
+
+def _dequantised(data: Any, kind: Type) -> Any:
+    """The numbers in blocks.
+
+    Raises:
+        ModelError: the package is missing, or knows no such blocks.
+    """
+    try:
+        from gguf import GGMLQuantizationType, quants
+    except ImportError:
+        raise ModelError(
+            f"blocks of type {kind.name} are dequantised by the gguf package: pip install 'flopwise[gguf]'"
+        ) from None
+    try:
+        found = quants.dequantize(data, GGMLQuantizationType[kind.name.upper()])
+    except (KeyError, NotImplementedError):
+        raise ModelError(f"the gguf package cannot dequantise blocks of type {kind.name}") from None
+    return numpy.ascontiguousarray(found, numpy.float32).reshape(-1)

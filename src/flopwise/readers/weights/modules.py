@@ -1,0 +1,149 @@
+"""The tensors of PyTorch's modules as payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from flopwise.errors import ModelError
+from flopwise.graph.dtypes import BITS
+from flopwise.readers.weights.encoding import coding, length
+from flopwise.readers.weights.storage import Elements, Loaded
+from flopwise.readers.weights.tensor import Payload, Stored, in_slots, parted, role_of
+
+#: PyTorch's names of element types where they are not flopwise's.
+_NAMES = {
+    "float8_e4m3fn": "float8e4m3fn",
+    "float8_e4m3fnuz": "float8e4m3fnuz",
+    "float8_e5m2": "float8e5m2",
+    "float8_e5m2fnuz": "float8e5m2fnuz",
+    "float8_e8m0fnu": "float8e8m0",
+    "float4_e2m1fn_x2": "float4e2m1",
+    "qint8": "int8",
+    "quint8": "uint8",
+    "qint32": "int32",
+}
+
+
+class OfTensor(Elements):
+    """The elements of a tensor of PyTorch's, on whatever device; those on the CPU are views."""
+
+    def __init__(self, tensor: Any, dtype: str, count: int) -> None:
+        self._tensor = tensor
+        self._dtype = dtype
+        self._count = count
+
+    def blocks(self, elements: int) -> Iterator[Any]:
+        tensor = self._flat()
+        found = coding(self._dtype)
+        assert found is not None
+        if not found.stored or self._dtype == "bfloat16":
+            width = max(elements // found.elements, 1)
+            for at in range(0, tensor.numel(), width):
+                yield found.decode(_bytes(tensor[at : at + width]))[: self._count]
+            return
+        for at in range(0, tensor.numel(), elements):
+            yield from Loaded(tensor[at : at + elements].cpu().numpy).blocks(elements)
+
+    def raw(self) -> Any:
+        tensor, found = self._tensor.detach(), coding(self._dtype)
+        plain = tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_quantized
+        if not plain or found is None or not found.stored or tensor.is_conj() or tensor.is_neg():
+            return None
+        return Loaded(lambda: _bytes(tensor.reshape(-1)).view(found.stored), flat=True).raw()
+
+    def _flat(self) -> Any:
+        tensor = self._tensor.detach()
+        if tensor.is_meta:
+            raise ModelError("the tensors are on the meta device, which has no elements")
+        if tensor.is_quantized:
+            tensor = tensor.int_repr()
+        return tensor.resolve_conj().resolve_neg().reshape(-1)
+
+
+def _bytes(tensor: Any) -> Any:
+    import torch
+
+    plain = tensor.contiguous().cpu()
+    return plain.view(torch.uint8).numpy() if plain.numel() else plain.to(torch.uint8).numpy()
+
+
+def payload_of(
+    name: str, tensor: Any, role: str, op: str = "", find: Callable[[Any, str, int], Elements] = OfTensor
+) -> Payload | None:
+    """A tensor as a payload; None for a sparse or nested one, and for one whose type holds no numbers.
+
+    Args:
+        name: what to call it.
+        tensor: the tensor.
+        role: what it is for.
+        op: the class of its module.
+        find: gives its elements, from the tensor, its type, and how many there are.
+    """
+    import torch
+
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        return None
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    dtype = _NAMES.get(dtype, dtype)
+    if dtype not in BITS or coding(dtype) is None:
+        return None
+    shape = tuple(tensor.shape)
+    count = tensor.numel()
+    if dtype == "float4e2m1" and shape:  # PyTorch's shape counts bytes
+        shape, count = (*shape[:-1], shape[-1] * 2), count * 2
+    held = find(tensor, dtype, count)
+    return Payload(name, shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=held)
+
+
+def of_module(model: Any, name: str = "") -> Stored:
+    """The parameters and buffers of a module; shared ones once.
+
+    Raises:
+        ModelError: it is no module.
+    """
+    import torch
+
+    title = name or f"{type(model).__module__}.{type(model).__qualname__}"
+    if not isinstance(model, torch.nn.Module):  # an exported program
+        return of_tensors(title, dict(model.state_dict), (), set(model.graph_signature.buffers))
+    kinds = {path: type(module).__name__ for path, module in model.named_modules()}
+    tensors: dict[str, Any] = dict(model.named_parameters())
+    buffers = dict(model.named_buffers())
+    return of_tensors(title, {**tensors, **buffers}, (), set(buffers), kinds)
+
+
+def of_tensors(
+    title: str,
+    tensors: Mapping[str, Any],
+    notes: tuple[str, ...] = (),
+    buffers: set[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    find: Callable[[Any, str, int], Elements] = OfTensor,
+) -> Stored:
+    """Tensors by name as payloads.
+
+    Args:
+        title: what to call the model.
+        tensors: the tensors.
+        notes: what the user should know.
+        buffers: names of those that are no parameters; None: as names and types tell.
+        kinds: classes of modules by path.
+        find: as for ``payload_of``.
+    """
+    found: list[Payload] = []
+    strange: list[str] = []
+    for name, tensor in tensors.items():
+        role = "weight"
+        if buffers is None or name in buffers:
+            role = role_of(name, str(tensor.dtype).removeprefix("torch."))
+            role = "buffer" if buffers is not None and role == "weight" else role
+        payload = payload_of(name, tensor, role, (kinds or {}).get(parted(name)[0], ""), find)
+        if payload is None:
+            strange.append(name)
+        else:
+            found.append(payload)
+    if strange:
+        more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
+        notes = (*notes, f"tensor {strange[0]!r}{more} is sparse, nested or of a type that holds no numbers; left out")
+    return Stored(title, "torch", in_slots(found), notes)

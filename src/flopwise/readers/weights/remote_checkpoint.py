@@ -1,0 +1,161 @@
+"""The tensors of a checkpoint by URL: of its archive the directory and the pickle are read, and elements on demand.
+
+PyTorch itself unpickles, with ``weights_only=True`` and on the meta device, from an archive in memory with the same
+pickle and with empty storages. By the place of a storage in that archive its name is known, and so where its elements
+lie.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from flopwise.errors import ModelError
+from flopwise.readers.weights.encoding import coding
+from flopwise.readers.weights.storage import Coded, Elements, Loaded, Store
+from flopwise.readers.weights.zip import Archive
+
+#: Longest pickle, in bytes: some 400,000 tensors.
+LONGEST_PICKLE = 64 << 20
+
+#: Bytes of a member that holds a single word.
+_WORD = 64
+
+#: What finds the elements of a tensor: the tensor, its type, and how many elements it has.
+Finder = Callable[[Any, str, int], Elements]
+
+
+def load(store: Store, name: str) -> tuple[Any, Finder]:
+    """What a checkpoint holds, with tensors on the meta device, and what finds their elements.
+
+    Raises:
+        ModelError: it is no archive, holds a program, or its directory or pickle are too long or damaged.
+        Exception: whatever PyTorch says about the pickle.
+    """
+    archive = _opened(store, name)
+    prefix = next(iter(archive.members), "").partition("/")[0]
+    if f"{prefix}/data.pkl" not in archive.members:
+        raise ModelError(f"{name}: no checkpoint of PyTorch's: its archive has no data.pkl")
+    text = archive.small(f"{prefix}/data.pkl", LONGEST_PICKLE)
+    order = ">" if _word(archive, f"{prefix}/byteorder") == b"big" else "<"
+    storages = [member for member in archive.members if member.startswith(f"{prefix}/data/")]
+    hollow, places = _hollow(prefix, text, _word(archive, f"{prefix}/version") or b"3", storages)
+
+    def find(tensor: Any, dtype: str, count: int) -> Elements:
+        storage = tensor.untyped_storage()
+        place = getattr(storage, "_checkpoint_offset", None)
+        if place not in places:
+            raise ModelError(f"{name}: the elements of a tensor are not found by this version of PyTorch; download it")
+        return _elements(archive, places[place], tensor, dtype, count, order)
+
+    return _unpickled(hollow), find
+
+
+def _opened(store: Store, name: str) -> Archive:
+    if bytes(store.read(0, min(4, store.size))) != b"PK\x03\x04":
+        raise ModelError(
+            f"{name}: no archive, so no checkpoint of PyTorch 1.6 or later; an older one can only be read from a local "
+            "file: download it first"
+        )
+    try:
+        archive = Archive(store)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+        why = " ".join(str(error).split())[:150]
+        raise ModelError(f"{name}: no checkpoint of PyTorch's, or truncated or damaged ({why})") from None
+    from flopwise.readers.torch.load import holds_program
+
+    if holds_program(archive.members):
+        raise ModelError(
+            f"{name}: an exported program or a TorchScript file is read from a local file; download it first"
+        )
+    return archive
+
+
+def _word(archive: Archive, name: str) -> bytes:
+    return archive.small(name, _WORD).strip() if name in archive.members else b""
+
+
+def _hollow(prefix: str, text: bytes, version: bytes, storages: list[str]) -> tuple[io.BytesIO, dict[int, str]]:
+    """An archive with the same pickle and empty storages, and which storage lies where in it."""
+    made = io.BytesIO()
+    places = {}
+    with zipfile.ZipFile(made, "w") as written:
+        written.writestr(f"{prefix}/data.pkl", text)
+        written.writestr(f"{prefix}/version", version)
+        for storage in storages:
+            written.writestr(storage, b"")
+            places[made.tell()] = storage
+    made.seek(0)
+    return made, places
+
+
+def _unpickled(hollow: io.BytesIO) -> Any:
+    import torch
+
+    def read() -> Any:
+        hollow.seek(0)
+        return torch.load(hollow, map_location="meta", weights_only=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = read()
+        except pickle.UnpicklingError:
+            raise
+        except Exception as error:
+            if "Quantized" in str(error):
+                raise ModelError(
+                    "its quantised tensors can only be read from a local file; download it first"
+                ) from None
+            return _faked(read)
+        return found
+
+
+def _faked(read: Callable[[], Any]) -> Any:
+    """As PyTorch before it left out the elements on the meta device: fake tensors never had any."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        return read()
+
+
+def _elements(archive: Archive, member: str, tensor: Any, dtype: str, count: int, order: str) -> Elements:
+    """The elements of a tensor in a storage.
+
+    Raises:
+        ModelError: the storage is shorter than the tensor or the pickle says.
+    """
+    found = coding(dtype, order)
+    assert found is not None
+    width = tensor.element_size()
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)) if tensor.numel() else -1
+    start, end = tensor.storage_offset() * width, (tensor.storage_offset() + last + 1) * width
+    if tensor.untyped_storage().nbytes() > archive.members[member].file_size:
+        raise ModelError(
+            f"storage {member!r} should have {tensor.untyped_storage().nbytes():,} bytes, "
+            f"but has {archive.members[member].file_size:,}"
+        )
+    held = Coded(archive.span(member, start, end), found, (last + 1) * found.elements)
+    if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
+        return held
+    marks = (tensor.is_conj(), tensor.is_neg())
+    return Loaded(lambda: _strided(held, shape, strides, found.elements, marks))
+
+
+def _strided(held: Coded, shape: tuple[int, ...], strides: tuple[int, ...], each: int, marks: tuple[bool, bool]) -> Any:
+    """A tensor whose elements do not lie in its order, or are marked as conjugate or negative."""
+    parts = list(held.blocks(1 << 18))
+    flat = numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
+    width = flat.itemsize
+    steps = (*(stride * each * width for stride in strides), width)
+    array = numpy.lib.stride_tricks.as_strided(flat, (*shape, each), steps, writeable=False)
+    conjugate, negative = marks
+    array = array.conj() if conjugate else array
+    return -array if negative else array

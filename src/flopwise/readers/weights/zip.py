@@ -1,0 +1,179 @@
+"""ZIP archives whose members are read where they lie: NumPy's and PyTorch's files, near or far.
+
+Source: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, sections 4.3 and 4.4.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+from flopwise.errors import ModelError
+from flopwise.readers.source.source import Source
+from flopwise.readers.weights.storage import FETCHED, Span, Store
+
+#: Longest directory of an archive, in bytes: some 500,000 members.
+LONGEST_DIRECTORY = 64 << 20
+
+#: Bytes of the part of a local header that has a fixed length.
+LOCAL = 30
+
+#: Bytes that a local header may take besides its fixed part and the name; PyTorch fills it up to multiples of 64.
+FILLING = 128
+
+
+class Reading(io.RawIOBase):
+    """A source as a file that can seek; what it has to make room for by itself is ``LONGEST_DIRECTORY`` at most."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self.at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.source.size}[whence]
+        if self.at < 0:
+            raise ValueError("a place before the beginning")
+        return self.at
+
+    def tell(self) -> int:
+        return self.at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(self.source.size - self.at, 0)
+        length = left if size is None or size < 0 else min(size, left)
+        if length > LONGEST_DIRECTORY:
+            raise ModelError(f"{self.source.name}: {length:,} bytes are too many for the directory of an archive")
+        found = self.source.read(self.at, length)
+        self.at += length
+        return found
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.source.read(self.at, min(len(buffer), max(self.source.size - self.at, 0)))
+        buffer[: len(found)] = found
+        self.at += len(found)
+        return len(found)
+
+
+class Archive:
+    """The members of an archive that are not compressed, by name; where each begins is read when it is wanted.
+
+    Raises:
+        ModelError: the directory cannot be right: two members of one name, or members that overlap.
+        zipfile.BadZipFile: it is no archive.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        #: Name -> where its bytes begin, and where its local header and they end at the latest.
+        self._places: dict[str, int] = {}
+        self._ends: dict[str, int] = {}
+        opened = zipfile.ZipFile(Reading(store.source))
+        self.members: dict[str, zipfile.ZipInfo] = {}
+        here, before = 0, ""
+        for member in sorted(opened.infolist(), key=lambda info: info.header_offset):
+            name = member.filename
+            if name in self.members:
+                raise ModelError(f"{store.name}: its archive has two members {name[:200]!r}")
+            if member.header_offset < here:
+                raise ModelError(f"{store.name}: members {before[:200]!r} and {name[:200]!r} of its archive overlap")
+            self.members[name] = member
+            self._ends |= {before: member.header_offset, name: store.size}
+            here, before = member.header_offset + LOCAL + member.compress_size, name
+        if here > store.size:
+            raise ModelError(f"{store.name}: is truncated; {before[:200]!r} ends at byte {here:,} of {store.size:,}")
+
+    def small(self, name: str, most: int) -> bytes:
+        """All bytes of a small member, with their sum checked.
+
+        Raises:
+            ModelError: it is not there, is compressed, or has more than ``most`` bytes.
+            zipfile.BadZipFile: it is damaged.
+        """
+        member = self._stored(name)
+        if member.file_size > most:
+            raise ModelError(f"{self._store.name}: {name!r} of {member.file_size:,} bytes is longer than {most:,}")
+        with zipfile.ZipFile(Reading(self._store.source)) as opened:
+            return opened.read(member)
+
+    def span(self, name: str, start: int, end: int) -> Span:
+        """The bytes [start, end) of a member.
+
+        Raises:
+            ModelError: it is not there, is compressed, or ends before that.
+        """
+        member = self._stored(name)
+        if not 0 <= start <= end <= member.file_size:
+            wanted = f"bytes {start:,} to {end:,} of {name[:200]!r}"
+            raise ModelError(f"{self._store.name}: {wanted} are wanted, but it has {member.file_size:,}")
+        return _Within(self, name, start, end)
+
+    def _stored(self, name: str) -> zipfile.ZipInfo:
+        member = self.members.get(name)
+        if member is None:
+            raise ModelError(f"{self._store.name}: its archive has no {name[:200]!r}")
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+            raise ModelError(f"{self._store.name}: {name[:200]!r} is compressed or encrypted; download the file first")
+        if member.compress_size != member.file_size:
+            raise ModelError(f"{self._store.name}: two lengths of {name[:200]!r} in its archive differ")
+        return member
+
+    def place(self, name: str) -> int:
+        """Where the bytes of a member begin.
+
+        Raises:
+            ModelError: its local header is damaged.
+        """
+        if name not in self._places:
+            at = self.members[name].header_offset
+            self._learn(name, self._store.read(at, min(at + LOCAL, self._store.size)))
+        return self._places[name]
+
+    def read(self, name: str, start: int, end: int) -> bytes | memoryview:
+        """The bytes [start, end) of a member; its local header comes with the first ones, in one request."""
+        if name in self._places or start or not self._store.at_least:
+            place = self.place(name)
+            return self._store.read(place + start, place + end)
+        at = self.members[name].header_offset
+        data = self._store.read(at, min(at + LOCAL + len(name.encode()) + FILLING + end, self._store.size))
+        self._learn(name, data[:LOCAL])
+        place = self._places[name]
+        found = memoryview(data)[place - at : place - at + end]
+        return found if len(found) == end else bytes(found) + bytes(self._store.read(place + len(found), place + end))
+
+    def _learn(self, name: str, head: bytes | memoryview) -> None:
+        member = self.members[name]
+        if bytes(head[:4]) != b"PK\x03\x04" or len(head) < LOCAL:
+            raise ModelError(f"{self._store.name}: {name[:200]!r} is not where its archive says")
+        skip = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+        place = member.header_offset + LOCAL + skip
+        if place + member.file_size > self._ends[name]:
+            raise ModelError(
+                f"{self._store.name}: {name[:200]!r} ends at byte {place + member.file_size:,} of its archive, "
+                f"but has to end at {self._ends[name]:,}"
+            )
+        self._places[name] = place
+
+
+class _Within(Span):
+    """Bytes of a member."""
+
+    def __init__(self, archive: Archive, name: str, start: int, end: int) -> None:
+        self._archive = archive
+        self._name = name
+        self._start = start
+        self._end = end
+
+    def parts(self, size: int) -> Iterator[bytes | memoryview]:
+        fetched = max(FETCHED // size, 1) * size
+        for here in range(self._start, self._end, fetched):
+            data = self._archive.read(self._name, here, min(here + fetched, self._end))
+            for at in range(0, len(data), size):
+                yield data[at : at + size]

@@ -1,0 +1,275 @@
+"""A comparison as tables: totals, operators, layers; what differs and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Values, difference, percent
+from flopwise.errors import InputError
+from flopwise.report.formats import json, writers
+from flopwise.report.sheet.columns import AtLeast, Kind, Value
+from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, model_name, shape_text
+from flopwise.report.sheet.text import cells, shorten
+
+if TYPE_CHECKING:
+    from flopwise.analyses.compare import Break, Comparison, Group
+
+FORMATS = (*writers.SHEET_FORMATS, "json", "html")
+
+#: What a report shows; "all" is one table for each.
+PARTS = ("total", "op", "layer")
+
+#: Figures in the tables of operators and layers unless others are asked for.
+SHOWN = ("count", "params")
+
+#: The rank of columns of which there are others that say the same.
+LEAST = 5
+
+#: About how many cells of the table of totals a title, a figure and a share take.
+NAMES, FIGURE, SHARE = 22, 16, 8
+
+#: A path is not made shorter than this.
+SHORT = 24
+
+_TITLES = {
+    "macs": "MACs",
+    "flops": "FLOPs",
+    "params": "parameters",
+    "weight_bytes": "weight bytes",
+    "activations": "activation elements",
+    "output_bytes": "output bytes",
+    "peak_activation_bytes": "peak activation bytes",
+    "unknown": "layers without a count",
+}
+
+
+def render_comparison(
+    comparison: Comparison,
+    format: str = "table",
+    by: str = "all",
+    figures: Sequence[str] | None = None,
+    full: bool = False,
+    look: Look | None = None,
+) -> str:
+    """The comparison as text that ends with a line end.
+
+    Args:
+        comparison: what to write.
+        format: a name from FORMATS.
+        by: one of PARTS, or "all"; of CSV, which holds one table, "all" is the layers. JSON and HTML always hold all.
+        figures: of operators and layers; None for SHOWN.
+        full: whether layers that are the same in all models are shown.
+        look: how it should look.
+
+    Raises:
+        InputError: the format, the part or a figure is unknown.
+    """
+    look = look or Look()
+    if by not in (*PARTS, "all"):
+        raise InputError(f"cannot compare by {by!r}; choose {', '.join(PARTS)} or all")
+    chosen = tuple(dict.fromkeys(figures or SHOWN))
+    for figure in chosen:
+        if figure not in FIGURES:
+            raise InputError(f"unknown figure {figure!r}; known: {', '.join(FIGURES)}")
+    if format == "json":
+        return json.dump(comparison.to_dict())
+    if format == "html":
+        from flopwise.report.html import compare
+
+        return compare.render(comparison, chosen, full, _TITLES)
+    parts = PARTS if by == "all" else (by,)
+    if format == "csv":
+        parts = parts[-1:]
+    makers = {
+        "total": lambda: _totals(comparison, look),
+        "op": lambda: _operators(comparison, chosen, look),
+        "layer": lambda: _layers(comparison, chosen, full or format == "csv", look),
+    }
+    sheets, notes = [makers[part]() for part in parts], list(_notes(comparison, look))
+    if len(sheets) > 1 and not sheets[-1].lines:
+        notes[:0] = sheets.pop().notes
+    sheets[0] = replace(sheets[0], about=_about(comparison, look))
+    sheets[-1] = replace(sheets[-1], notes=(*sheets[-1].notes, *notes))
+    return "\n\n".join(writers.write(s, format, look, FORMATS).rstrip("\n") for s in sheets) + "\n"
+
+
+def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
+    """Each model with its inputs and convention; what all have in common is said once."""
+    told = []
+    for model, (label, profile) in enumerate(zip(comparison.labels, comparison.profiles, strict=True)):
+        inputs = ", ".join(f"{look.text(t.name)} {shape_text(t.shape, look)}" for t in profile.graph.inputs)
+        name = model_name(profile, look)
+        around = (
+            f"{_letter(model)} = ",
+            "" if name.endswith(label) else f"{look.text(label)}: ",
+            f" ({inputs or 'no inputs'})",
+        )
+        if look.width is not None:  # what a long path leaves to the rest
+            name = shorten(name, max(look.width - sum(map(cells, around)) - 2, SHORT), look.glyphs.cut)
+        told.append("".join((*around[:2], name, around[2])))
+    conventions = dict.fromkeys(
+        f"convention {p.convention.name}, unit {p.convention.unit}" for p in comparison.profiles
+    )
+    return (*told, *map(look.text, conventions))
+
+
+def _notes(comparison: Comparison, look: Look) -> tuple[str, ...]:
+    """The notes of the models, with the label in front where they are not the same."""
+    notes: dict[str, list[str]] = {}
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        for note in profile.notes:
+            notes.setdefault(note, []).append(label)
+    whole = len(comparison.profiles)
+    return tuple(look.text(n if len(who) == whole else f"{n} [{', '.join(who)}]") for n, who in notes.items())
+
+
+def _title(figure: str, comparison: Comparison, model: int | None = None) -> str:
+    conventions = [p.convention for p in comparison.profiles]
+    if figure != "count":
+        return _TITLES.get(figure, figure)
+    if model is None and len({c.name for c in conventions}) > 1:
+        return "count"
+    return f"{conventions[model or 0].unit} ({conventions[model or 0].name})"
+
+
+def _kind(figure: str) -> Kind:
+    return "bytes" if figure.endswith("bytes") else "number"
+
+
+def _letter(model: int) -> str:
+    """What stands for a model in the titles of columns.
+
+    >>> [_letter(model) for model in (0, 25, 26)]
+    ['A', 'Z', 'A1']
+    """
+    return chr(ord("A") + model % 26) + (str(model // 26) if model >= 26 else "")
+
+
+def _heads(figure: str, comparison: Comparison, look: Look, rank: int = 1) -> Iterator[Head]:
+    """A figure in each model, and after each but the first how it differs; without a figure, the totals.
+
+    Where there is no room, differences are left out first, and per cents stay beside the figures.
+    """
+    room = NAMES + sum(max(cells(label) + 5, FIGURE) for label in comparison.labels)
+    named = look.width is None or room + (FIGURE + SHARE) * (len(comparison.labels) - 1) <= look.width
+    for model, label in enumerate(comparison.labels):
+        convention = comparison.profiles[model].convention
+        human = convention.human if figure == "count" else None
+        letter = _letter(model)
+        total = f"{letter}: {label}" if named else letter
+        title = f"{_title(figure, comparison, model)} {letter}" if figure else total
+        key = f"{figure}:{label}" if figure else label
+        yield Head(key, look.text(title), _kind(figure), rank, human)
+        if model and figure != "layers":
+            yield Head(f"{key}:difference", f"{letter} - A", _kind(figure), LEAST)
+            yield Head(f"{key}:percent", "%", "percent", rank)
+
+
+def _cells(values: Values, exact: Sequence[bool], differ: bool = True) -> list[list[Value]]:
+    """For each model the cells of a figure: AtLeast where it is a bound, and the differences."""
+    known = tuple(v if sure else None for v, sure in zip(values, exact, strict=True))
+    cells: list[list[Value]] = []
+    for model, (value, sure) in enumerate(zip(values, exact, strict=True)):
+        cells.append([value if sure or value is None else AtLeast(value)])
+        if model and differ:
+            more, share = difference(known, model), percent(known, model)
+            cells[-1] += [more, "" if share is None and more is not None else share]
+    return cells
+
+
+def _of_group(group: Group, figures: Sequence[str]) -> list[Value]:
+    """The cells of a layer or an operator: "" where a model has none."""
+    values: list[Value] = []
+    for figure in figures:
+        differ = figure != "layers"
+        for item, found in zip(group.items, _cells(group.values(figure), group.exact(figure), differ), strict=True):
+            blank = [""] * len(found)
+            values += blank if item is None else [*found[:1], *blank[1:]] if group.items[0] is None else found
+    return values
+
+
+def _totals(comparison: Comparison, look: Look) -> Sheet:
+    same = {p.convention.name for p in comparison.profiles} & {"flops", "macs"}
+    one = len({p.convention.name for p in comparison.profiles}) == 1
+    lines = []
+    for figure in (*FIGURES, *OF_MODEL):
+        if one and figure in same:  # the count says it already
+            continue
+        cells = _cells(comparison.total(figure), comparison.exact(figure))
+        lines.append(Line((look.text(_title(figure, comparison)), *(value for each in cells for value in each))))
+    return Sheet(
+        heads=(Head("figure", "total", "text", 0), *_heads("", comparison, look)),
+        lines=tuple(lines),
+        squeeze=True,
+        complete=True,
+    )
+
+
+def _operators(comparison: Comparison, figures: Sequence[str], look: Look) -> Sheet:
+    shown = ("layers", *figures)
+    return Sheet(
+        heads=(
+            Head("name", "operator", "text", 0),
+            *_heads("layers", comparison, look, LEAST - 1),
+            *(head for rank, figure in enumerate(figures, 1) for head in _heads(figure, comparison, look, rank)),
+        ),
+        lines=tuple(Line((look.text(g.op), *_of_group(g, shown)), _mark(g)) for g in comparison.operators),
+        squeeze=True,
+        complete=True,
+    )
+
+
+def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Look) -> Sheet:
+    """The layers that differ, or all; a layer that is called differently is named in each model."""
+    groups = [g for g in comparison.layers if full or g.changed]
+    models = range(1, len(comparison.labels))
+    renamed = [m for m in models if any(g.names[m] not in (None, g.names[0]) for g in groups)]
+    told = any(way in ("structure", "weights", "order") for g in groups for way in g.ways)
+    lines = []
+    for group in groups:
+        names = [group.names[0] or "", *(_other_name(group, m) for m in renamed)]
+        ways = [" ".join(dict.fromkeys(way for way in group.ways if way not in (None, "same")))] if told else []
+        lines.append(Line((*map(look.text, names), group.op, *ways, *_of_group(group, figures)), _mark(group)))
+    hidden = len(comparison.layers) - len(groups)
+    return Sheet(
+        heads=(
+            Head("name", "layer in A", "text", 0),
+            *(Head(f"name:{comparison.labels[m]}", f"in {_letter(m)}", "text", 1) for m in renamed),
+            Head("op", "op", "text", 2),
+            *([Head("matched_by", "matched by", "text", 8)] if told else []),
+            *(head for rank, figure in enumerate(figures, 2) for head in _heads(figure, comparison, look, rank)),
+        ),
+        lines=tuple(lines),
+        notes=(f"{hidden} layers are the same in all (--full shows them)",) if hidden else (),
+        squeeze=True,
+        complete=True,
+    )
+
+
+def _other_name(group: Group, model: int) -> str:
+    name = group.names[model]
+    return "" if name is None or name == group.names[0] else name
+
+
+def _mark(group: Group) -> Mark:
+    return "heavy" if group.missing else ""
+
+
+def render_broken(breaks: Sequence[Break]) -> str:
+    """One line for each condition that holds, or of which nobody can say that it does not."""
+    return "".join(f"{_broken(b)}\n" for b in breaks)
+
+
+def _broken(found: Break) -> str:
+    condition = found.condition
+    if found.first is None or found.other is None:
+        return f"{found.label}: {condition.text}: nobody knows, because {condition.figure} is not known exactly"
+    values: Values = (found.first, found.other)
+    share = percent(values, 1)
+    more = difference(values, 1) or 0
+    relative = "" if share is None else f", {share:+.2f} %"
+    return (
+        f"{found.label}: {condition.text}: {condition.figure} {found.first:,} -> {found.other:,} ({more:+,}{relative})"
+    )

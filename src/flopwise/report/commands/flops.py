@@ -1,0 +1,173 @@
+"""Operations by class, in total or layer by layer: the classes of the convention, or flopwise's own.
+
+A convention that has a table of its own shows that instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flopwise.operators.counts import CLASSES, Counts
+from flopwise.report.commands import tool_table
+from flopwise.report.formats import json, writers
+from flopwise.report.sheet.columns import AtLeast, Value
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, only
+from flopwise.rows import Row, Sum
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+FORMATS = (*writers.SHEET_FORMATS, "json")
+
+#: Columns that a CSV needs because nothing above it names the convention.
+NAMED = (Head("convention", "convention", "text"), Head("unit", "unit", "text"))
+
+
+def render_classes(
+    profile: Profile,
+    format: str = "table",
+    full: bool = False,
+    human: bool = False,
+    header: bool = True,
+    width: int | None = None,
+    color: bool = False,
+    ascii: bool = False,
+) -> str:
+    """The operations of each class and their total.
+
+    Args:
+        profile: what to write.
+        format: a name from FORMATS.
+        full: one line for each layer.
+        human: short numbers, as the convention's tool prints them; CSV and JSON always have every digit.
+        header: whether the model and the columns are named above the lines.
+        width: cells of the terminal; None when there is none.
+        color: whether to use the terminal's colours.
+        ascii: whether to draw and write with ASCII characters only.
+
+    Raises:
+        InputError: the format is unknown.
+    """
+    own = profile.convention.table is not None
+    if format == "json":
+        return json.dump(tool_table.content(profile, full) if own else _content(profile, full))
+    look = Look(human, header, width, color, ascii)
+    if own:
+        return writers.write(tool_table.sheet(profile, full, look, format), format, look, FORMATS)
+    sheet = _per_layer(profile, look, format) if full else _in_total(profile, look, format)
+    return writers.write(sheet, format, look, FORMATS)
+
+
+def classes_of(profile: Profile) -> Mapping[str, Counts]:
+    """The classes to show: label -> weight of each of flopwise's classes in it; none where a tool has its own table."""
+    if profile.convention.table is not None:
+        return {}
+    return profile.convention.classes or {name: Counts(**{name: 1}) for name in CLASSES}
+
+
+def formula(profile: Profile) -> str:
+    """How the total comes from the classes, as in "total = 2 mac + add"; "" where they do not add up to it."""
+    weights, terms, told = profile.convention.weights.to_dict(), [], Counts()
+    for label, merged in classes_of(profile).items():
+        factors = {weights[name] / part for name, part in merged.items() if part}
+        factor = int(min(factors, default=0))
+        if factors - {factor}:
+            return ""
+        told += merged * factor
+        terms += [label if factor == 1 else f"{factor} {label}"] if factor else []
+    return f"total = {' + '.join(terms)}" if told == profile.convention.weights else ""
+
+
+def _figures(item: Row | Sum, profile: Profile) -> list[Value]:
+    """The classes and the total: AtLeast where some layers are unknown, None where all are."""
+    view, labels = item.view, classes_of(profile)
+    rows = 1 if isinstance(item, Row) else len(item.rows)
+    if view is None or (rows and item.unknown == rows):
+        return [None] * (len(labels) + 1)
+    values: list[Value] = [*(view.dot(merged) for merged in labels.values()), item.count]
+    return [AtLeast(v) if isinstance(v, int) else v for v in values] if item.unknown else values
+
+
+def _notes(profile: Profile, look: Look) -> tuple[str, ...]:
+    told = formula(profile)
+    return tuple(map(look.text, [*([told] if told else []), *profile.notes]))
+
+
+def _in_total(profile: Profile, look: Look, format: str) -> Sheet:
+    """One line for each class and one for the total.
+
+    For programs all lines are alike, and each says in what convention it is and how many layers are unknown.
+    """
+    convention = profile.convention
+    named = (profile.sum.unknown, convention.name, convention.unit) if format == "csv" else ()
+    labels = [*map(look.text, classes_of(profile)), "total" if named else look.text(f"Total {convention.unit}")]
+    figures = _figures(profile.sum, profile)
+    *lines, total = (Line((label, figure, *named)) for label, figure in zip(labels, figures, strict=True))
+    return Sheet(
+        heads=(
+            Head("class", "operation class", "text", 0),
+            Head("count", "count", "number", 1, convention.human),
+            *((Head("unknown", "unknown", "number"), *NAMED) if named else ()),
+        ),
+        lines=(*lines, total) if named else tuple(lines),
+        total=total,
+        about=about(profile, look),
+        notes=_notes(profile, look),
+    )
+
+
+def _per_layer(profile: Profile, look: Look, format: str) -> Sheet:
+    """One line for each layer and a column for each class; of flopwise's own classes those that the model uses."""
+    convention = profile.convention
+    named = (convention.name, convention.unit) if format == "csv" else ()
+    classes = [Head(label, look.text(label), "number", 5, convention.human) for label in classes_of(profile)]
+    sheet = Sheet(
+        heads=(
+            Head("name", "layer", "text", 0),
+            Head("type", "type", "text", 4),
+            *classes,
+            Head("total", look.text(f"total {convention.unit}"), "number", 1, convention.human),
+            *(NAMED if named else ()),
+        ),
+        lines=tuple(
+            Line((row.name, row.type, *_figures(row, profile), *named), "unknown" if row.unknown else "")
+            for row in profile.rows
+        ),
+        total=Line(("Total", "", *_figures(profile.sum, profile), *named)),
+        about=about(profile, look),
+        notes=_notes(profile, look),
+        squeeze=True,
+        complete=True,
+    )
+    return sheet if convention.classes or named else _without_zeros(sheet)
+
+
+def _without_zeros(sheet: Sheet) -> Sheet:
+    """The sheet without the classes that the model does not use, and a note that says so."""
+    total = sheet.total.values if sheet.total else ()
+    zero = [i for i, v in enumerate(total) if v == 0 and sheet.heads[i].key in CLASSES]
+    if not zero:
+        return sheet
+    note = f"no operations of the classes {', '.join(sheet.heads[i].title for i in zero)}"
+    lean = only(sheet, [i for i in range(len(sheet.heads)) if i not in zero])
+    return replace(lean, notes=(note, *sheet.notes))
+
+
+def _content(profile: Profile, full: bool) -> dict[str, Any]:
+    """The JSON: every number an integer or null; a total is a lower bound when "unknown" names operators."""
+    whole, labels = profile.to_dict(), classes_of(profile)
+
+    def figures(item: Row | Sum) -> dict[str, Value]:
+        return dict(zip([*labels, "total"], _figures(item, profile), strict=True))
+
+    content: dict[str, Any] = {
+        "schema": "flopwise.flops/1",
+        **{key: whole[key] for key in ("model", "inputs", "convention")},
+        **figures(profile.sum),
+        **{key: whole[key] for key in ("coverage", "notes")},
+    }
+    if full:
+        content["layers"] = [{"name": row.name, "type": row.type, **figures(row)} for row in profile.rows]
+    return content

@@ -1,0 +1,319 @@
+"""A formula as text, Markdown, CSV, JSON and LaTeX, and its values at points as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from flopwise.errors import InputError
+from flopwise.report.formats import json, latex, writers
+from flopwise.report.sheet.columns import Value
+from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, is_gap
+from flopwise.report.sheet.text import pad, wrap
+
+if TYPE_CHECKING:
+    from flopwise.analyses.formula.formula import Formula, Group
+
+#: The formats of a formula; "text" is another name of "table".
+FORMATS = ("table", "text", "markdown", "csv", "json", "latex")
+
+#: Figure -> its title.
+TITLES = {
+    "count": "{unit} ({convention})",
+    "macs": "MACs",
+    "flops": "FLOPs",
+    "params": "parameters",
+    "buffers": "buffers",
+    "weight_bytes": "weight bytes",
+    "activations": "activation elements",
+    "input_bytes": "input bytes",
+    "output_bytes": "output bytes",
+}
+
+#: Shown unless others are asked for: of the whole model, and of each line below it.
+OF_MODEL = ("count", "macs", "flops", "params", "activations", "output_bytes")
+OF_LINE = ("count",)
+
+#: Grouping -> what a line is.
+NAMED = {"layer": "layer", "op": "operator", "module": "module", "formula": "first layer"}
+
+#: Points that are named below a formula.
+POINTS_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What to show of a formula."""
+
+    by: str = "op"
+    depth: int | None = None
+    #: Keys of figures; None for those that suit.
+    figures: Sequence[str] | None = None
+    #: How many lines, the dearest.
+    top: int | None = None
+
+    def of(self, usual: Sequence[str], formula: Formula) -> list[str]:
+        """The figures to show; the count is left out where it is one of the others.
+
+        Raises:
+            InputError: a figure is unknown.
+        """
+        if self.figures is None:
+            same = formula.convention.name
+            return [f for f in usual if f != same] if len(usual) > 1 else list(usual)
+        for figure in self.figures:
+            if figure not in TITLES:
+                raise InputError(f"unknown column {figure!r}; known: {', '.join(TITLES)}")
+        return list(self.figures)
+
+
+def render(
+    formula: Formula,
+    format: str = "table",
+    by: str = "op",
+    depth: int | None = None,
+    columns: Sequence[str] | None = None,
+    top: int | None = None,
+    look: Look | None = None,
+) -> str:
+    """The formula as text that ends with a line end.
+
+    Args:
+        formula: what to write.
+        format: one of FORMATS.
+        by: one line for each "layer", "op", "module", or all layers with the same "formula".
+        depth: how many levels of modules; None for all.
+        columns: keys of figures; None for what suits. JSON always holds all.
+        top: how many lines to show, the dearest.
+        look: how it should look.
+
+    Raises:
+        InputError: the format, the grouping or a figure is unknown, or sympy is not installed.
+    """
+    look, choice = look or Look(), Choice(by, depth, columns, top)
+    if format not in FORMATS:
+        raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
+    if format == "json":
+        return json.dump(formula.to_dict())
+    if format == "csv":
+        return writers.write(_sheet(formula, choice, look, tuple(TITLES)), "csv", look)
+    if format == "latex":
+        return "\n".join(_latex(formula, choice)) + "\n"
+    if format == "markdown":
+        return "\n".join(_markdown(formula, choice, look)) + "\n"
+    return "\n".join(_table(formula, choice, look)) + "\n"
+
+
+def evaluated(
+    formula: Formula,
+    points: Sequence[Mapping[str, int]],
+    format: str = "table",
+    columns: Sequence[str] | None = None,
+    look: Look | None = None,
+) -> str:
+    """The totals at each point, one line for each, as text that ends with a line end.
+
+    Args:
+        formula: what to evaluate.
+        points: a size for each symbol.
+        format: one of FORMATS.
+        columns: keys of figures; None for what suits.
+        look: how it should look.
+
+    Raises:
+        InputError: the format or a figure is unknown, or the formulas do not hold at a point.
+    """
+    look = look or Look()
+    if format not in FORMATS:
+        raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
+    figures = Choice(figures=columns).of(OF_MODEL if format != "csv" else tuple(TITLES), formula)
+    values = [(formula.point(point), formula.evaluate(formula.whole, point)) for point in points]
+    lacking = [figure for figure in figures if not formula.whole.exact(figure)]
+    if format == "json":
+        return json.dump(
+            {
+                "schema": "flopwise.formula-values/1",
+                "model": {"name": formula.graph.name, "source": formula.graph.source, "format": formula.graph.format},
+                "convention": {"name": formula.convention.name, "unit": formula.convention.unit},
+                "values": [{"at": point, **{f: found[f] for f in TITLES}} for point, found in values],
+                "lower_bounds": [figure for figure in TITLES if not formula.whole.exact(figure)],
+                "notes": list(formula.notes),
+            }
+        )
+    heads = [Head(d.name, look.text(d.name), "number", 0) for d in formula.domains]
+    heads += [Head(figure, _title(figure, formula, look), "number", rank) for rank, figure in enumerate(figures, 1)]
+    lines = [Line((*point.values(), *(found[f] for f in figures))) for point, found in values]
+    notes = [*formula.notes, *([f"uncounted: lower bounds: {', '.join(lacking)}"] if lacking else [])]
+    sheet = Sheet(
+        heads=tuple(heads),
+        lines=tuple(lines),
+        about=_about(formula, look),
+        notes=tuple(map(look.text, notes)),
+        complete=True,
+    )
+    return writers.write(sheet, "table" if format == "text" else format, look)
+
+
+def _title(figure: str, formula: Formula, look: Look) -> str:
+    return look.text(TITLES[figure].format(unit=formula.convention.unit, convention=formula.convention.name))
+
+
+def _about(formula: Formula, look: Look) -> tuple[str, ...]:
+    graph, convention = formula.graph, formula.convention
+    inputs = (
+        f"{name} {dtype or '?'} {look.glyphs.times.join(_size(formula, dim) for dim in dims)}"
+        for name, dtype, dims in formula.inputs
+    )
+    source = graph.source if graph.source and not graph.source.startswith("<") else graph.name or "model"
+    parts = (source, *inputs, f"convention {convention.name}, unit {convention.unit}")
+    return tuple(look.text(part) for part in parts)
+
+
+def _size(formula: Formula, term: Any) -> str:
+    text = formula.text(term)
+    return text if text.isalnum() or text.isidentifier() else f"({text})"
+
+
+def _bound(group: Group, figure: str, look: Look) -> str:
+    return "" if group.exact(figure) else look.glyphs.at_least
+
+
+def _cell(formula: Formula, group: Group, figure: str, look: Look) -> str | None:
+    """A formula as text, None where nothing is known."""
+    term = group.terms[figure]
+    return None if term is None else _bound(group, figure, look) + look.text(formula.text(term))
+
+
+def _totals(formula: Formula, choice: Choice, look: Look) -> list[tuple[str, str, str]]:
+    """Title, = or ≥, and formula."""
+    found, whole = [], formula.whole
+    for figure in choice.of(OF_MODEL, formula):
+        term, sign = whole.terms[figure], "=" if whole.exact(figure) else look.glyphs.at_least.strip()
+        found.append((_title(figure, formula, look), sign, "?" if term is None else look.text(formula.text(term))))
+    return found
+
+
+def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], Group | None]:
+    """The lines to show, and what is not shown as one."""
+    groups = formula.by(choice.by, choice.depth)
+    if choice.top is None or choice.top >= len(groups):
+        return groups, None
+    groups = formula.dearest(groups)
+    rest = groups[choice.top :]
+    rows = {id(row): row for group in rest for row in group.rows}  # a module's rows are its parent's, too
+    return groups[: choice.top], replace(rest[0], name=f"{len(rest)} more", kind="", rows=tuple(rows.values()))
+
+
+def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = OF_LINE) -> Sheet:
+    """The lines below the totals."""
+    figures = choice.of(usual, formula)
+    groups, rest = _groups(formula, choice)
+    heads = [Head("name", NAMED[choice.by], "text", 0)]
+    if choice.by != "op":
+        heads.append(Head("op", "class" if choice.by == "module" else "op", "text", 1))
+    if choice.by != "layer":
+        heads.append(Head("layers", "layers", "number", 2))
+    heads += [Head(figure, _title(figure, formula, look), "text", 3, prose=True) for figure in figures]
+
+    def line(group: Group) -> Line:
+        values: list[Value] = [group.name or "(model)"]
+        values += [group.kind] if choice.by != "op" else []
+        values += [len(group.rows)] if choice.by != "layer" else []
+        cells = [_cell(formula, group, figure, look) for figure in figures]
+        unknown = any(cell is None for cell in cells)
+        lost = None if usual != OF_LINE else "?"
+        mark: Mark = "rest" if group is rest else "unknown" if unknown else ""
+        return Line((*values, *(lost if cell is None else cell for cell in cells)), mark)
+
+    return Sheet(tuple(heads), tuple(line(group) for group in (*groups, *([rest] if rest else []))))
+
+
+def _conditions(formula: Formula, look: Look) -> Iterator[str]:
+    """Where the formulas hold, and where they were compared with a profile."""
+    least = {0: "0 or more", 1: "1 or more"}
+    for low, words in least.items():
+        names = [d.name for d in formula.domains if d.low == low and d.high is None and d.step == 1]
+        if names:
+            yield look.text(f"{', '.join(names)}: {words}")
+    yield from map(look.text, formula.conditions)
+
+
+def _verified(formula: Formula, look: Look) -> str:
+    points = [" ".join(f"{n}={s}" for n, s in p.items()) for p in formula.verified_at]
+    more = f" and {len(points) - POINTS_SHOWN} more" if len(points) > POINTS_SHOWN else ""
+    count = f"{len(points)} point" + ("s" if len(points) != 1 else "")
+    return look.text(f"verified against the profile at {count}: {', '.join(points[:POINTS_SHOWN])}{more}")
+
+
+def _table(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
+    if look.header:
+        yield from _wrapped(look.glyphs.dot.join(_about(formula, look)), look)
+        yield ""
+    totals = _totals(formula, choice, look)
+    width = max(len(title) for title, _, _ in totals)
+    for title, sign, text in totals:
+        yield from _wrapped(f"{pad(title, width)} {sign} {text}", look, " " * (width + 3))
+    yield ""
+    for condition in _conditions(formula, look):
+        yield from _wrapped(f"holds for {condition}", look)
+    yield ""
+    yield from writers.write(_sheet(formula, choice, look), "table", replace(look, width=None)).splitlines()
+    yield ""
+    yield from _wrapped(_verified(formula, look), look)
+    for note in formula.notes:
+        yield from _wrapped(look.text(note if is_gap(note) else f"note: {note}"), look)
+
+
+def _wrapped(text: str, look: Look, indent: str = "  ") -> Iterator[str]:
+    return wrap(text, look.width, indent)
+
+
+def _markdown(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
+    if look.header:
+        yield look.glyphs.dot.join(_plain(part) for part in _about(formula, look))
+        yield ""
+    yield from (f"- {_plain(title)} {sign} `{text}`" for title, sign, text in _totals(formula, choice, look))
+    yield ""
+    yield from writers.write(_sheet(formula, choice, look), "markdown", Look(header=True)).splitlines()[2:]
+    yield ""
+    yield from (f"- holds for {_plain(condition)}" for condition in _conditions(formula, look))
+    yield f"- {_plain(_verified(formula, look))}"
+    yield from (f"- {_plain(look.text(note))}" for note in formula.notes)
+
+
+def _plain(text: str) -> str:
+    from flopwise.report.formats.markdown import escape
+
+    return escape(text)
+
+
+def _latex(formula: Formula, choice: Choice) -> Iterator[str]:
+    """Two align* environments: the totals, and the lines below them."""
+    look = Look()
+    yield "% needs \\usepackage{amsmath}"
+    for part in (*_about(formula, look), *_conditions(formula, look), _verified(formula, look), *formula.notes):
+        yield f"% {look.text(part)}"
+    totals = [(_title(f, formula, look), formula.whole, f) for f in choice.of(OF_MODEL, formula)]
+    yield from _aligned(formula, totals)
+    groups, rest = _groups(formula, choice)
+    figures = choice.of(OF_LINE, formula)
+    lines = []
+    for group in (*groups, *([rest] if rest else [])):
+        many = f" ({len(group.rows)} layers)" if len(group.rows) > 1 else ""
+        for figure in figures:
+            of = f", {_title(figure, formula, look)}" if len(figures) > 1 else ""
+            lines.append((look.text((group.name or "model") + many + of), group, figure))
+    if lines:
+        yield from _aligned(formula, lines)
+
+
+def _aligned(formula: Formula, lines: Sequence[tuple[str, Group, str]]) -> Iterator[str]:
+    yield "\\begin{align*}"
+    for number, (title, group, figure) in enumerate(lines, 1):
+        term = group.terms[figure]
+        text = "\\text{unknown}" if term is None else formula.expressions.latex(term)
+        sign = "=" if term is None or group.exact(figure) else "\\geq"
+        end = " \\\\" if number < len(lines) else ""
+        yield f"  \\text{{{latex.escape(title)}}} &{sign} {text}{end}"
+    yield "\\end{align*}"

@@ -1,0 +1,218 @@
+"""What a model needs in memory: the tensors alive at the peak, weights by type, and what training adds."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flopwise.memory import ALIGNMENT, Buffer, Liveness, Plan, liveness, plan_arena, weight_bytes_by_dtype
+from flopwise.report.formats import json, writers
+from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
+from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, figure, without_empty
+from flopwise.rows import layer_names
+
+if TYPE_CHECKING:
+    from flopwise.analyses.training.step import Training
+    from flopwise.profiles.profile import Profile
+
+FORMATS = (*writers.SHEET_FORMATS, "json")
+
+HEADS = (
+    Head("name", "tensor", "text", 0),
+    Head("shape", "shape", "shapes", 2),
+    Head("dtype", "dtype", "text", 6),
+    Head("bytes", "bytes", "bytes", 1),
+    Head("share", "% of peak", "percent", 4),
+    Head("made_by", "made by", "text", 3),
+    Head("last_used_by", "last used by", "text", 3),
+    Head("shared_by", "shared by", "text", 7),
+)
+
+#: Who makes a tensor that is there from the start, and who uses one that is there at the end.
+CALLER = "(caller)"
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Everything about the memory of one model."""
+
+    profile: Profile
+    found: Liveness
+    #: None when a size is missing, or too many tensors are alive at once.
+    plan: Plan | None
+    #: What is not known, and why.
+    notes: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def layers(self) -> list[str]:
+        """A name for each operator, by its position in the graph."""
+        return layer_names(self.profile.graph.nodes)
+
+    def maker(self, buffer: Buffer) -> str:
+        """The layer that makes a tensor."""
+        return CALLER if buffer.maker is None else self.layers[buffer.maker]
+
+    def user(self, buffer: Buffer) -> str:
+        """The layer that uses a tensor last; "" when none does."""
+        if buffer.kept:
+            return CALLER
+        return "" if buffer.user is None else self.layers[buffer.user]
+
+    def step(self, step: int) -> str:
+        """The layer that runs at a step; "start" before the first."""
+        position = self.found.steps[step]
+        return "start" if position is None else self.layers[position]
+
+    @property
+    def at_peak(self) -> tuple[Buffer, ...]:
+        """What is alive at the peak, the largest first; what takes no bytes is left out."""
+        step = self.found.peak_step
+        return () if step is None else tuple(b for b in self.found.at(step) if b.nbytes)
+
+
+def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMENT) -> Memory:
+    """The memory of a profiled model; of a profile with ``train`` that of a training step as well.
+
+    Args:
+        profile: the model.
+        inplace: as in :func:`flopwise.memory.liveness`.
+        alignment: as in :func:`flopwise.memory.plan_arena`.
+
+    Raises:
+        InputError: the alignment makes no sense.
+    """
+    found = liveness(profile.graph, inplace)
+    plan = plan_arena(found, alignment)
+    notes = []
+    if found.missing:
+        more = f" and {len(found.missing) - 1} more" if len(found.missing) > 1 else ""
+        notes.append(f"unknown: live bytes, because nobody knows the size of {found.missing[0]!r}{more}")
+    elif plan is None:
+        notes.append("unknown: the arena, because too many tensors are alive at once to plan it")
+    return Memory(profile, found, plan, tuple(notes))
+
+
+def render_memory(memory: Memory, format: str = "table", look: Look | None = None) -> str:
+    """The tensors alive at the peak and the figures of the whole model, as text that ends with a line end.
+
+    Raises:
+        InputError: the format is unknown.
+    """
+    if format == "json":
+        return json.dump(content(memory))
+    return writers.write(sheet(memory, look or Look(), format), format, look or Look(), FORMATS)
+
+
+def sheet(memory: Memory, look: Look, format: str) -> Sheet:
+    """One line for each tensor that is alive at the peak; the total is the peak."""
+    peak, profile = memory.found.peak, memory.profile
+    step = memory.found.peak_step
+    when = () if step is None else (look.text(f"alive at the peak, at {memory.step(step)}:"),)
+    named = format == "csv"
+    found = Sheet(
+        heads=HEADS,
+        lines=tuple(Line(_values(memory, buffer, peak or 0)) for buffer in memory.at_peak),
+        total=None if named or peak is None else Line(("Total", "", "", peak, 100.0 if peak else 0.0, "", "", "")),
+        about=(*about(profile, look, counted=False), *when),
+        summary=() if named else figures(memory, look),
+        notes=tuple(look.text(note) for note in (*memory.notes, *profile.notes)),
+        complete=True,
+    )
+    return found if named else without_empty(found)
+
+
+def _values(memory: Memory, buffer: Buffer, peak: int) -> tuple[Value, ...]:
+    first, *rest = buffer.tensors
+    shapes = (first.shape,) if first.items is None else tuple(t.shape for t in first.items)
+    also = ", ".join(t.name for t in rest)
+    share = 100 * buffer.nbytes / peak
+    return (
+        first.name,
+        shapes,
+        first.dtype or "?",
+        buffer.nbytes,
+        share,
+        memory.maker(buffer),
+        memory.user(buffer),
+        also,
+    )
+
+
+def figures(memory: Memory, look: Look) -> tuple[Figure, ...]:
+    """The figures of the whole model, ready to be shown."""
+    return tuple(figure(title, value, "B", look) for _, title, value in totals(memory))
+
+
+def totals(memory: Memory) -> list[tuple[str, str, Value]]:
+    """Weights by type, activations, their peak, the arena and what training keeps: key, title, bytes."""
+    profile, plan, training = memory.profile, memory.plan, memory.profile.training
+    by_dtype = weight_bytes_by_dtype(profile.graph)
+    rows: list[tuple[str, str, Value]] = [
+        ("weight_bytes", "weight bytes", cell(COLUMNS["weight_bytes"], profile.sum, profile))
+    ]
+    rows += [(f"weight_bytes.{dtype}", f"  {dtype}", value) for dtype, value in by_dtype.items() if len(by_dtype) > 1]
+    rows += [
+        ("output_bytes", "all activation bytes", cell(COLUMNS["output_bytes"], profile.sum, profile)),
+        ("peak_activation_bytes", "peak activation bytes", memory.found.peak),
+        ("arena_bytes", "arena bytes", plan.size if plan else None),
+    ]
+    if training is not None:
+        name = training.optimizer.name if training.optimizer else "no optimizer"
+        bound = int if training.exact else AtLeast
+        rows += [
+            ("gradient_bytes", "gradient bytes", training.gradient_bytes),
+            ("state_bytes", f"optimizer state bytes ({name})", training.state_bytes if training.optimizer else 0),
+            ("saved_bytes", "saved for the backward pass", bound(training.saved_bytes)),
+            ("memory_bytes", "training memory bytes", bound(training.memory_bytes)),
+        ]
+    return rows
+
+
+def content(memory: Memory) -> dict[str, Any]:
+    """The JSON schema ``flopwise.memory/1``: every number an integer or null."""
+    profile, found, plan, training = memory.profile, memory.found, memory.plan, memory.profile.training
+    whole, peak_step = profile.to_dict(), found.peak_step
+    return {
+        "schema": "flopwise.memory/1",
+        "model": whole["model"],
+        "inputs": whole["inputs"],
+        "totals": {
+            "weight_bytes": profile.sum.weight_bytes,
+            "weight_bytes_by_dtype": weight_bytes_by_dtype(profile.graph),
+            "output_bytes": profile.sum.output_bytes,
+            "peak_activation_bytes": found.peak,
+            "arena_bytes": plan.size if plan else None,
+            "training": None if training is None else _training(training),
+        },
+        "peak_layer": None if peak_step is None else memory.step(peak_step),
+        "alive": [_entry(memory, buffer) for buffer in memory.at_peak],
+        "steps": [{"layer": memory.step(step), "bytes": alive} for step, alive in enumerate(found.alive)],
+        "coverage": {"unresolved": list(found.missing)},
+        "notes": list(memory.notes),
+    }
+
+
+def _training(training: Training) -> dict[str, Any]:
+    return {
+        "optimizer": training.optimizer.name if training.optimizer else None,
+        "weight_bytes": training.weight_bytes,
+        "gradient_bytes": training.gradient_bytes,
+        "state_bytes": training.state_bytes,
+        "saved_bytes": training.saved_bytes,
+        "memory_bytes": training.memory_bytes,
+        "exact": training.exact,
+    }
+
+
+def _entry(memory: Memory, buffer: Buffer) -> dict[str, Any]:
+    first = buffer.tensors[0]
+    return {
+        "name": first.name,
+        "dtype": first.dtype,
+        "shape": None if first.shape is None else list(first.shape),
+        "bytes": buffer.nbytes,
+        "made_by": None if buffer.maker is None else memory.maker(buffer),
+        "last_used_by": None if buffer.kept or buffer.user is None else memory.user(buffer),
+        "shared_by": [t.name for t in buffer.tensors[1:]],
+    }

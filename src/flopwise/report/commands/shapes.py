@@ -1,0 +1,130 @@
+"""The shape and element type of every tensor that is made anew in each inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flopwise.graph import STORED, Tensor
+from flopwise.report.formats import json, writers
+from flopwise.report.sheet.columns import Value
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, without_empty
+from flopwise.rows import layer_names
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+FORMATS = (*writers.SHEET_FORMATS, "json")
+
+HEADS = (
+    Head("name", "tensor", "text", 0),
+    Head("kind", "kind", "text", 3),
+    Head("dtype", "dtype", "text", 2),
+    Head("shape", "shape", "shapes", 1),
+    Head("op", "made by", "text", 5),
+    Head("layer", "layer", "text", 6),
+    Head("note", "note", "text", 4),
+)
+
+
+class _Entry(NamedTuple):
+    tensor: Tensor
+    kind: str
+    op: str = ""
+    layer: str = ""
+
+
+def render_shapes(
+    profile: Profile,
+    format: str = "table",
+    header: bool = True,
+    width: int | None = None,
+    color: bool = False,
+    ascii: bool = False,
+) -> str:
+    """Name, kind (input, activation or output), element type and shape of each tensor, in execution order.
+
+    A shape that nobody could resolve is "?"; one that the data decide is an upper bound and says so. Stored tensors are
+    left out.
+
+    Args:
+        profile: what to write.
+        format: a name from FORMATS.
+        header: whether the model and the columns are named above the lines.
+        width: cells of the terminal; None when there is none.
+        color: whether to use the terminal's colours.
+        ascii: whether to draw and write with ASCII characters only.
+
+    Raises:
+        InputError: the format is unknown.
+    """
+    look = Look(header=header, width=width, color=color, ascii=ascii)
+    if format == "json":
+        return json.dump(_content(profile))
+    sheet = Sheet(
+        heads=HEADS,
+        lines=tuple(Line(_values(entry), "" if entry.tensor.resolved else "unknown") for entry in _entries(profile)),
+        about=about(profile, look, counted=False),
+        notes=tuple(look.text(note) for note in profile.graph.warnings),
+        complete=True,
+    )
+    return writers.write(sheet if format == "csv" else without_empty(sheet), format, look, FORMATS)
+
+
+def _entries(profile: Profile) -> Iterator[_Entry]:
+    graph = profile.graph
+    outputs = {t.name for t in graph.outputs}
+    seen: set[str] = set()
+    for tensor in graph.inputs:
+        seen.add(tensor.name)
+        yield _Entry(tensor, "input")
+    for name, node in zip(layer_names(graph.nodes), graph.nodes, strict=True):
+        for tensor in node.known_outputs:
+            if tensor.kind not in STORED and tensor.name not in seen:
+                seen.add(tensor.name)
+                yield _Entry(tensor, "output" if tensor.name in outputs else tensor.kind, node.op, name)
+    for tensor in graph.outputs:
+        if tensor.name not in seen:
+            yield _Entry(tensor, "output")
+
+
+def _values(entry: _Entry) -> tuple[Value, ...]:
+    tensor = entry.tensor
+    shapes = (tensor.shape,) if tensor.items is None else tuple(t.shape for t in tensor.items)
+    return (tensor.name, entry.kind, tensor.dtype or "?", shapes, entry.op, entry.layer, _note(tensor))
+
+
+def _note(tensor: Tensor) -> str:
+    several = "" if tensor.items is None else f"{len(tensor.items)} tensors"
+    return ", ".join(filter(None, (several, "upper bound" if tensor.bound else "")))
+
+
+def _content(profile: Profile) -> dict[str, Any]:
+    whole = profile.to_dict()
+    entries = list(_entries(profile))
+    return {
+        "schema": "flopwise.shapes/1",
+        "model": whole["model"],
+        "inputs": whole["inputs"],
+        "tensors": [_tensor(entry) for entry in entries],
+        "unresolved": [e.tensor.name for e in entries if not e.tensor.resolved],
+        "notes": list(profile.graph.warnings),
+    }
+
+
+def _tensor(entry: _Entry) -> dict[str, Any]:
+    tensor = entry.tensor
+    return {
+        "name": tensor.name,
+        "kind": entry.kind,
+        "dtype": tensor.dtype,
+        "shape": _shape(tensor),
+        "op": entry.op or None,
+        "layer": entry.layer or None,
+        **({"bound": True} if tensor.bound else {}),
+        **({} if tensor.items is None else {"items": [_shape(t) for t in tensor.items]}),
+    }
+
+
+def _shape(tensor: Tensor) -> list[Any] | None:
+    return None if tensor.shape is None else [d if isinstance(d, int) else str(d) for d in tensor.shape]

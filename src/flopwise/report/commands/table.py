@@ -1,0 +1,285 @@
+"""Several models as one table for a paper: a line for each, one scale for each column, the convention said once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import TYPE_CHECKING
+
+from flopwise.errors import InputError
+from flopwise.report.formats import writers
+from flopwise.report.formats.latex import escape
+from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, is_gap, shape_text
+from flopwise.report.sheet.units import PREFIXES, exact
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+FORMATS = writers.SHEET_FORMATS
+
+#: Digits behind the point at most; a column has as many as its smallest figure needs for three digits.
+DECIMALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A column: its title, its unit, and how to find the figure of a model."""
+
+    title: str
+    #: "B" of bytes; "" where the title says what is counted.
+    unit: str
+    value: Callable[[Profile], Value]
+
+
+def _total(key: str) -> Callable[[Profile], Value]:
+    return lambda profile: cell(COLUMNS[key], profile.sum, profile)
+
+
+#: Every column by key.
+MEASURES: dict[str, Measure] = {
+    "params": Measure("parameters", "", _total("params")),
+    "buffers": Measure("buffers", "", _total("buffers")),
+    "macs": Measure("MACs", "", _total("macs")),
+    "flops": Measure("FLOPs", "", _total("flops")),
+    "count": Measure("{unit}s ({convention})", "", _total("count")),
+    "activations": Measure("activations", "", _total("activations")),
+    "weight_bytes": Measure("weights", "B", _total("weight_bytes")),
+    "output_bytes": Measure("outputs", "B", _total("output_bytes")),
+    "peak": Measure("peak activations", "B", lambda profile: profile.peak_activation_bytes),
+    "layers": Measure("layers", "", lambda profile: len(profile.rows)),
+}
+
+#: Other names of a column.
+ALIASES = {
+    "weights": "weight_bytes",
+    "outputs": "output_bytes",
+    "peak_activation_bytes": "peak",
+    "parameters": "params",
+}
+
+DEFAULT = ("params", "macs", "count", "peak")
+
+
+def render_paper(
+    profiles: Sequence[Profile],
+    format: str = "table",
+    columns: Sequence[str] | None = None,
+    names: Sequence[str] = (),
+    units: Mapping[str, str] | None = None,
+    human: bool = True,
+    look: Look | None = None,
+) -> str:
+    """The table as text that ends with a line end.
+
+    Args:
+        profiles: the models, in the order of the lines.
+        format: one of FORMATS; CSV always has every digit.
+        columns: keys of MEASURES; None for what suits most papers.
+        names: what the models are called, one for each; () for their own names.
+        units: SI prefix ("k", "M", "G" ..., "" for none) of a column, or under the key "" of all others; a column
+            without one gets the prefix that suits its figures.
+        human: scaled figures; else every digit.
+        look: how it should look.
+
+    Raises:
+        InputError: a column, a format or a prefix is unknown, or there are not as many names as models.
+    """
+    look = look or Look()
+    if names and len(names) != len(profiles):
+        raise InputError(
+            f"{len(names)} names for {len(profiles)} models: give --name once for each model, in their order"
+        )
+    keys = _keys(columns, profiles)
+    table = [[MEASURES[key].value(profile) for key in keys] for profile in profiles]
+    scales = _scales(keys, table, units or {}, human and format != "csv")
+    heads = [_head(key, scale, profiles[0], look) for key, scale in zip(keys, scales, strict=True)]
+    called = list(names) or [profile.graph.name or "model" for profile in profiles]
+    lines = tuple(Line((name, *values)) for name, values in zip(called, table, strict=True))
+    sheet = Sheet(
+        (Head("name", "model", "text"), *heads),
+        lines,
+        about=_about(profiles, called, look),
+        notes=_notes(profiles, called),
+    )
+    look = replace(look, human=True)
+    if format == "latex":
+        return _latex(sheet, scales, look)
+    if format == "csv":
+        return writers.write(_with_convention(sheet, profiles), format, look, FORMATS)
+    return writers.write(sheet, format, look, FORMATS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """How the figures of a column are written: divided by 1000 to the ``power``, with so many decimals."""
+
+    power: int
+    decimals: int
+    #: Digits before the point of the largest figure.
+    digits: int
+    grouped: bool
+
+    def text(self, value: int) -> str:
+        """The figure; what is there but would round to nothing is "<0.001", and a lower bound is rounded down."""
+        if self.grouped:
+            return exact(value)
+        step = Decimal(1).scaleb(-self.decimals)
+        rounded = (
+            Decimal(value)
+            .scaleb(-3 * self.power)
+            .quantize(step, rounding=ROUND_FLOOR if isinstance(value, AtLeast) else ROUND_HALF_EVEN)
+        )
+        return f"<{step}" if value and not rounded and not isinstance(value, AtLeast) else str(rounded)
+
+
+def _keys(columns: Sequence[str] | None, profiles: Sequence[Profile]) -> list[str]:
+    if columns is None:
+        own = {p.convention.name for p in profiles}
+        return [key for key in DEFAULT if not (key == "count" and own <= {"macs"})]
+    found = []
+    for name in columns:
+        key = ALIASES.get(name.lower(), name.lower())
+        if key not in MEASURES:
+            import difflib
+
+            near = difflib.get_close_matches(key, [*MEASURES, *ALIASES], 1)
+            hint = f" did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"unknown column {name!r};{hint} known: {', '.join(MEASURES)}")
+        found.append(key)
+    return list(dict.fromkeys(found))
+
+
+def _scales(
+    keys: Sequence[str], table: Sequence[Sequence[Value]], units: Mapping[str, str], human: bool
+) -> list[_Scale]:
+    for key, prefix in units.items():
+        if ALIASES.get(key, key) not in (*keys, ""):
+            raise InputError(f"--unit {key}={prefix}: the table has no column {key!r}; it has {', '.join(keys)}")
+        if prefix not in PREFIXES:
+            raise InputError(f"unknown prefix {prefix!r}; known: {', '.join(p for p in PREFIXES if p)}, or 1 for none")
+    asked = {ALIASES.get(key, key): PREFIXES.index(prefix) for key, prefix in units.items()}
+    scales = []
+    for index, key in enumerate(keys):
+        values = [abs(value) for value in (row[index] for row in table) if isinstance(value, int)]
+        power = asked.get(key, asked.get("")) if human else 0
+        scales.append(_scale([v for v in values if v], power, human))
+    return scales
+
+
+def _scale(sizes: Sequence[int], power: int | None, human: bool) -> _Scale:
+    """The scale for these figures: the prefix that suits the one in the middle."""
+    largest = max(sizes, default=0)
+    if power is None:
+        middle = sorted(sizes)[len(sizes) // 2] if sizes else 0
+        power = min(_thousands(middle), len(PREFIXES) - 1)
+    if not human or power == 0:
+        return _Scale(0, 0, len(str(largest)), grouped=True)
+    smallest = min((size for size in sizes if size * 10 >= 1000**power), default=0)
+    wanted = 2 - math.floor(math.log10(smallest) - 3 * power) if smallest else DECIMALS
+    digits = len(str(largest // 1000**power))
+    return _Scale(power, min(max(wanted, 0), DECIMALS), digits, grouped=False)
+
+
+def _thousands(value: int) -> int:
+    return (len(str(value)) - 1) // 3
+
+
+def _head(key: str, scale: _Scale, profile: Profile, look: Look) -> Head:
+    measure, convention = MEASURES[key], profile.convention
+    title = look.text(measure.title.format(unit=convention.unit, convention=convention.name))
+    unit = PREFIXES[scale.power] + measure.unit
+    return Head(key, f"{title} [{unit}]" if unit else title, "number", human=scale.text)
+
+
+def _about(profiles: Sequence[Profile], names: Sequence[str], look: Look) -> tuple[str, ...]:
+    """The convention, and the inputs where they are the same for all."""
+    conventions = dict.fromkeys(f"convention {p.convention.name}, unit {p.convention.unit}" for p in profiles)
+    inputs = [_inputs(p, look) for p in profiles]
+    if len(set(inputs)) == 1:
+        return (*map(look.text, conventions), f"input {inputs[0]}")
+    each = (f"{look.text(name)} {given}" for name, given in zip(names, inputs, strict=True))
+    return (*map(look.text, conventions), f"inputs {', '.join(each)}")
+
+
+def _inputs(profile: Profile, look: Look) -> str:
+    return ", ".join(shape_text(tensor.shape, look) for tensor in profile.graph.inputs) or "none"
+
+
+def _notes(profiles: Sequence[Profile], names: Sequence[str]) -> tuple[str, ...]:
+    """What is missing, model by model."""
+    return tuple(
+        f"unknown in {name}: {note.removeprefix('unknown: ')}"
+        for name, p in zip(names, profiles, strict=True)
+        for note in p.notes
+        if is_gap(note)
+    )
+
+
+def _with_convention(sheet: Sheet, profiles: Sequence[Profile]) -> Sheet:
+    """For programs: each line with its convention, its unit and whether its figures are complete."""
+    heads = (*sheet.heads, Head("convention", "", "text"), Head("unit", "", "text"), Head("complete", "", "text"))
+    lines = (
+        replace(line, values=(*line.values, p.convention.name, p.convention.unit, "yes" if p.exact else "no"))
+        for line, p in zip(sheet.lines, profiles, strict=True)
+    )
+    return replace(sheet, heads=heads, lines=tuple(lines))
+
+
+def _latex(sheet: Sheet, scales: Sequence[_Scale], look: Look) -> str:
+    """A table environment with booktabs rules and siunitx columns, in which the points stand below each other."""
+    lines = [
+        "% needs \\usepackage{booktabs} and \\usepackage{siunitx}",
+        "\\begin{table}",
+        "  \\centering",
+        f"  \\caption{{{_sentence([*sheet.about, *sheet.notes])}}}",
+        f"  \\begin{{tabular}}{{l{''.join(_column(scale) for scale in scales)}}}",
+        "    \\toprule",
+        *(
+            [_row(["Model", *(f"{{{_title(head.title)}}}" for head in sheet.heads[1:])]), "    \\midrule"]
+            if look.header
+            else []
+        ),
+        *(
+            _row([escape(look.text(str(line.values[0]))), *map(_number, line.values[1:], scales)])
+            for line in sheet.lines
+        ),
+        "    \\bottomrule",
+        "  \\end{tabular}",
+        "\\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    text = "; ".join(parts)
+    return f"{escape(text[:1].upper() + text[1:])}."
+
+
+def _column(scale: _Scale) -> str:
+    """An S column: https://ctan.org/pkg/siunitx, "table-format"."""
+    form = f"{max(scale.digits, 1)}.{scale.decimals}" if scale.decimals else f"{max(scale.digits, 1)}"
+    return f"S[table-format={form}{', group-minimum-digits=4, group-separator={,}' if scale.grouped else ''}]"
+
+
+def _title(title: str) -> str:
+    """The title with a capital; a unit stays in brackets, which braces protect."""
+    return escape(title[:1].upper() + title[1:])
+
+
+def _number(value: Value, scale: _Scale) -> str:
+    """A number as siunitx reads it; in braces what is none, or a lower bound."""
+    if value is None:
+        return "{?}"
+    if not isinstance(value, int):
+        return f"{{{escape(str(value))}}}"
+    if isinstance(value, AtLeast):
+        return f"{{$\\geq {scale.text(value).replace(',', '{,}')}$}}"
+    text = str(value) if scale.grouped else scale.text(value)
+    return f"{{${text}$}}" if text.startswith("<") else text
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"    {' & '.join(cells)} \\\\"

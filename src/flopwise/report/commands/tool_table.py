@@ -1,0 +1,231 @@
+"""The table of a convention that has columns of its own: its layers or submodules, and the figures of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flopwise.conventions.table import Column, Table
+from flopwise.errors import FlopwiseError
+from flopwise.report.sheet.columns import AtLeast, Kind, Value
+from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, show
+from flopwise.rows import Row
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+#: Columns that a CSV needs because nothing above it names the convention.
+NAMED = (Head("convention", "convention", "text"), Head("unit", "unit", "text"))
+
+#: Kinds of columns that add up.
+ADDED = ("number", "bytes")
+
+#: What a report calls the kinds of columns.
+_KINDS: dict[str, Kind] = {"shape": "shapes", "ratio": "percent", "text": "text", "number": "number", "bytes": "bytes"}
+
+
+class Entry(NamedTuple):
+    """One line: its name, a value for each column of the table, and what it counts in the convention's unit."""
+
+    name: str
+    values: list[Any]
+    count: Any
+
+
+class Tool:
+    """What the tool of a convention says of a model."""
+
+    def __init__(self, profile: Profile, table: Table, full: bool) -> None:
+        """
+        Args:
+            profile: the model in the convention.
+            table: the convention's table.
+            full: one line for each layer, although the tool sums them up.
+        """
+        self.profile, self.table = profile, table
+        #: The layers that the tool lists, those that nobody knows, and those that a rule of the user's counts.
+        self.rows = [row for row in profile.rows if row.count != 0 or table.lists(row)]
+        #: Whether each layer has a line of its own.
+        self.layers = full or table.detailed
+        self.sums = self._sums()
+        #: Key, title and value of each figure that the tool prints of the model.
+        self.totals: list[tuple[str, str, Any]] = [
+            (t.key, t.title, t.value(profile.rows) if t.value else self.sums[t.key]) for t in table.totals
+        ]
+        #: The lines; None where the tool prints figures of the model alone.
+        self.entries = self._entries()
+
+    def _values(self, row: Row) -> list[Any]:
+        """A value for each column; None where it hangs on a shape that nobody knows."""
+        values: list[Any] = []
+        for column in self.table.columns:
+            try:
+                values.append(column.value(row, self.profile))
+            except (ArithmeticError, FlopwiseError, LookupError, TypeError, ValueError):  # a layer without sense
+                values.append(None)
+        return values
+
+    def _sums(self) -> dict[str, Any]:
+        """The sum of each column that adds up, over all layers, by its key."""
+        columns = list(zip(*map(self._values, self.rows), strict=True)) or [()] * len(self.table.columns)
+        pairs = zip(self.table.columns, columns, strict=True)
+        return {column.key: _sum(values) for column, values in pairs if column.kind in ADDED}
+
+    def _entries(self) -> list[Entry] | None:
+        if self.layers:
+            entries = [Entry(row.name, self._values(row), row.count) for row in self.rows]
+        elif self.table.collapse:
+            entries, start = [], 0
+            for name, many in self.table.collapse([row.name for row in self.rows]):
+                entries.append(self._submodule(name, self.rows[start : start + many]))
+                start += many
+        else:
+            return None
+        for position, column in enumerate(self.table.columns):
+            if column.kind == "ratio":
+                _to_shares(entries, position)
+        return entries
+
+    def _submodule(self, name: str, rows: Sequence[Row]) -> Entry:
+        """Several layers as one line; a single one as it is."""
+        if len(rows) == 1:
+            return Entry(name, self._values(rows[0]), rows[0].count)
+        columns = zip(self.table.columns, zip(*map(self._values, rows), strict=True), strict=True)
+        kind = f"submodule({len(rows) - 1})"
+        added = (*ADDED, "ratio")
+        values = [_sum(v) if c.kind in added else kind if c.key == "type" else "" for c, v in columns]
+        return Entry(name, values, _sum([row.count for row in rows]))
+
+
+def _sum(figures: Sequence[Any]) -> Any:
+    """The sum of what is known: AtLeast where something is not, None where nothing is."""
+    known = [f for f in figures if f is not None]
+    if not known and figures:
+        return None
+    return sum(known) if len(known) == len(figures) else AtLeast(sum(known))
+
+
+def _to_shares(entries: Sequence[Entry], position: int) -> None:
+    """Replace the figures of a column by their shares of 100."""
+    whole = sum(entry.values[position] or 0 for entry in entries)
+    for entry in entries:
+        part = entry.values[position]
+        entry.values[position] = None if part is None else 100 * part / whole if whole else 0.0
+
+
+def _tool(profile: Profile, full: bool) -> Tool:
+    table = profile.convention.table
+    if table is None:
+        raise ValueError(f"the convention {profile.convention.name} has no table of its own")
+    return Tool(profile, table, full)
+
+
+def content(profile: Profile, full: bool) -> dict[str, Any]:
+    """The JSON: the tool's figures by key, "total" in the unit of the convention, and the lines if there are any."""
+    whole, tool = profile.to_dict(), _tool(profile, full)
+    told: dict[str, Any] = {
+        "schema": "flopwise.flops/1",
+        **{key: whole[key] for key in ("model", "inputs", "convention")},
+        **tool.sums,
+        **{key: value for key, _, value in tool.totals},
+        "total": whole["totals"]["count"],
+        **{key: whole[key] for key in ("coverage", "notes")},
+    }
+    if tool.entries is not None:
+        told["layers"] = [_plain(tool.table, entry) for entry in tool.entries]
+    return told
+
+
+def _plain(table: Table, entry: Entry) -> dict[str, Any]:
+    """A line of the JSON: every number an integer or null; a ratio follows from the figures."""
+    told: dict[str, Any] = {"name": entry.name}
+    for column, value in zip(table.columns, entry.values, strict=True):
+        if column.kind == "shape":
+            told[column.key] = None if value is None else [d if isinstance(d, int) else str(d) for d in value]
+        elif column.kind != "ratio":
+            told[column.key] = value
+    return {**told, "total": entry.count}
+
+
+def sheet(profile: Profile, full: bool, look: Look, format: str) -> Sheet:
+    """What the tool prints: its lines, and its figures of the model beside them or as a line of totals.
+
+    Args:
+        profile: in a convention that has a table.
+        full: one line for each layer, although the tool sums them up.
+        look: how it should look.
+        format: the format that will write the sheet.
+    """
+    tool = _tool(profile, full)
+    if tool.entries is None:
+        return _figures_only(tool, look, format)
+    columns, data = tool.table.columns, format == "csv"
+    named = (profile.convention.name, profile.convention.unit) if data else ()
+    heads = [_head(column, rank, look) for rank, column in enumerate(columns, start=1)]
+
+    def line(name: str, values: Sequence[Any]) -> Line:
+        cells = [_cell(c, v, look, data) for c, v in zip(columns, values, strict=True)]
+        figures = [v for c, v in zip(columns, values, strict=True) if c.kind in ADDED]
+        return Line((name, *cells, *named), "unknown" if figures and set(figures) == {None} else "")
+
+    sums = Line(("Total", *(_cell(c, tool.sums.get(c.key, ""), look, data) for c in columns), *named))
+    beside = bool(tool.totals) and format == "table"
+    figures = tuple(_figure(tool, *total, look) for total in tool.totals)
+    told = [f"{f.title}: {f.exact}" for f in figures if not beside]
+    return Sheet(
+        heads=(Head("name", look.text(tool.table.name), "text", 0), *heads, *(NAMED if data else ())),
+        lines=tuple(line(entry.name, entry.values) for entry in tool.entries),
+        total=None if beside else sums,
+        about=about(profile, look),
+        summary=figures if beside else (),
+        notes=(*told, *map(look.text, profile.notes)),
+        squeeze=True,
+        complete=True,
+    )
+
+
+def _figures_only(tool: Tool, look: Look, format: str) -> Sheet:
+    """One line for each figure of the model; for programs each says in what convention it is."""
+    profile, data = tool.profile, format == "csv"
+    convention = profile.convention
+    heads = {column.key: _head(column, 0, look) for column in tool.table.columns}
+    lines: list[Line] = []
+    for key, title, value in tool.totals:
+        if data:
+            lines.append(Line((key, value, profile.sum.unknown, convention.name, convention.unit)))
+        else:
+            head = heads.get(key) or Head(key, title, "number")
+            lines.append(Line((look.text(title), show(value, head, look))))
+    more = (Head("unknown", "unknown", "number"), *NAMED) if data else ()
+    return Sheet(
+        heads=(Head("figure", "figure", "text", 0), Head("count", convention.name, "number", 1), *more),
+        lines=tuple(lines),
+        about=about(profile, look),
+        notes=tuple(map(look.text, profile.notes)),
+    )
+
+
+def _figure(tool: Tool, key: str, title: str, value: Any, look: Look) -> Figure:
+    """A figure of the model with every digit, and in short where the tool has a short form."""
+    column = next((c for c in tool.table.columns if c.key == key), None)
+    if value is None or column is None:
+        return Figure(look.text(title), "?" if value is None else str(value), "")
+    head = _head(column, 0, look)
+    bound = look.glyphs.at_least if isinstance(value, AtLeast) else ""
+    exact = bound + column.show(value) if column.show else show(value, head, Look(ascii=look.ascii))
+    short = show(value, head, Look(human=True, ascii=look.ascii)) if column.human else ""
+    return Figure(look.text(title), exact, short)
+
+
+def _head(column: Column, rank: int, look: Look) -> Head:
+    return Head(column.key, look.text(column.title), _KINDS[column.kind], rank, column.human)
+
+
+def _cell(column: Column, value: Any, look: Look, data: bool) -> Value:
+    """A value as the tool shows it; for programs as it is."""
+    if value is None or value == "":
+        return value  # type: ignore[no-any-return] # None or ""
+    if column.show and not data and not (look.human and column.human):
+        return (look.glyphs.at_least if isinstance(value, AtLeast) else "") + column.show(value)
+    shown: Value = (value,) if column.kind == "shape" else value
+    return shown

@@ -1,0 +1,54 @@
+"""The layers as a graph for Graphviz: a box for each, the shapes on the edges, no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flopwise.graph import STORED, Node
+from flopwise.report.sheet.sheet import Look, model_name, shape_text
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+
+def quote(*lines: str) -> str:
+    r"""A quoted string of these lines, in which nothing has a meaning to Graphviz.
+
+    >>> print(quote('say "a"', r"\N"))
+    "say \"a\"\n\\N"
+    """
+    special = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;"})
+    return '"' + "\\n".join(line.translate(special) for line in lines) + '"'
+
+
+def render(profile: Profile, look: Look) -> str:
+    """A directed graph from the model's inputs to its outputs; a layer without a count has a red frame."""
+    return "\n".join(["digraph {", *(f"  {line}" for line in _lines(profile, look)), "}"]) + "\n"
+
+
+def _lines(profile: Profile, look: Look) -> Iterator[str]:
+    yield f"label={quote(model_name(profile, look))};"
+    yield 'node [shape=box, fontname="sans-serif"];'
+    yield 'edge [fontname="sans-serif", fontsize=10];'
+    made: dict[str, str] = {}  # tensor -> the vertex that makes it
+    for number, tensor in enumerate(profile.graph.inputs):
+        made[tensor.name] = f"in{number}"
+        yield f"in{number} [shape=ellipse, label={quote(look.text(tensor.name))}];"
+    vertices: dict[int, tuple[str, Node]] = {}  # a convention may list a layer twice; it is drawn once
+    for row in profile.rows:
+        if id(row.node) in vertices:
+            continue
+        vertex = f"n{len(vertices)}"
+        vertices[id(row.node)] = (vertex, row.node)
+        made.update((tensor.name, vertex) for tensor in row.node.known_outputs)
+        color = ", color=red" if row.count is None else ""
+        yield f"{vertex} [label={quote(look.text(row.node.op), look.text(row.name))}{color}];"
+    for vertex, node in vertices.values():
+        for tensor in node.known_inputs:
+            if tensor.kind not in STORED and tensor.name in made:
+                yield f"{made[tensor.name]} -> {vertex} [label={quote(shape_text(tensor.shape, look))}];"
+    for number, tensor in enumerate(profile.graph.outputs):
+        yield f"out{number} [shape=ellipse, label={quote(look.text(tensor.name))}];"
+        if tensor.name in made:
+            yield f"{made[tensor.name]} -> out{number} [label={quote(shape_text(tensor.shape, look))}];"

@@ -1,0 +1,148 @@
+"""A profile as a tree of modules with their layers, and the figures and shares of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flopwise.report.formats import table
+from flopwise.report.sheet.columns import COLUMNS, Column, Item, Value, cell, order
+from flopwise.report.sheet.listing import (
+    LONG,
+    Choice,
+    columns_of,
+    heavy,
+    labelled,
+    mark,
+    notes,
+    sorting,
+    together,
+    within,
+)
+from flopwise.report.sheet.sheet import Line, Look, Sheet, about, head, summary, without_empty
+from flopwise.report.sheet.units import exact
+from flopwise.rows import Row, Sum
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A module: what it is, as a sum or, if it is no more than one layer, that layer's row; and what lies in it."""
+
+    item: Item
+    name: str
+    children: list[_Branch] = field(default_factory=list)
+
+
+def render(profile: Profile, choice: Choice, look: Look) -> str:
+    """The tree. Sorting orders the branches of each module; the top shows so many of each.
+
+    Without module information it is a list of layers under the model's name.
+
+    Raises:
+        InputError: a column is unknown.
+    """
+    columns = columns_of(profile, choice, "tree")
+    if COLUMNS["name"] not in columns:
+        columns = (COLUMNS["name"], *columns)
+    root = _grow(profile, choice.depth)
+    heaviest = heavy(profile.rows)
+    lines = [Line(_values(root.item, columns, profile), mark(root.item, heaviest), short=root.name)]
+    for indent, branch in _walk(root, profile, choice, look):
+        if isinstance(branch, _Branch):
+            values = _values(branch.item, columns, profile)
+            lines.append(Line(values, mark(branch.item, heaviest), indent, branch.name))
+        else:
+            label = f"{look.glyphs.cut} {exact(len(branch))} more"
+            rest = labelled(label, together(branch), columns, profile, "rest")
+            lines.append(Line(rest.values, "rest", indent))
+    sheet = Sheet(
+        heads=tuple(head(column, profile, "tree", look) for column in columns),
+        lines=tuple(lines),
+        total=labelled("Total", profile.sum, columns, profile),
+        about=about(profile, look),
+        summary=summary(profile, look),
+        notes=notes(profile, "module", look),
+        hint="" if len(lines) <= LONG or choice.top else "to shorten this: --depth 2, --top 5",
+        squeeze=bool(choice.columns),
+        complete=bool(choice.columns),
+    )
+    return table.write(sheet if choice.columns else without_empty(sheet), look)
+
+
+def _values(item: Item, columns: Sequence[Column], profile: Profile) -> tuple[Value, ...]:
+    return tuple(cell(column, item, profile) for column in columns)
+
+
+def _grow(profile: Profile, depth: int | None) -> _Branch:
+    """The modules, each with its modules and layers in the order in which they run."""
+    around: list[_Branch] = []
+    starts = {id(row): position for position, row in reversed(list(enumerate(profile.rows)))}
+    for item in profile.by("module", depth):
+        del around[item.depth :]
+        name = within(item.name, around[-1].item.name) if around else item.name or profile.graph.name or "model"
+        branch = _Branch(item, name)
+        if around:
+            around[-1].children.append(branch)
+        around.append(branch)
+        if depth is None or item.depth < depth:
+            own = [row for row in item.rows if sum(bool(m.path) for m in row.node.scope) == item.depth]
+            branch.children += [_Branch(row, _short(row)) for row in own]
+    return _settle(around[0], starts)
+
+
+def _settle(root: _Branch, starts: dict[int, int]) -> _Branch:
+    """The same tree, its children in order, and a module of a single layer told as one line."""
+    pending = [root]
+    while pending:
+        branch = pending.pop()
+        branch.children.sort(key=lambda b: _start(b.item, starts))
+        pending += branch.children
+        if isinstance(branch.item, Sum) and branch.item.depth and _single(branch):
+            kind = branch.item.kind
+            branch.item = branch.children[0].item
+            branch.name += f" ({kind})" if kind else ""
+            branch.children = []
+    return root
+
+
+def _start(item: Item, starts: dict[int, int]) -> int:
+    """The place of its first layer; modules in which nothing ran come last."""
+    first = item if isinstance(item, Row) else next(iter(item.rows), None)
+    return len(starts) if first is None else starts[id(first)]
+
+
+def _single(branch: _Branch) -> bool:
+    return len(branch.children) == 1 and isinstance(branch.children[0].item, Row)
+
+
+def _short(row: Row) -> str:
+    """A layer's name as seen from its module: the last part of a path, or all of another name."""
+    if not row.node.module:
+        return row.name
+    if row.name.startswith(row.node.module + "."):
+        return within(row.name, row.node.module)
+    return row.name.rpartition("/")[2] or row.name
+
+
+def _walk(root: _Branch, profile: Profile, choice: Choice, look: Look) -> Iterator[tuple[str, _Branch | list[Item]]]:
+    """Indent and branch, depth first; a list where branches of a module are not shown."""
+    by, glyphs = sorting(choice), look.glyphs
+    key = order(by, profile) if by else None
+    pending: list[tuple[str, bool, _Branch | list[Item]]] = [("", True, root)]
+    while pending:
+        before, last, branch = pending.pop()
+        at_root = branch is root
+        if not at_root:
+            yield before + (glyphs.corner if last else glyphs.tee), branch
+        if not isinstance(branch, _Branch):
+            continue
+        children = sorted(branch.children, key=lambda b: key(b.item)) if key else branch.children
+        shown: list[_Branch | list[Item]] = [*children[: choice.top]]
+        if len(shown) < len(children):
+            shown.append([b.item for b in children[len(shown) :]])
+        inner = "" if at_root else before + (" " * len(glyphs.pipe) if last else glyphs.pipe)
+        pending += [(inner, child is shown[-1], child) for child in reversed(shown)]

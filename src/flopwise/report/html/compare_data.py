@@ -1,0 +1,149 @@
+"""What the HTML page of a comparison knows: models, totals, operators and layers as plain values, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Values, difference
+from flopwise.graph import Shape
+from flopwise.report.html.data import Index, number, text, told
+from flopwise.report.sheet.sheet import Look, is_gap, shape_text
+from flopwise.rows import Row
+
+if TYPE_CHECKING:
+    from flopwise.analyses.compare import Comparison, Group
+
+#: Of the outputs of a layer with very many, these are told.
+SHAPES = 4
+
+_LOOK = Look()
+
+
+def compare_data(comparison: Comparison, shown: Sequence[str], full: bool, titles: Mapping[str, str]) -> dict[str, Any]:
+    """The comparison for the page.
+
+    A number that is None is unknown, and one that is "" belongs to a layer or an operator that a model does not have.
+
+    Args:
+        comparison: what to tell.
+        shown: figures that the table of layers begins with.
+        full: whether it begins with layers that are the same in all models too.
+        titles: figure -> what it is called; the title of the count is the convention's.
+    """
+    ops, shapes, ways = Index(), Index(), Index()
+    groups = comparison.layers
+    return {
+        "schema": "flopwise.html-compare/1",
+        "models": list(_models(comparison)),
+        "notes": list(_notes(comparison)),
+        "figures": {key: {"title": titles.get(key, key), "bytes": "bytes" in key} for key in (*FIGURES, *OF_MODEL)},
+        "compared": list(FIGURES),
+        "shown": list(shown),
+        "full": full,
+        "totals": {key: _entry(comparison.total(key), comparison.exact(key)) for key in (*FIGURES, *OF_MODEL)},
+        "operators": [_operator(group, ops) for group in comparison.operators],
+        "layers": {
+            "op": [ops.of(text(group.op)) for group in groups],
+            "name": [_names(groups, model) for model in range(len(comparison.profiles))],
+            "ways": [[ways.of(way or "") for way in group.ways] for group in groups],
+            "changed": [int(group.changed) for group in groups],
+            "outputs": [[_outputs(item, shapes) for item in group.items] for group in groups],
+            "values": {key: _columns(groups, key) for key in FIGURES},
+            "symbols": {key: found for key in FIGURES if (found := dict(_symbols(groups, key)))},
+        },
+        "ops": ops.values,
+        "shapes": shapes.values,
+        "ways": ways.values,
+    }
+
+
+def _models(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        graph, convention = profile.graph, profile.convention
+        yield {
+            "label": text(label),
+            "name": text(graph.name),
+            "source": text(graph.source),
+            "format": text(graph.format),
+            "inputs": [told(tensor) for tensor in graph.inputs],
+            "layers": len(profile.rows),
+            "convention": {key: text(getattr(convention, key)) for key in ("name", "unit", "summary", "source")},
+        }
+
+
+def _notes(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """The notes of the models, each once, with the models that it is about unless it is about all."""
+    found: dict[str, list[int]] = {}
+    for model, profile in enumerate(comparison.profiles):
+        for note in profile.notes:
+            found.setdefault(note, []).append(model)
+    for note, models in found.items():
+        yield {
+            "text": text(note),
+            "gap": is_gap(note),
+            "models": models if len(models) < len(comparison.profiles) else [],
+        }
+
+
+def _entry(values: Values, exact: Sequence[bool]) -> dict[str, Any]:
+    """A figure in each model, and whether it is more than a lower bound; differences where JavaScript has none."""
+    entry: dict[str, Any] = {"values": [number(value) for value in values], "exact": list(exact)}
+    if any(_symbolic(value) for value in values):
+        entry["differences"] = _differences(values)
+    return entry
+
+
+def _operator(group: Group, ops: Index) -> dict[str, Any]:
+    there = [item is not None for item in group.items]
+    found = {}
+    for key in ("layers", *FIGURES):
+        entry = _entry(group.values(key), group.exact(key))
+        entry["values"] = [value if has else "" for value, has in zip(entry["values"], there, strict=True)]
+        found[key] = entry
+    return {"op": ops.of(text(group.op)), **found}
+
+
+def _names(groups: Sequence[Group], model: int) -> list[Any]:
+    """The name of each layer in a model: 0 where the first model calls it so too, None where there is none."""
+    return [
+        None if name is None else 0 if model and name == group.names[0] else text(name)
+        for group in groups
+        for name in (group.names[model],)
+    ]
+
+
+def _outputs(item: Any, shapes: Index) -> int:
+    """The number of the text of a layer's shapes; -1 where there is no layer."""
+    if not isinstance(item, Row):
+        return -1
+    outputs: list[Shape | None] = [tensor.shape for tensor in item.node.known_outputs]
+    more = [f"+{len(outputs) - SHAPES}"] if len(outputs) > SHAPES else []
+    return shapes.of(", ".join([*(shape_text(shape, _LOOK) for shape in outputs[:SHAPES]), *more]))
+
+
+def _columns(groups: Sequence[Group], key: str) -> list[list[Any]]:
+    """For each model the figure of every layer."""
+    rows = [
+        [number(value) if item is not None else "" for value, item in zip(group.values(key), group.items, strict=True)]
+        for group in groups
+    ]
+    models = len(groups[0].items) if groups else 0
+    return [[row[model] for row in rows] for model in range(models)]
+
+
+def _symbols(groups: Sequence[Group], key: str) -> Iterator[tuple[int, list[str | None]]]:
+    """The differences of figures in symbols, by layer: JavaScript cannot find them."""
+    for index, group in enumerate(groups):
+        values = group.values(key)
+        if any(_symbolic(value) for value in values):
+            yield index, _differences(values)
+
+
+def _symbolic(value: Any) -> bool:
+    return value is not None and not isinstance(value, int)
+
+
+def _differences(values: Values) -> list[str | None]:
+    found = (difference(values, model) for model in range(len(values)))
+    return [None if more is None else str(more) for more in found]

@@ -1,0 +1,235 @@
+"""What the HTML page knows: a profile as plain values, column by column, so that 5,000 layers stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.memory import Buffer, liveness
+from flopwise.report.html.modules import groups
+from flopwise.report.html.views import Views, views
+from flopwise.report.sheet.columns import COLUMNS, AtLeast, cell
+from flopwise.report.sheet.sheet import Look, is_gap, shape_text
+from flopwise.rows import Row, layer_names
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+#: Integers beyond this lose digits in JavaScript; they travel as text.
+EXACT = 2**53
+
+#: Figures of a layer that do not depend on the convention.
+FIGURES = ("macs", "flops", "params", "buffers", "weight_bytes", "input_bytes", "output_bytes", "activations")
+
+#: The same of a training step.
+OF_TRAINING = ("backward_macs", "backward_flops", "saved_bytes")
+
+#: So many tensors alive at the peak are listed; the page says how many more there are.
+AT_PEAK = 200
+
+#: Of the shapes of a layer with very many inputs or outputs, these are told.
+SHAPES = 8
+
+_LOOK = Look()
+
+
+def page_data(profile: Profile) -> dict[str, Any]:
+    """The profile for the page: totals as in its JSON, and a list for each figure with an entry for each layer.
+
+    A number that is None is unknown. A count that is "" belongs to a layer which the convention does not list.
+    """
+    seen = views(profile)
+    nodes, rows = _layers(profile, seen)
+    names = layer_names(profile.graph.nodes)
+    position = {id(node): index for index, node in enumerate(profile.graph.nodes)}
+    own = {id(row.node): row.name for row in reversed(profile.rows)}
+    called = [text(own.get(id(node)) or names[position[id(node)]]) for node in nodes]
+    modules, owners = groups(text(profile.graph.name or "model"), nodes, called)
+    content = profile.to_dict()
+    shapes, ops = Index(), Index()
+    layers = {
+        "name": called,
+        "op": [ops.of(text(node.op)) for node in nodes],
+        "origin": _sparse(text(node.origin) if node.origin != node.op else "" for node in nodes),
+        "scope": _sparse(text(node.module) for node in nodes),
+        "group": owners,
+        "inputs": [_shapes((t for t in node.known_inputs if t.kind not in STORED), shapes) for node in nodes],
+        "outputs": [_shapes(node.known_outputs, shapes) for node in nodes],
+        "weights": [
+            _shapes((t for t in node.known_inputs if t.kind in ("weight", "buffer")), shapes) for node in nodes
+        ],
+        **{key: [number(getattr(row, key)) for row in rows] for key in FIGURES},
+        **(_trained(profile, rows) if profile.training else {}),
+        "times": _sparse(row.times if row.within else "" for row in rows),
+        "note": _sparse(text(row.note) for row in rows),
+    }
+    return {
+        "schema": "flopwise.html/1",
+        "model": {key: text(value) for key, value in content["model"].items()},
+        "inputs": [told(t) for t in profile.graph.inputs],
+        "outputs": [told(t) for t in profile.graph.outputs],
+        "convention": profile.convention.name,
+        "conventions": [_view(view, nodes, seen.backward.get(name)) for name, view in seen.profiles.items()],
+        "refused": [{"name": name, "why": text(why)} for name, why in seen.refused.items()],
+        "totals": {
+            key: number(value) for key, value in content["totals"].items() if key not in ("count", "ops", "own")
+        },
+        "training": _training(profile),
+        "atLeast": [key for key in FIGURES if isinstance(cell(COLUMNS[key], profile.sum, profile), AtLeast)],
+        "shapes": shapes.values,
+        "ops": ops.values,
+        "groups": [[text(g.name), text(g.kind), -1 if g.parent is None else g.parent, int(g.run)] for g in modules],
+        "layers": layers,
+        "edges": _edges(profile.graph, nodes, shapes),
+        "memory": _memory(profile.graph, nodes),
+    }
+
+
+class Index:
+    """Values by number, each told once."""
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self._known: dict[str, int] = {}
+
+    def of(self, value: str) -> int:
+        if value not in self._known:
+            self._known[value] = len(self.values)
+            self.values.append(value)
+        return self._known[value]
+
+
+def text(name: str) -> str:
+    """A name or a note, safe to show."""
+    return _LOOK.text(name)
+
+
+def number(value: Any) -> Any:
+    """A figure that JavaScript keeps exact; text for a large integer and for a figure in symbols."""
+    if value is None or (isinstance(value, int) and abs(value) <= EXACT):
+        return value
+    return str(value)
+
+
+def _sparse(values: Iterable[Any]) -> dict[int, Any]:
+    """The values that say something, by index."""
+    return {index: value for index, value in enumerate(values) if value != ""}
+
+
+def told(tensor: Tensor) -> dict[str, str]:
+    """An input or output of a model."""
+    return {
+        "name": text(tensor.name),
+        "dtype": tensor.dtype or "?",
+        "shape": shape_text(tensor.shape, _LOOK),
+    }
+
+
+def _shapes(tensors: Iterable[Tensor], known: Index) -> list[int]:
+    found = [known.of(shape_text(tensor.shape, _LOOK)) for tensor in tensors]
+    return found if len(found) <= SHAPES else [*found[:SHAPES], known.of(f"+{len(found) - SHAPES}")]
+
+
+def _layers(profile: Profile, seen: Views) -> tuple[list[Node], list[Row]]:
+    """Every node that a convention lists, in the order of execution, with the row that tells its other figures."""
+    rows: dict[int, Row] = {}
+    for view in (profile, *seen.profiles.values()):
+        for row in view.rows:
+            rows.setdefault(id(row.node), row)
+    nodes = [node for node in profile.graph.nodes if id(node) in rows]
+    return nodes, [rows[id(node)] for node in nodes]
+
+
+def _trained(profile: Profile, rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """The figures of a training step; "" for a layer that only other conventions list."""
+    own = {id(row) for row in profile.rows}
+    return {key: [number(getattr(row, key)) if id(row) in own else "" for row in rows] for key in OF_TRAINING}
+
+
+def _training(profile: Profile) -> dict[str, Any] | None:
+    """What a training step takes, as in the JSON; None when nobody asked for it."""
+    if profile.training is None:
+        return None
+    found = profile.training.to_dict(profile)
+    keys = ("backward_macs", "backward_flops", "optimizer_flops", "gradient_bytes", "state_bytes", "saved_bytes")
+    return {
+        **{key: number(found[key]) for key in (*keys, "memory_bytes")},
+        "optimizer": found["optimizer"],
+        "least": any(row.backward_counts is None for row in profile.rows),
+        "exact": found["exact"],
+    }
+
+
+def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | None] | None) -> dict[str, Any]:
+    """What one convention says: its total, and the count of each layer; of a training step the backward pass too."""
+    counts: dict[int, Any] = {}
+    for row in view.rows:
+        before = counts.get(id(row.node), 0)
+        counts[id(row.node)] = None if row.count is None or before is None else before + row.count
+    convention, known = view.convention, not view.rows or view.sum.unknown < len(view.rows)
+    return {
+        "name": text(convention.name),
+        "unit": text(convention.unit),
+        "summary": text(convention.summary),
+        "source": text(convention.source),
+        "total": number(view.sum.count if known else None),
+        "unknown": {text(op): many for op, many in view.unknown.items()},
+        "uncounted": sum(row.count is None for row in view.rows),
+        "unresolved": len(view.unresolved),
+        "listed": len(view.rows),
+        "own": {text(name): number(value) for name, value in view.own.items()},
+        "notes": [{"text": text(note), "gap": is_gap(note)} for note in view.notes],
+        "backward": backward and [number(backward.get(id(node), "")) for node in nodes],
+        "counts": [number(counts[id(node)]) if id(node) in counts else "" for node in nodes],
+    }
+
+
+def _edges(graph: Graph, nodes: Sequence[Node], shapes: Index) -> list[int]:
+    """From, to and shape of each value that one layer hands to another, three numbers each; -1 is the outside.
+
+    Through an operator that is no layer, such as one on constants alone, nothing flows.
+    """
+    layer = {id(node): index for index, node in enumerate(nodes)}
+    maker = {t.name: -1 for t in graph.inputs}
+    for node in graph.nodes:
+        if id(node) in layer:
+            maker.update({t.name: layer[id(node)] for t in node.known_outputs})
+    found: dict[tuple[int, int, int], None] = {}
+    for index, node in enumerate(nodes):
+        for tensor in node.known_inputs:
+            if tensor.name in maker and maker[tensor.name] != index:
+                found[maker[tensor.name], index, shapes.of(shape_text(tensor.shape, _LOOK))] = None
+    for tensor in graph.outputs:
+        if maker.get(tensor.name, -1) >= 0:
+            found[maker[tensor.name], -1, shapes.of(shape_text(tensor.shape, _LOOK))] = None
+    return [number for edge in found for number in edge]
+
+
+def _memory(graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:
+    """Bytes alive at each step, the layer that runs then (-1 for the start), and what is alive at the peak."""
+    found = liveness(graph)
+    if found.missing or found.peak_step is None:
+        return {"missing": [text(name) for name in found.missing[:5]], "bytes": [], "more": len(found.missing)}
+    index = {id(node): number for number, node in enumerate(nodes)}
+    layer: Callable[[int | None], int] = lambda at: -1 if at is None else index.get(id(graph.nodes[at]), -1)  # noqa: E731
+    alive = found.at(found.peak_step)
+    return {
+        "missing": [],
+        "bytes": [number(b) for b in found.alive],
+        "layer": [layer(step) for step in found.steps],
+        "peak": found.peak_step,
+        "alive": [_buffer(b, layer) for b in alive[:AT_PEAK]],
+        "more": max(len(alive) - AT_PEAK, 0),
+    }
+
+
+def _buffer(buffer: Buffer, layer: Callable[[int | None], int]) -> Mapping[str, Any]:
+    return {
+        "name": text(buffer.name),
+        "bytes": number(buffer.nbytes),
+        "shape": shape_text(buffer.tensors[0].shape, _LOOK),
+        "made": layer(buffer.maker),
+        "used": layer(buffer.user),
+        "kept": buffer.kept,
+    }

@@ -1,0 +1,42 @@
+"""The page of all gradients, made from the tables that count them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flopwise.analyses.training.optimizers import OPTIMIZERS
+from flopwise.operators.gradients.tables import FAMILIES
+from flopwise.report.reference.tables import GENERATED
+
+
+def gradients_page() -> str:
+    """docs/gradients.md."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield GENERATED
+    yield "# Gradients"
+    yield ""
+    yield (
+        f"The backward pass of {sum(map(len, FAMILIES.values()))} operators, by family; [training.md](training.md) has "
+        "the principles. X, Y, W ... are the inputs and outputs as the ONNX specification names them, G is the "
+        "gradient of Y, dX that of X; numel is the number of elements. Only the gradients that are asked for are made. "
+        "The gradient of an operator that is not listed is *unknown*."
+    )
+    for family, table in FAMILIES.items():
+        yield from _section(
+            family.capitalize(), {name: row.formula for name, row in sorted(table.items())}, "backward pass"
+        )
+    yield from _section("Optimizers", {name: o.formula for name, o in OPTIMIZERS.items()}, "one step")
+
+
+def _section(title: str, rows: dict[str, str], what: str) -> Iterator[str]:
+    yield ""
+    yield f"## {title}"
+    yield ""
+    yield f"| name | {what} |"
+    yield "|---|---|"
+    for name, formula in rows.items():
+        escaped = formula.replace("|", "\\|")
+        yield f"| {name} | {escaped} |"

@@ -1,0 +1,311 @@
+"""The columns of every report: one list, whatever the format.
+
+A column is a function from a row, or a sum of rows, to a value; how the value is written is the format's business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from flopwise.errors import InputError
+from flopwise.graph import STORED, Shape, Tensor
+from flopwise.operators.counts import CLASSES
+from flopwise.report.sheet import zeros
+from flopwise.rows import Row, Sum
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+Item: TypeAlias = "Row | Sum"
+Shapes: TypeAlias = "tuple[Shape | None, ...]"
+#: A value of a column. None is unknown.
+Value: TypeAlias = "str | int | float | Shapes | None"
+Kind: TypeAlias = Literal["text", "shapes", "number", "bytes", "percent", "ratio"]
+
+
+class AtLeast(int):
+    """A sum over rows of which some are unknown: the true figure is this or more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One column: its key for programs, its title for people, what it holds, and how to find a value."""
+
+    key: str
+    #: May hold {unit} and {convention}; {one} is what a line is (a layer, a module), {kind} what it is one of.
+    title: str
+    kind: Kind
+    value: Callable[[Item, Profile], Value]
+    about: str
+    #: Where a table is too wide, columns of a higher rank are left out first.
+    rank: int = 9
+
+
+def cell(column: Column, item: Item, profile: Profile) -> Value:
+    """The column's value: for a sum, AtLeast when some of its rows are unknown, and None when all are."""
+    value = column.value(item, profile)
+    if isinstance(item, Row) or column.kind not in ("number", "bytes") or value is None or value == "":
+        return value
+    known = [column.value(row, profile) is not None for row in item.rows]
+    if all(known):
+        return value
+    if not any(known):
+        return None
+    return AtLeast(value) if isinstance(value, int) else f">= {value}"  # a figure in symbols
+
+
+def _name(item: Item, profile: Profile) -> str:
+    return item.name or profile.graph.name or "model"
+
+
+def _figure(key: str) -> Callable[[Item, Profile], Value]:
+    return lambda item, profile: getattr(item, key)
+
+
+def _class(key: str) -> Callable[[Item, Profile], Value]:
+    return lambda item, profile: None if item.counts is None else getattr(item.counts, key)
+
+
+def _of_row(value: Callable[[Row], str]) -> Callable[[Item, Profile], Value]:
+    return lambda item, profile: value(item) if isinstance(item, Row) else item.kind
+
+
+def _share(key: str) -> Callable[[Item, Profile], Value]:
+    def value(item: Item, profile: Profile) -> float | None:
+        part, whole = cell(COLUMNS[key], item, profile), COLUMNS[key].value(profile.sum, profile)
+        if not isinstance(part, int) or not isinstance(whole, int):
+            return None
+        return 100 * part / whole if whole else 0.0
+
+    return value
+
+
+def _memory(item: Item, profile: Profile) -> int | None:
+    return None if item.output_bytes is None else item.weight_bytes + item.output_bytes
+
+
+def _moved(item: Item, profile: Profile) -> int | None:
+    if isinstance(item, Sum):
+        return sum(moved for moved in (_moved(row, profile) for row in item.rows) if moved is not None)
+    return None if item.read_bytes is None or item.written_bytes is None else item.read_bytes + item.written_bytes
+
+
+def _intensity(item: Item, profile: Profile) -> float | str | None:
+    flops, moved = cell(COLUMNS["flops"], item, profile), cell(COLUMNS["moved_bytes"], item, profile)
+    if not isinstance(flops, int) or not isinstance(moved, int) or AtLeast in (type(flops), type(moved)):
+        return None
+    return flops / moved if moved else ""
+
+
+def _trained(value: Callable[[Item, Profile], Value]) -> Callable[[Item, Profile], Value]:
+    """A value of a training step, and an empty one where none was counted."""
+    return lambda item, profile: "" if profile.training is None else value(item, profile)
+
+
+def _layers(item: Item, profile: Profile) -> int:
+    return 1 if isinstance(item, Row) else len(item.rows)
+
+
+def _times(item: Item, profile: Profile) -> int | str | None:
+    return item.times if isinstance(item, Row) else ""
+
+
+def _depth(item: Item, profile: Profile) -> int:
+    return 0 if isinstance(item, Row) else item.depth
+
+
+def _shapes(tensors: Iterable[Tensor]) -> Shapes:
+    return tuple(t.shape for t in tensors)
+
+
+def _inputs(item: Item, profile: Profile) -> Shapes:
+    """Of a row: its inputs but the stored ones. Of a sum: what its rows take from outside."""
+    if isinstance(item, Row):
+        return _shapes(t for t in item.node.known_inputs if t.kind not in STORED)
+    if len(item.rows) == len(profile.rows):
+        return _shapes(profile.graph.inputs)
+    made = {t.name for row in item.rows for t in row.node.known_outputs}
+    taken = {t.name: t for row in item.rows for t in row.node.known_inputs if t.kind not in STORED}
+    return _shapes(t for name, t in taken.items() if name not in made)
+
+
+def _outputs(item: Item, profile: Profile) -> Shapes:
+    """Of a row: its outputs. Of a sum: the results that none of its rows uses."""
+    if isinstance(item, Row):
+        return _shapes(item.node.known_outputs)
+    if len(item.rows) == len(profile.rows):
+        return _shapes(profile.graph.outputs)
+    used = {t.name for row in item.rows for t in row.node.known_inputs}
+    made = {t.name: t for row in item.rows for t in row.node.known_outputs}
+    return _shapes(t for name, t in made.items() if name not in used)
+
+
+def _weights(item: Item, profile: Profile) -> Shapes:
+    if isinstance(item, Sum):
+        return ()
+    if item.node.op == _TENSOR and "shape" in item.node.attrs:  # what is stored are blocks
+        return (item.node.attrs["shape"],)
+    return _shapes(t for t in item.node.known_inputs if t.kind in ("weight", "buffer"))
+
+
+#: The operator that stands for a tensor in a file without operators.
+_TENSOR = "flopwise::Tensor"
+
+_TABLE = (
+    Column("name", "{one}", "text", _name, "name of the layer, operator, module or precision", 0),
+    Column("op", "{kind}", "text", _of_row(lambda r: r.node.op), "operator; of a module, its class", 4),
+    Column("type", "type", "text", _of_row(lambda r: r.type), "what the convention calls the operator"),
+    Column("origin", "origin", "text", _of_row(lambda r: r.node.origin), "what the file called the operator"),
+    Column("scope", "module", "text", _of_row(lambda r: r.node.module), "path of the module around the layer"),
+    Column("times", "runs", "number", _times, "how often the layer runs in one inference, where control flow is", 3),
+    Column("within", "within", "text", _of_row(lambda r: " ".join(r.within)), "the control flow around the layer"),
+    Column("depth", "depth", "number", _depth, "how deep the module lies"),
+    Column("layers", "layers", "number", _layers, "how many layers", 6),
+    Column("unknown", "unknown", "number", _figure("unknown"), "how many layers have no count"),
+    Column("inputs", "inputs", "shapes", _inputs, "shapes of the inputs, weights left out", 7),
+    Column("weights", "weights", "shapes", _weights, "shapes of the weights"),
+    Column("outputs", "output", "shapes", _outputs, "shapes of the outputs", 5),
+    Column("params", "params", "number", _figure("params"), "elements of trained weights, shared ones once", 3),
+    Column("params%", "params %", "percent", _share("params"), "share of the model's parameters"),
+    Column("macs", "MACs", "number", _figure("macs"), "multiply-accumulates, canonical", 6),
+    Column("macs%", "MACs %", "percent", _share("macs"), "share of the model's multiply-accumulates"),
+    Column("flops", "FLOPs", "number", _figure("flops"), "floating-point operations, canonical"),
+    Column("flops%", "FLOPs %", "percent", _share("flops"), "share of the model's floating-point operations"),
+    Column("count", "{unit} ({convention})", "number", _figure("count"), "operations in the chosen convention", 1),
+    Column("count%", "%", "percent", _share("count"), "share of the model's operations", 2),
+    *(Column(c, c, "number", _class(c), f"operations of the class {c}, canonical") for c in CLASSES),
+    Column("buffers", "buffers", "number", _figure("buffers"), "elements of statistics kept beside the weights"),
+    Column("activations", "activations", "number", _figure("activations"), "elements of all outputs"),
+    Column("weight_bytes", "weight bytes", "bytes", _figure("weight_bytes"), "stored bytes, shared ones once"),
+    Column("weight_bytes%", "weights %", "percent", _share("weight_bytes"), "share of the stored bytes"),
+    Column("input_bytes", "input bytes", "bytes", _figure("input_bytes"), "bytes of the inputs, weights left out"),
+    Column("output_bytes", "output bytes", "bytes", _figure("output_bytes"), "bytes of all outputs"),
+    Column("output_bytes%", "outputs %", "percent", _share("output_bytes"), "share of the bytes of all outputs"),
+    Column("read_bytes", "bytes read", "bytes", _figure("read_bytes"), "bytes of the operands, stored ones included"),
+    Column("written_bytes", "bytes written", "bytes", _figure("written_bytes"), "bytes of the results, views left out"),
+    Column("moved_bytes", "bytes moved", "bytes", _moved, "bytes read and written"),
+    Column("intensity", "FLOP/byte", "ratio", _intensity, "arithmetic intensity: FLOPs for each byte moved, canonical"),
+    Column("sparsity", "zeros %", "percent", zeros.share, "zeros in the weights, which are read for it"),
+    Column("zero_block", "zero block", "text", zeros.block, "block in which the zeros of the largest weight come"),
+    Column("zero_block%", "zero blocks %", "percent", zeros.block_share, "share of such blocks that are zero"),
+    Column("effective_macs", "effective MACs", "number", zeros.effective_macs, "MACs without those of zero weights"),
+    Column("memory", "memory bytes", "bytes", _memory, "stored bytes and bytes of all outputs", 8),
+    Column("memory%", "memory %", "percent", _share("memory"), "share of the memory", 8),
+    Column("backward", "backward", "number", _trained(_figure("backward")), "operations of the backward pass", 3),
+    Column("backward%", "backward %", "percent", _trained(_share("backward")), "share of the model's backward pass", 4),
+    Column("backward_macs", "backward MACs", "number", _trained(_figure("backward_macs")), "MACs of it", 7),
+    Column("backward_flops", "backward FLOPs", "number", _trained(_figure("backward_flops")), "FLOPs of it"),
+    Column("saved_bytes", "saved bytes", "bytes", _trained(_figure("saved_bytes")), "activations kept for it", 5),
+    Column("convention", "convention", "text", lambda i, p: p.convention.name, "name of the counting convention"),
+    Column("unit", "unit", "text", lambda i, p: p.convention.unit, "unit of the count"),
+    Column("note", "note", "text", _of_row(lambda r: r.note), "why a figure is missing"),
+)
+
+#: Every column by key.
+COLUMNS: dict[str, Column] = {column.key: column for column in _TABLE}
+
+#: Other names of a column.
+ALIASES = {"layer": "name", "module": "scope", "operator": "op", "output": "outputs", "input": "inputs", "%": "count%"}
+ALIASES["backward_%"] = "backward%"
+
+_TEXT = {
+    "layer": "name op inputs outputs params macs count count% memory memory%",
+    "op": "name layers params params% macs count count% memory memory%",
+    "module": "name op layers outputs params params% macs count count% memory memory%",
+    "dtype": "name layers params macs macs% count count% weight_bytes output_bytes",
+}
+_DOCUMENT = {
+    "layer": "name op outputs params macs count count%",
+    "op": "name layers params macs count count%",
+    "module": "name op params macs count count%",
+    "dtype": "name layers params macs macs% count count%",
+}
+_FIGURES = "count macs flops params buffers weight_bytes input_bytes output_bytes activations convention unit"
+_DATA = {
+    "layer": f"name op origin scope inputs outputs {_FIGURES} times within",
+    "op": f"name layers unknown {_FIGURES}",
+    "module": f"name op depth layers unknown {_FIGURES}",
+    "dtype": f"name layers unknown {_FIGURES}",
+}
+_DEFAULTS = {"table": _TEXT, "markdown": _DOCUMENT, "latex": _DOCUMENT, "csv": _DATA}
+_DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name op outputs params params% macs count count%")
+
+#: Of a file with tensors alone.
+_TENSORS = {
+    "layer": "name origin weights params params% weight_bytes weight_bytes%",
+    "op": "name layers params weight_bytes",
+    "module": "name layers params params% weight_bytes weight_bytes%",
+    "dtype": "name layers params weight_bytes",
+}
+
+_TRAINED = {"": "backward backward% saved_bytes", "csv": "backward backward_macs backward_flops saved_bytes"}
+
+
+def defaults(format: str, by: str, profile: Profile) -> tuple[Column, ...]:
+    """What a format shows when nobody asks for columns.
+
+    MACs only where the convention counts something else, and how often layers run only where control flow is.
+    """
+    if format != "csv" and profile.rows and all(row.node.op == _TENSOR for row in profile.rows):
+        return tuple(COLUMNS[key] for key in _TENSORS[by].split())
+    keys = _DEFAULTS[format][by].split()
+    if by == "layer" and format != "csv" and any(row.within for row in profile.rows):
+        keys.insert(keys.index("outputs") + 1, "times")
+    if profile.training is not None:
+        place = keys.index("count%" if "count%" in keys else "count") + 1
+        keys[place:place] = _TRAINED["csv" if format == "csv" else ""].split()
+    if profile.convention.activations is not None and "activations" not in keys:
+        keys.insert(keys.index("count"), "activations")
+    same = profile.convention.name == "macs" and format != "csv"
+    return tuple(COLUMNS[key] for key in keys if not (same and key == "macs"))
+
+
+def select(keys: str | Sequence[str]) -> tuple[Column, ...]:
+    """The columns of a list of keys, or of a text of keys with commas between them.
+
+    Raises:
+        InputError: there is no such column, or none is named.
+    """
+    names = keys.split(",") if isinstance(keys, str) else keys
+    chosen = tuple(_find(name.strip()) for name in names if name.strip())
+    if not chosen:
+        raise InputError(f"no columns are named; known: {', '.join(COLUMNS)}")
+    return tuple(dict.fromkeys(chosen))
+
+
+def _find(name: str) -> Column:
+    key = ALIASES.get(name.lower(), name.lower())
+    if key in COLUMNS:
+        return COLUMNS[key]
+    import difflib
+
+    near = difflib.get_close_matches(key, [*COLUMNS, *ALIASES], 1)
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"unknown column {name!r};{hint} known: {', '.join(COLUMNS)}")
+
+
+def order(column: Column, profile: Profile) -> Callable[[Item], Any]:
+    """A sort key: text by the alphabet, else the largest first, the unknown before it, and what says nothing last."""
+
+    def text(item: Item) -> str:
+        return str(cell(column, item, profile)).casefold()
+
+    def size(item: Item) -> tuple[int, float]:
+        value = cell(column, item, profile)
+        if column.kind == "shapes":
+            value = _elements(value)
+        if isinstance(value, int | float):
+            return (1, -value)
+        return (2, 0) if value == "" else (0, 0)
+
+    return text if column.kind == "text" else size
+
+
+def _elements(shapes: Value) -> Value:
+    if not isinstance(shapes, tuple) or any(shape is None for shape in shapes):
+        return None
+    total = sum(math.prod(shape) for shape in shapes if shape is not None)
+    return total if isinstance(total, int) else None

@@ -1,0 +1,253 @@
+"""A sheet: what a report says before it is decided how it is written; a format turns it, or a profile, into text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from flopwise.graph import Shape, Tensor
+from flopwise.operators.counts import FLOPS
+from flopwise.report.sheet import units
+from flopwise.report.sheet.columns import COLUMNS, AtLeast, Column, Kind, Value, cell
+from flopwise.report.sheet.text import ASCII, UNICODE, Glyphs, ascii_only, clean
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+#: What sets a line apart: it is among the heaviest, it has no count, or it stands for lines that are not shown.
+Mark: TypeAlias = Literal["", "heavy", "unknown", "rest"]
+
+#: A table shows this many shapes of a cell, and how many more there are; more of them in a wide table.
+FEW, MANY, WIDE = 1, 2, 120
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """How a report should look, whatever it says."""
+
+    #: Three digits and an SI prefix instead of every digit.
+    human: bool = False
+    #: Whether the model and the titles of the columns are named above the lines.
+    header: bool = True
+    #: Terminal cells in a line; None when there is no terminal, and lines may be as long as they like.
+    width: int | None = None
+    color: bool = False
+    #: Draw and write with ASCII characters only.
+    ascii: bool = False
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The characters to draw with."""
+        return ASCII if self.ascii else UNICODE
+
+    def text(self, text: str) -> str:
+        """A name or a note, safe to print."""
+        return ascii_only(clean(text)) if self.ascii else clean(text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """A column of a sheet."""
+
+    key: str
+    title: str
+    kind: Kind
+    rank: int = 9
+    #: How the convention prints a number for people.
+    human: Callable[[int], str] | None = None
+    #: Whether the cells are sentences or formulas, which must not be cut.
+    prose: bool = False
+
+    @property
+    def right(self) -> bool:
+        """Whether the cells are numbers, which stand at the right."""
+        return self.kind in ("number", "bytes", "percent", "ratio")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A line of a sheet: one value for each column."""
+
+    values: tuple[Value, ...]
+    mark: Mark = ""
+    #: In front of the first cell where lines are nested: spaces, or the branches of a tree.
+    indent: str = ""
+    #: The first cell where lines are nested and the ones above say the rest.
+    short: str = ""
+
+
+#: Grouping -> what a line is, and what it is one of; a tree has modules and layers.
+NAMED = {
+    "layer": ("layer", "op"),
+    "op": ("operator", "op"),
+    "module": ("module", "class"),
+    "dtype": ("precision", "op"),
+    "tree": ("layer", "type"),
+}
+
+
+class Figure(NamedTuple):
+    """A figure of the whole model: its title, with every digit, and in short."""
+
+    title: str
+    exact: str
+    short: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """Columns, lines, a total line, and what stands above and below them."""
+
+    heads: tuple[Head, ...]
+    lines: tuple[Line, ...]
+    total: Line | None = None
+    #: What the figures are about: the model, its inputs, the convention and its unit.
+    about: tuple[str, ...] = ()
+    #: Figures of the whole model.
+    summary: tuple[Figure, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: Shown after a long table on a terminal.
+    hint: str = ""
+    #: Whether names are shortened as far as they go before a column is left out for want of width.
+    squeeze: bool = False
+    #: Whether to say which columns are left out for want of width.
+    complete: bool = False
+
+
+def head(column: Column, profile: Profile, by: str, look: Look) -> Head:
+    """The head of a column, its title filled in."""
+    convention, (one, kind) = profile.convention, NAMED[by]
+    title = column.title.format(unit=convention.unit, convention=convention.name, one=one, kind=kind)
+    figure = COLUMNS.get(column.key.removesuffix("%"), column)
+    if column.kind == "percent" and isinstance(cell(figure, profile.sum, profile), AtLeast):
+        title += " of known"
+    human = convention.human if column.key == "count" else None
+    return Head(column.key, look.text(title), column.kind, column.rank, human)
+
+
+def without_empty(sheet: Sheet) -> Sheet:
+    """The sheet without columns in which no line says anything, such as the class of modules without classes.
+
+    The first stays: it names the lines, and the total.
+    """
+    said = [not i or h.right or any(line.values[i] for line in sheet.lines) for i, h in enumerate(sheet.heads)]
+    return only(sheet, [i for i, told in enumerate(said) if told])
+
+
+def only(sheet: Sheet, keep: Sequence[int]) -> Sheet:
+    """The sheet with these columns, by index."""
+
+    def lean(line: Line) -> Line:
+        return replace(line, values=tuple(line.values[i] for i in keep))
+
+    return replace(
+        sheet,
+        heads=tuple(sheet.heads[i] for i in keep),
+        lines=tuple(lean(line) for line in sheet.lines),
+        total=lean(sheet.total) if sheet.total else None,
+    )
+
+
+def is_gap(note: str) -> bool:
+    """Whether a note says that figures are missing."""
+    return note.startswith(("unknown", "uncounted", "unresolved"))
+
+
+def shape_text(shape: Shape | None, look: Look) -> str:
+    """A shape such as 1×3×224×224; ? when nobody knows it, "scalar" without dimensions."""
+    if shape is None:
+        return "?"
+    return look.glyphs.times.join(look.text(str(d)) for d in shape) or "scalar"
+
+
+def show(value: Value, head: Head, look: Look) -> str:
+    """A value as people read it."""
+    if isinstance(value, tuple):
+        most = MANY if look.width is None or look.width >= WIDE else FEW
+        more = [f"+{len(value) - most}"] if len(value) > most else []
+        return " ".join([", ".join(shape_text(shape, look) for shape in value[:most]), *more])
+    if value is None:
+        return "" if head.kind == "text" else "?"
+    if isinstance(value, float):
+        return units.ratio(value) if head.kind == "ratio" else units.percent(value)
+    if isinstance(value, int):
+        return (look.glyphs.at_least if isinstance(value, AtLeast) else "") + _number(value, head, look)
+    return look.text(str(value))
+
+
+def _number(value: int, head: Head, look: Look) -> str:
+    if not look.human:
+        return units.exact(value)
+    return head.human(value) if head.human else units.human(value, "B" if head.kind == "bytes" else "")
+
+
+def about(profile: Profile, look: Look, counted: bool = True) -> tuple[str, ...]:
+    """The model, its inputs and, where figures are given, the convention and its unit."""
+    graph, convention = profile.graph, profile.convention
+    given = [_input(tensor, look) for tensor in graph.inputs] or ["no inputs"]
+    counts = [f"convention {convention.name}, unit {convention.unit}"] if counted else []
+    return (model_name(profile, look), *given, *(look.text(text) for text in counts))
+
+
+def model_name(profile: Profile, look: Look) -> str:
+    """Where the model came from, and its name if that says more."""
+    name, source = profile.graph.name, profile.graph.source
+    if not source or source.startswith("<"):
+        return look.text(name or "model")
+    return look.text(source if name in source else f"{name} ({source})")
+
+
+def _input(tensor: Tensor, look: Look) -> str:
+    return f"{look.text(tensor.name)} {look.text(tensor.dtype or '?')} {shape_text(tensor.shape, look)}"
+
+
+#: What the summary names beside the count: key of the column, title, unit.
+_SUMMARY = (
+    ("macs", "MACs", "MAC"),
+    ("flops", "FLOPs", "FLOP"),
+    ("params", "parameters", ""),
+    ("buffers", "buffers", ""),
+    ("weight_bytes", "weight bytes", "B"),
+    ("activations", "activation elements", ""),
+)
+
+
+def summary(profile: Profile, look: Look) -> tuple[Figure, ...]:
+    """The model's totals."""
+    convention = profile.convention
+    count = ("count", f"{convention.unit} ({convention.name})", convention.unit)
+    figures = []
+    for key, title, unit in (count, *_SUMMARY):
+        if key == convention.name:  # flops counts FLOPs and macs MACs: once is enough
+            continue
+        value = cell(COLUMNS[key], profile.sum, profile)
+        figures.append(figure(title, value, unit, look, convention.human if key == "count" else None))
+    figures.append(figure("peak activation bytes", profile.peak_activation_bytes, "B", look))
+    return (*figures, *_training(profile, look))
+
+
+def _training(profile: Profile, look: Look) -> Iterator[Figure]:
+    """What a training step takes, where one was counted."""
+    training = profile.training
+    if training is None:
+        return
+    for key, title, unit in (("backward_macs", "backward MACs", "MAC"), ("backward_flops", "backward FLOPs", "FLOP")):
+        yield figure(title, cell(COLUMNS[key], profile.sum, profile), unit, look)
+    if training.optimizer is not None:
+        update = None if training.update is None else training.update.dot(FLOPS)
+        yield figure(f"{training.optimizer.name} FLOPs", update, "FLOP", look)
+    yield figure("gradient bytes", training.gradient_bytes, "B", look)
+    if training.optimizer is not None:
+        yield figure("optimizer state bytes", training.state_bytes, "B", look)
+    for title, value in (("saved bytes", training.saved_bytes), ("training memory bytes", training.memory_bytes)):
+        yield figure(title, value if training.exact else AtLeast(value), "B", look)
+
+
+def figure(title: str, value: Value, unit: str, look: Look, human: Callable[[int], str] | None = None) -> Figure:
+    """A figure of the whole model, with every digit and in short; ? when nobody knows it."""
+    if not isinstance(value, int):
+        return Figure(look.text(title), "?" if value is None else look.text(str(value)), "")
+    bound = look.glyphs.at_least if isinstance(value, AtLeast) else ""
+    short = human(value) if human else units.human(value, unit)
+    return Figure(look.text(title), bound + units.exact(value), bound + short)

@@ -1,0 +1,1 @@
+"""Profiles for the viewers that people already use: Netron, Model Explorer, notebooks."""

@@ -1,0 +1,203 @@
+"""A profile as an attachment of Netron: figures that it shows in its side panel beside the model's own.
+
+The format as Netron 9.3.3 reads it (https://github.com/lutzroeder/netron, ``source/view.js``, ``metadata.Attachment``):
+an object with the signature "netron:attachment" and two lists of items, "metadata" and "metrics". An item has a kind
+(model, graph, node or value), a target, a name and a value. Netron looks an object up by the first line of its name,
+but for the metrics of the model and its graph by no name at all. Where several objects share a name and differ, an item
+would be wrong for all but one, so there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from flopwise.graph import STORED, Node, Tensor
+from flopwise.report.formats import json
+from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
+from flopwise.report.sheet.sheet import Look, shape_text
+from flopwise.rows import Row
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+#: What Netron knows an attachment by.
+SIGNATURE = "netron:attachment"
+
+#: The ending of a file name without which Netron takes an attachment for a model.
+ENDING = ".json"
+
+#: Integers beyond this lose digits in JavaScript.
+EXACT = 2**53
+
+#: Figures of a layer and of the model, in the order in which Netron shows them.
+FIGURES = ("macs", "flops", "params", "buffers", "weight_bytes", "activations", "output_bytes")
+
+#: Shapes such as 1x3x224x224.
+_PLAIN = Look(ascii=True)
+
+#: Name -> value of what is told of one object.
+_Told: TypeAlias = "dict[str, Any]"
+
+
+def render(profile: Profile) -> str:
+    """The attachment: metadata and metrics of the model, its graph, its layers and its values.
+
+    A layer without a name has its figures at its first result. Stored tensors are values in ONNX files alone, because
+    Netron gives those of other files no name.
+    """
+    rows = {id(row.node): row for row in profile.rows}
+    nodes, metrics, metadata = _Items("node"), _Items("value"), _Items("value")
+    notes = _Items("node")
+    named, values = _unique(profile.graph.nodes), _values(profile)
+    for node in profile.graph.nodes:
+        row = rows.get(id(node))
+        if _key(node.name) in named:
+            nodes.add(node.name, _figures(row, profile) if row else {})
+            notes.add(node.name, _remarks(row))
+        elif row and node.known_outputs:
+            made = {f"{row.node.op} {name}": value for name, value in _figures(row, profile).items()}
+            metrics.more(values[node.known_outputs[0].name][0], made)
+    for name, tensor in values.values():
+        metrics.add(name, _sizes(tensor))
+        metadata.add(name, {"shape": shape_text(tensor.shape, _PLAIN), "type": tensor.dtype or "?"})
+    content = {
+        "signature": SIGNATURE,
+        "metadata": [*_of_model(profile, _notes(profile)), *notes.items(), *metadata.items()],
+        "metrics": [*_of_model(profile, _whole(profile)), *nodes.items(), *metrics.items()],
+    }
+    return json.dump(content)
+
+
+class _Items:
+    """What is told of the objects of one kind, by the name that Netron looks them up by."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._told: dict[str, _Told | None] = {}
+        self._more: dict[str, _Told] = {}
+
+    def add(self, name: str, told: _Told) -> None:
+        """Tell something of an object; of a name that several objects bear nothing is told unless they agree."""
+        key = _key(name)
+        if key:
+            self._told[key] = told if self._told.get(key, told) == told else None
+
+    def more(self, name: str, told: _Told) -> None:
+        """Tell something that no other object of the name can contradict."""
+        self._more.setdefault(_key(name), {}).update(told)
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """The items, object by object."""
+        for key in dict.fromkeys([*self._told, *self._more]):
+            yield from _item(self.kind, key, {**(self._told.get(key) or {}), **self._more.get(key, {})})
+
+
+def _key(name: str) -> str:
+    """What Netron looks an object of that name up by."""
+    return name.split("\n", 1)[0]
+
+
+def _item(kind: str, target: str, told: _Told) -> list[dict[str, Any]]:
+    return [{"kind": kind, "target": target, "name": name, "value": value} for name, value in told.items()]
+
+
+def _of_model(profile: Profile, told: _Told) -> Iterator[dict[str, Any]]:
+    """Items of the model and its graph, under no name and under their own."""
+    for target in dict.fromkeys(("", _key(profile.graph.name))):
+        for kind in ("model", "graph"):
+            yield from _item(kind, target, told)
+
+
+def _unique(nodes: Iterable[Node]) -> set[str]:
+    """The names that one node alone bears."""
+    seen: dict[str, int] = {}
+    for node in nodes:
+        seen[_key(node.name)] = seen.get(_key(node.name), 0) + 1
+    return {name for name, times in seen.items() if name and times == 1}
+
+
+def _number(value: Value) -> Any:
+    """A figure as Netron shows it: "?" for what is unknown, text where JavaScript would lose digits."""
+    if value is None:
+        return "?"
+    if isinstance(value, AtLeast):
+        return f">= {int(value):,}"
+    return f"{value:,}" if isinstance(value, int) and abs(value) > EXACT else value
+
+
+def _titled(key: str, value: Value) -> tuple[str, Any]:
+    return COLUMNS[key].title, _number(value)
+
+
+def _count(profile: Profile) -> str:
+    """What the count is called; it is one of the other figures in flopwise's own conventions."""
+    convention = profile.convention
+    return "" if convention.name in FIGURES else f"{convention.unit} ({convention.name})"
+
+
+def _figures(row: Row, profile: Profile) -> _Told:
+    """The figures of a layer."""
+    figures = dict(_titled(key, getattr(row, key)) for key in FIGURES)
+    title = _count(profile)
+    return {**({title: _number(row.count)} if title else {}), **figures}
+
+
+def _remarks(row: Row | None) -> _Told:
+    """What else there is to know of a layer."""
+    if row is None:
+        return {"flopwise": "not counted: it runs once, or the convention leaves it out"}
+    told: _Told = {"flopwise": row.note} if row.note else {}
+    if row.within:
+        told["runs in one inference"] = "?" if row.times is None else row.times
+    return told
+
+
+def _whole(profile: Profile) -> _Told:
+    """What the figures are about, and the figures of the model."""
+    convention = profile.convention
+    given = "; ".join(f"{t.name} {t.dtype or '?'} {shape_text(t.shape, _PLAIN)}" for t in profile.graph.inputs)
+    about = {"convention": f"{convention.name}, unit {convention.unit}", "input shapes": given or "none"}
+    figures = dict(_titled(key, cell(COLUMNS[key], profile.sum, profile)) for key in FIGURES)
+    title = _count(profile)
+    count = {title: _number(cell(COLUMNS["count"], profile.sum, profile))} if title else {}
+    return {**about, **count, **figures, "peak activation bytes": _number(profile.peak_activation_bytes)}
+
+
+def _notes(profile: Profile) -> _Told:
+    """What a reader of the figures should know."""
+    return {f"note {number}": note for number, note in enumerate(profile.notes, start=1)}
+
+
+def _sizes(tensor: Tensor) -> _Told:
+    if not tensor.resolved:
+        return {"elements": "?", "bytes": "?"}
+    return {"elements": _number(tensor.numel), "bytes": _number(tensor.nbytes if tensor.sized else None)}
+
+
+def _values(profile: Profile) -> dict[str, tuple[str, Tensor]]:
+    """The values of the graph by their names: the name that Netron gives them, and each as its operator makes it."""
+    graph = profile.graph
+    found = {t.name: (t.name, t) for t in graph.inputs}
+    names = {t.name: t.name for t in graph.inputs}
+    for node in graph.nodes:
+        for tensor in node.known_outputs:
+            names[tensor.name] = _name(tensor, node, profile, names)
+            found[tensor.name] = (names[tensor.name], tensor)
+    for node in graph.nodes:
+        for tensor in node.known_inputs:
+            if graph.format == "onnx" or tensor.kind not in STORED:
+                found.setdefault(tensor.name, (_name(tensor, node, profile, names), tensor))
+    return found
+
+
+def _name(tensor: Tensor, node: Node, profile: Profile, names: Mapping[str, str]) -> str:
+    """What the file calls a value.
+
+    Of a body, without the path of the operator around it; of a Caffe layer that works in place, the name of its bottom.
+    """
+    nodes = profile.graph.nodes
+    if profile.graph.format == "caffe":
+        bottoms = [names.get(t.name, t.name) for t in node.known_inputs if t.kind not in STORED]
+        return next((b for b in bottoms if tensor.name.startswith((f"{b}@", f"{b}'"))), tensor.name)
+    return tensor.name.removeprefix("".join(f"{nodes[b.owner].name}/{b.part}/" for b in node.within))

@@ -1,0 +1,116 @@
+"""Profiles and comparisons as small HTML tables for notebooks: no scripts, no style sheet, every text escaped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flopwise.report.sheet.columns import Kind, Value
+from flopwise.report.sheet.listing import Choice, listing
+from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, is_gap, model_name, shape_text, show
+from flopwise.report.sheet.units import human
+
+if TYPE_CHECKING:
+    from flopwise.analyses.compare import Comparison
+    from flopwise.profiles.profile import Profile
+
+#: So many layers are shown, those that cost most, where there are more than LONG.
+TOP, LONG = 12, 30
+
+_LOOK = Look(human=True)
+_EXACT = Look()
+
+#: What a comparison shows: figure, title, what it holds.
+_COMPARED: tuple[tuple[str, str, Kind], ...] = (
+    ("count", "", "number"),
+    ("macs", "MACs", "number"),
+    ("params", "parameters", "number"),
+    ("weight_bytes", "weight bytes", "bytes"),
+    ("peak_activation_bytes", "peak activation bytes", "bytes"),
+)
+
+
+def profile_html(profile: Profile) -> str:
+    """The totals and the layers; of a long model the heaviest layers and the rest as one line."""
+    top = TOP if len(profile.rows) > LONG else None
+    sheet = listing(profile, Choice(columns="name,op,outputs,params,macs,count,count%", top=top), _LOOK, "markdown")
+    return _whole(sheet.about, [_figures(sheet.summary), _table(sheet, _LOOK)], sheet.notes)
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The totals of the models side by side, with what the others differ from the first in per cent."""
+    about = []
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        given = ", ".join(f"{t.name} {shape_text(t.shape, _EXACT)}" for t in profile.graph.inputs) or "no inputs"
+        convention = profile.convention
+        about.append(
+            f"{label}: {model_name(profile, _EXACT)}, {given}, convention {convention.name} ({convention.unit})"
+        )
+    heads = [Head("figure", "", "text"), *(Head(str(i), n, "text") for i, n in enumerate(comparison.labels))]
+    lines = []
+    for figure, title, kind in _COMPARED:
+        values = comparison.total(figure)
+        least = [] if figure == "peak_activation_bytes" else [not exact for exact in comparison.exact(figure)]
+        units = dict.fromkeys(p.convention.unit for p in comparison.profiles)
+        cells: list[Value] = [title or " / ".join(units)]
+        for index, value in enumerate(values):
+            cells.append(_compared(value, values[0], kind, index, bool(least) and least[index]))
+        lines.append(Line(tuple(cells)))
+    notes = tuple(dict.fromkeys(note for p in comparison.profiles for note in p.notes))
+    return _whole(tuple(about), [_table(Sheet(tuple(heads), tuple(lines)), _EXACT, right=True)], notes)
+
+
+def _compared(value: Value, first: Value, kind: Kind, index: int, least: bool) -> str:
+    """A figure and, of a later model, the difference from the first."""
+    if not isinstance(value, int):
+        return "?" if value is None else str(value)
+    text = ("≥ " if least else "") + human(value, "B" if kind == "bytes" else "")
+    if not index or not isinstance(first, int) or not first:
+        return text
+    return f"{text} ({100 * (value - first) / first:+.1f} %)"
+
+
+def _whole(about: Sequence[str], parts: Sequence[str], notes: Sequence[str]) -> str:
+    told = [f"<div><b>{_text(about[0])}</b></div>" if about else ""]
+    told += [f"<div style='opacity:.75'>{_text(part)}</div>" for part in about[1:]]
+    said = [f"<div style='{_GAP if is_gap(note) else _NOTE}'>{_text(note)}</div>" for note in notes]
+    return f"<div style='font-size:13px;line-height:1.5'>{''.join([*told, *parts, *said])}</div>"
+
+
+_GAP = "color:#b45309;font-weight:600"
+_NOTE = "opacity:.75"
+_LEFT = "text-align:left;white-space:nowrap;padding:2px 10px 2px 0"
+_RIGHT = "text-align:right;white-space:nowrap;padding:2px 10px 2px 0;font-variant-numeric:tabular-nums"
+
+
+def _figures(summary: Sequence[Figure]) -> str:
+    """The totals on one line."""
+    told = [
+        f"<span title='{_text(f.exact)}'>{_text(f.title)} <b>{_text(f.short or f.exact)}</b></span>" for f in summary
+    ]
+    return f"<div style='margin:4px 0'>{' · '.join(told)}</div>"
+
+
+def _table(sheet: Sheet, look: Look, right: bool = False) -> str:
+    """The lines between the titles and the total; cells of numbers stand at the right."""
+
+    def row(cells: Sequence[str], tag: str, bold: bool = False) -> str:
+        styles = [_RIGHT if head.right or (right and i) else _LEFT for i, head in enumerate(sheet.heads)]
+        made = [
+            f"<{tag} style='{style}'>{f'<b>{_text(c)}</b>' if bold else _text(c)}</{tag}>"
+            for c, style in zip(cells, styles, strict=True)
+        ]
+        return f"<tr>{''.join(made)}</tr>"
+
+    def shown(line: Line) -> list[str]:
+        return [show(value, head, look) for value, head in zip(line.values, sheet.heads, strict=True)]
+
+    body = [row([head.title for head in sheet.heads], "th"), *(row(shown(line), "td") for line in sheet.lines)]
+    if sheet.total:
+        body.append(row(shown(sheet.total), "td", bold=True))
+    return f"<table style='border-collapse:collapse'>{''.join(body)}</table>"
+
+
+def _text(text: str) -> str:
+    return html.escape(_EXACT.text(text))

@@ -1,0 +1,85 @@
+"""The files beside an ONNX model that hold its weights, where the model is written to another folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from flopwise.errors import InputError
+from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
+from flopwise.writers.atomic import whole
+
+
+def files(skeleton: Skeleton) -> list[str]:
+    """The files that a model wants beside it, in the order in which it names them."""
+    stored = [*skeleton.initializers.values(), *skeleton.inner.values()]
+    return list(dict.fromkeys(location for tensor in stored for location in _locations(tensor)))
+
+
+def _locations(tensor: Stored) -> Iterator[str]:
+    if "location" in tensor.external:
+        yield tensor.external["location"]
+    for part in tensor.sparse or ():
+        yield from _locations(part)
+
+
+def copies(locations: Iterable[str], old: Path | None, new: Path, copy: bool) -> dict[Path, Path]:
+    """What has to be copied: file -> copy. Nothing when the new model lies where the files are.
+
+    Args:
+        locations: the files, from the folder of the model.
+        old: the folder of the model; None when it did not come from a file.
+        new: the folder of the model that is written.
+        copy: whether files may be copied.
+
+    Raises:
+        InputError: they may not, or cannot, or another file of the same name is in the way.
+    """
+    found: dict[Path, Path] = {}
+    for location in locations:
+        if old is None:
+            raise InputError(
+                f"its data lies in {location!r} beside the model, which was not given as a path; "
+                "give the path, or leave the weights out (--no-weights)"
+            )
+        source, target = old / location, new / location
+        if not os.path.realpath(source).startswith(os.path.join(os.path.realpath(old), "")):
+            raise InputError(f"its data {location!r} lies outside the model's folder; refused")
+        if not source.is_file():
+            if old.samefile(new):
+                continue
+            raise InputError(f"{source}: no such file, so the data cannot be copied; leave it out with --no-weights")
+        if target.exists() and source.samefile(target):
+            continue
+        if target.exists():
+            raise InputError(f"{target}: exists already and is not the model's data; choose another folder")
+        if not copy:
+            raise InputError(
+                f"its data lies in {location!r} beside the model, which must lie beside the new one as well; write to "
+                f"that folder, or add --copy-data, or leave the weights out with --no-weights"
+            )
+        found[source] = target
+    return found
+
+
+@contextlib.contextmanager
+def copied(files: Mapping[Path, Path]) -> Iterator[None]:
+    """Copy files, and take the copies away again when the context ends with an error.
+
+    Raises:
+        InputError: a file cannot be copied.
+    """
+    with contextlib.ExitStack() as undo:
+        for source, target in files.items():
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with open(source, "rb") as read, whole(str(target)) as write:
+                    shutil.copyfileobj(read, write, 1 << 20)
+            except OSError as error:
+                raise InputError(f"{target}: cannot be written ({error.strerror})") from error
+            undo.callback(lambda path=target: path.unlink(missing_ok=True))  # type: ignore[misc] # mypy sees no default
+        yield
+        undo.pop_all()

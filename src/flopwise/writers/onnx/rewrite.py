@@ -1,0 +1,223 @@
+"""The bytes of an ONNX file with its plan carried out: one walk over the file, in which what stays is copied by place.
+
+Field numbers: see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from flopwise.readers.onnx.file.stripped import MARK
+from flopwise.readers.onnx.file.tensors import TensorWalk
+from flopwise.readers.source.source import Source
+from flopwise.readers.source.wire import BYTES, VARINT, Field, message
+from flopwise.writers.onnx.plan import GraphPlan
+from flopwise.writers.onnx.splice import Pieces
+from flopwise.writers.onnx.stripped import Hollow
+from flopwise.writers.onnx.values import Ends, put
+
+#: Keys of metadata that begin so are written by flopwise.
+OURS = "flopwise."
+
+#: Positions in ``Graph.nodes`` -> metadata of the operator that stands for these; empty for none.
+NoteOf = Callable[[Sequence[int]], Mapping[str, str]]
+
+
+class Rewrite(TensorWalk):
+    """A walk over a file that gives its bytes with new shapes, outputs and notes, and without weights if so wished."""
+
+    def __init__(self, source: Source, note: NoteOf | None, hollow: Hollow | None, outputs: Sequence[str]) -> None:
+        """
+        Args:
+            source: the file, or other bytes of a model.
+            note: metadata for operators; None to leave operators as they are.
+            hollow: what writes tensors without their elements; None to keep the elements.
+            outputs: names of tensors that become outputs of the model.
+        """
+        super().__init__(source)
+        self.note = note
+        self.hollow = hollow
+        self.outputs = outputs
+
+    def model(self, plan: GraphPlan) -> Pieces:
+        """The whole file."""
+        fields = list(self.window.fields(0, self.source.size))
+        graphs = [f for f in fields if f.number == 7 and f.wire == BYTES]
+        out = Pieces()
+        for found in fields:
+            if found.number == 7 and found.wire == BYTES:
+                if found is graphs[0]:  # protobuf reads several as one
+                    out.field(7, self.graph(graphs, plan))
+            elif found.number == 25 and found.wire == BYTES and self.hollow:
+                out.field(25, self.function(found))
+            elif found.number == 20 and found.wire == BYTES and self.hollow:
+                out.field(20, self.training(found))
+            else:
+                out.copy(found.tag, found.end)
+        return out
+
+    def graph(self, messages: Sequence[Field], plan: GraphPlan) -> Pieces:
+        """A graph, given as one message or more."""
+        fields = [f for m in messages for f in self.window.fields(m.start, m.end)]
+        constants, stored = self.constants(fields)
+        ends = Ends(plan, self.outputs if plan.main else ())
+        rest = Pieces()
+        for found in fields:
+            if found.wire != BYTES:
+                rest.copy(found.tag, found.end)
+            elif found.number == 1:
+                self.node(rest, found, 1, plan)
+            elif found.number in (5, 15) and found.start in stored:
+                rest.add(stored[found.start])
+            elif found.number in (11, 12, 13):
+                value = self.value(found)
+                if found.number == 11 and value.name in constants:
+                    continue  # in old files every initialiser is an input as well
+                changed = put(ends, found.number, value)
+                if changed is None:
+                    rest.copy(found.tag, found.end)
+                elif changed:
+                    rest.add(message(found.number, [changed.SerializeToString()]))
+            else:
+                rest.copy(found.tag, found.end)
+        for number, value in ends.new():
+            rest.add(message(number, [value.SerializeToString()]))
+        if not constants:
+            return rest
+        out = Pieces()
+        for constant in constants.values():  # before the operators that use them
+            out.add(constant)
+        out.extend(rest)
+        return out
+
+    def constants(self, fields: Sequence[Field]) -> tuple[dict[str, bytes], dict[int, bytes]]:
+        """Initialisers that lose their elements, as operators by name; and what is written in place of each field."""
+        constants: dict[str, bytes] = {}
+        places: dict[int, bytes] = {}
+        if not self.hollow:
+            return constants, places
+        for found in fields:
+            if found.wire != BYTES or found.number not in (5, 15):
+                continue
+            constant: bytes | None
+            if found.number == 15:
+                dims, values, _, _ = self.sparse(found)
+                name, constant = values.name, self.hollow.sparse(values, dims)
+            else:
+                tensor = self.take_apart(found)
+                name, inline, constant = tensor.name, self.hollow.inline(tensor), self.hollow.initializer(tensor)
+                if inline is not None:
+                    places[found.start] = message(5, [inline])
+            if constant is not None:
+                constants[name], places[found.start] = message(1, [constant]), b""
+        return constants, places
+
+    def node(self, out: Pieces, found: Field, number: int, plan: GraphPlan) -> None:
+        """Append an operator."""
+        if not (self.note or self.hollow or plan.bodies):
+            out.copy(found.tag, found.end)
+            return
+        fields = list(self.window.fields(found.start, found.end))
+        first = next((self.text(f) for f in fields if f.number == 2 and f.end > f.start), "")
+        note = self.note(plan.positions.get(first, ())) if self.note else {}
+        constant = self.hollow is not None and any(f.number == 4 and self.text(f) == "Constant" for f in fields)
+        content = Pieces()
+        changed = bool(note)
+        for part in fields:
+            if part.wire == BYTES and part.number == 5:
+                rewritten = self.attribute(part, first, plan, constant)
+                changed = changed or rewritten is not None
+                if rewritten is not None:
+                    content.field(5, rewritten)
+                    continue
+            elif part.wire == BYTES and part.number == 9 and self.note and self.is_ours(part):
+                changed = True
+                continue
+            content.copy(part.tag, part.end)
+        if not changed:
+            out.copy(found.tag, found.end)
+            return
+        for key, text in note.items():
+            content.add(message(9, [message(1, [key.encode()]), message(2, [text.encode()])]))
+        out.field(number, content)
+
+    def attribute(self, found: Field, first: str, plan: GraphPlan, constant: bool) -> Pieces | None:
+        """An attribute of the operator that makes ``first``; None when it stays."""
+        fields = list(self.window.fields(found.start, found.end))
+        if constant:
+            return self.held(fields)
+        if not any(f.number in (6, 11) and f.wire == BYTES for f in fields):
+            return None
+        name = next((self.text(f) for f in fields if f.number == 1), "")
+        body = plan.bodies.get((first, name)) or GraphPlan(stale=plan.stale)
+        content = Pieces()
+        for part in fields:
+            if part.wire == BYTES and part.number in (6, 11):
+                content.field(part.number, self.graph([part], body))
+            else:
+                content.copy(part.tag, part.end)
+        return content
+
+    def held(self, fields: Sequence[Field]) -> Pieces | None:
+        """The attribute of a Constant operator without the elements of its tensor; None when it stays."""
+        assert self.hollow is not None
+        changed = None
+        for part in fields:
+            if part.number == 5 and part.wire == BYTES:
+                changed = self.hollow.attribute(self.take_apart(part))
+            elif part.number == 22 and part.wire == BYTES:
+                dims, values, _, _ = self.sparse(part)
+                changed = self.hollow.zeros(values.code, dims).SerializeToString()
+        if changed is None:
+            return None
+        content = Pieces()
+        content.add(changed)
+        return content
+
+    def function(self, found: Field) -> Pieces:
+        """A local function without weights."""
+        assert self.hollow is not None
+        fields = list(self.window.fields(found.start, found.end))
+        content = Pieces()
+        version = max((self.opset(f) for f in fields if f.number == 9), default=0)
+        outside, self.hollow.version = self.hollow.version, version
+        for part in fields:
+            if part.number == 7 and part.wire == BYTES:
+                self.node(content, part, 7, GraphPlan())
+            else:
+                content.copy(part.tag, part.end)
+        self.hollow.version = outside
+        return content
+
+    def training(self, found: Field) -> Pieces:
+        """The graphs for training, without weights."""
+        content = Pieces()
+        for part in self.window.fields(found.start, found.end):
+            if part.number in (1, 2) and part.wire == BYTES:
+                content.field(part.number, self.graph([part], GraphPlan()))
+            else:
+                content.copy(part.tag, part.end)
+        return content
+
+    def opset(self, found: Field) -> int:
+        """The version of the standard operators that an import of operators names; 0 for other operators."""
+        parts = list(self.window.fields(found.start, found.end))
+        domain = next((self.text(f) for f in parts if f.number == 1 and f.wire == BYTES), "")
+        version = next((f.value for f in parts if f.number == 2 and f.wire == VARINT), 0)
+        return version if domain in ("", "ai.onnx") else 0
+
+    def is_ours(self, found: Field) -> bool:
+        """Whether an entry of metadata was written by flopwise as a note."""
+        key = next((self.text(f) for f in self.window.fields(found.start, found.end) if f.number == 1), "")
+        return key.startswith(OURS) and key != MARK
+
+    def value(self, found: Field) -> onnx.ValueInfoProto:
+        """A value's name and type."""
+        try:
+            read: onnx.ValueInfoProto = onnx.ValueInfoProto.FromString(self.window.bytes(found.start, found.end))
+        except DecodeError:
+            raise self.window.damaged(found.start, "no value") from None
+        return read

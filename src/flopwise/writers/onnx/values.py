@@ -1,0 +1,133 @@
+"""Inputs, outputs and values of a graph with the types that are to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import onnx
+from onnx import TypeProto
+
+from flopwise.readers.onnx.types import tensor_type
+from flopwise.writers.onnx.plan import GraphPlan, Value
+
+#: Fields of GraphProto.
+INPUT, OUTPUT, VALUE = 11, 12, 13
+
+
+class Ends:
+    """What is known about the values of one graph while its messages go by."""
+
+    def __init__(self, plan: GraphPlan, outputs: Sequence[str]) -> None:
+        """
+        Args:
+            plan: what is to be written.
+            outputs: names of tensors that become outputs.
+        """
+        self.plan = plan
+        self.outputs = dict.fromkeys(outputs)
+        #: Entries that became outputs.
+        self.moved: dict[str, onnx.ValueInfoProto] = {}
+        self.seen: set[str] = set()
+
+    def new(self) -> Iterator[tuple[int, onnx.ValueInfoProto]]:
+        """What the graph gets when all its messages have gone by: the field, and the entry."""
+        for name in self.outputs:
+            value = self.plan.values.get(name)
+            entry = self.moved.get(name) or onnx.ValueInfoProto(name=name, type=value.type if value else None)
+            yield OUTPUT, entry
+            self.seen.add(name)
+        for name in self.plan.made:
+            value = self.plan.values.get(name)
+            if name not in self.seen and value is not None and _typed(value.type):
+                yield VALUE, onnx.ValueInfoProto(name=name, type=value.type)
+
+
+def put(ends: Ends, number: int, old: onnx.ValueInfoProto) -> onnx.ValueInfoProto | Literal[False] | None:
+    """An entry of the file with its new type; None when it stays as it is, False when it is left out here.
+
+    Args:
+        ends: what is known about the graph; written on.
+        number: the field that the entry is in.
+        old: the entry; changed in place.
+    """
+    name, plan = old.name, ends.plan
+    ends.seen.add(name)
+    if number == VALUE and name in plan.stored:
+        return None  # what exporters note on weights
+    value = plan.values.get(name)
+    before = old.SerializeToString()
+    if name in plan.untouched:
+        pass
+    elif number == VALUE or plan.main:
+        _settle(old, value, plan.stale)
+    else:
+        _correct(old, value, plan.stale)
+    if number == VALUE and name in ends.outputs:
+        ends.moved[name] = old
+        return False
+    if number == OUTPUT:
+        ends.outputs.pop(name, None)
+    return None if old.SerializeToString() == before else old
+
+
+def _settle(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None:
+    """Write down what is known; keep what the file says where that is more, and holds."""
+    if value is not None and (value.resolved or stale or not _complete(old.type)):
+        _retype(old.type, value.type)
+    elif stale:
+        _open(old.type)
+
+
+def _correct(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None:
+    """Change an input or output of a body only where it says something wrong."""
+    told = tensor_type(old.type)
+    if told is None or not told.HasField("shape"):
+        return
+    ours = None if value is None or not value.resolved else tensor_type(value.type)
+    if ours is None:
+        if stale:
+            _open(old.type)
+        return
+    pairs = zip(told.shape.dim, ours.shape.dim, strict=False)
+    wrong = len(told.shape.dim) != len(ours.shape.dim)
+    if value is not None and (wrong or any(a.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs)):
+        _retype(old.type, value.type)
+
+
+def _typed(found: TypeProto) -> bool:
+    """Whether a type says of what elements a tensor is, or is none of a tensor."""
+    if found.WhichOneof("value") != "tensor_type":
+        return found.WhichOneof("value") is not None
+    return bool(found.tensor_type.elem_type)
+
+
+def _complete(found: TypeProto) -> bool:
+    """Whether a type says of what elements a tensor is and how many dimensions it has, or is none of a tensor."""
+    return _typed(found) and (not found.HasField("tensor_type") or found.tensor_type.HasField("shape"))
+
+
+def _retype(old: TypeProto, new: TypeProto) -> None:
+    """Put the new type in place of the old one; what the file says about the meaning of each dim stays."""
+    if not old.HasField("tensor_type") or not new.HasField("tensor_type"):
+        old.CopyFrom(new)
+        return
+    kept, given = old.tensor_type, new.tensor_type
+    kept.elem_type = given.elem_type or kept.elem_type
+    if not kept.HasField("shape") or len(kept.shape.dim) != len(given.shape.dim) or not given.HasField("shape"):
+        kept.ClearField("shape")
+        if given.HasField("shape"):
+            kept.shape.CopyFrom(given.shape)
+        return
+    for dim, known in zip(kept.shape.dim, given.shape.dim, strict=True):
+        if known.HasField("dim_value"):
+            dim.dim_value = known.dim_value
+        else:
+            dim.ClearField("value")
+
+
+def _open(found: TypeProto) -> None:
+    """Take the shape out of a type."""
+    tensor = tensor_type(found)
+    if tensor is not None:
+        tensor.ClearField("shape")

@@ -1,0 +1,153 @@
+"""An ONNX model with resolved shapes -> the same model in a file, with every shape written in."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from flopwise.errors import InputError, ModelError
+from flopwise.profiles.profile import Profile
+from flopwise.readers.onnx.read import Resolved, parsed
+from flopwise.readers.source.source import BytesSource, Source
+from flopwise.writers.atomic import whole
+from flopwise.writers.onnx import external
+from flopwise.writers.onnx.notes import noting
+from flopwise.writers.onnx.plan import GraphPlan, plan
+from flopwise.writers.onnx.rewrite import Rewrite
+from flopwise.writers.onnx.stripped import Hollow
+
+#: Ending of the files that are written.
+ENDING = ".onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written."""
+
+    path: str
+    #: How many tensors that operators make have their shape in the file now.
+    shapes: int
+    #: Names of those whose shape nobody could resolve.
+    unresolved: tuple[str, ...]
+    #: Names of those, and of inputs, that stay as the file has them. A branch that does not run contradicts their
+    #: shape, and onnxruntime would refuse the model for it.
+    left: tuple[str, ...]
+    #: Operators inlined from functions, of which nobody knows which call they belong to, so that no note counts them.
+    unannotated: int
+    #: What the reader of the model has to say.
+    warnings: tuple[str, ...]
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What the user should know, one line each."""
+        lines = list(self.warnings)
+        if self.unresolved:
+            many = len(self.unresolved)
+            those = f"{many} tensors have" if many > 1 else "1 tensor has"
+            lines.append(f"unresolved: {those} no certain shape in the file; the first is {self.unresolved[0]!r}")
+        if self.left:
+            lines.append(
+                f"left as they are: {len(self.left)} tensors, the first is {self.left[0]!r}; a branch that does not "
+                "run contradicts their shapes, and onnxruntime would refuse the model"
+            )
+        if self.unannotated:
+            lines.append(f"unannotated: {self.unannotated} operators in functions belong to no call for certain")
+        return tuple(lines)
+
+
+def write_onnx(
+    model: object,
+    resolved: Resolved,
+    path: str | os.PathLike[str],
+    tensors: Sequence[str] = (),
+    weights: bool = True,
+    profile: Profile | None = None,
+    copy_data: bool = False,
+) -> Written:
+    """Write a model with all shapes that are known; the file appears only when it is complete.
+
+    Args:
+        model: where ``resolved`` was read from.
+        resolved: the model with its shapes.
+        path: the file, which may be the one that was read.
+        tensors: names of hidden tensors that become outputs.
+        weights: whether the stored tensors keep their elements.
+        profile: figures to note on each operator.
+        copy_data: whether files with weights that lie beside the model are copied to another folder.
+
+    Raises:
+        InputError: a tensor is unknown, or the file cannot be written as asked.
+        ModelError: the model cannot be read.
+    """
+    path = os.fspath(path)
+    if not path.lower().endswith(ENDING):
+        raise InputError(f"{path}: a model is written as {ENDING}")
+    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
+        raise InputError(f"{path}: {'is a directory' if os.path.isdir(path) else 'there is no such directory'}")
+    made = plan(resolved)
+    outputs = _outputs(tensors, made)
+    reopen = resolved.reopen or _in_memory(model, resolved.name)
+    hollow = None
+    if not weights:
+        versions = [o.version for o in parsed(resolved.skeleton).opset_import if o.domain in ("", "ai.onnx")]
+        hollow = Hollow(max(versions, default=0), resolved.name, reopen)
+    with contextlib.closing(reopen()) as source:
+        pieces = Rewrite(source, noting(profile) if profile else None, hollow, outputs).model(made)
+        beside = external.files(resolved.skeleton) if weights and resolved.reopen else []
+        needed = external.copies(beside, source.folder, Path(path).parent, copy_data)
+        with external.copied(needed):
+            try:
+                with whole(path) as file:
+                    pieces.write(source, file.write)
+            except OSError as error:
+                raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+    plans = [p for p in made.all() if p.runs]
+    written = [name for p in plans for name in p.made if p.resolves(name)]
+    left = [name for p in plans for name in (*p.inputs, *p.made) if name in p.untouched]
+    missing = [name for p in plans for name in p.made if name not in p.untouched and not p.resolves(name)]
+    return Written(
+        path=path,
+        shapes=len(written),
+        unresolved=tuple(missing),
+        left=tuple(left),
+        unannotated=sum(p.lost for p in plans) if profile else 0,
+        warnings=resolved.warnings,
+    )
+
+
+def _outputs(tensors: Sequence[str], made: GraphPlan) -> list[str]:
+    """The names of tensors that become outputs, each once.
+
+    Raises:
+        InputError: there is no such tensor, or its type is unknown.
+    """
+    inside = {name for body in made.bodies.values() for p in body.all() for name in p.made}
+    for name in tensors:
+        if name in made.made:
+            value = made.values.get(name)
+            if value is None or (value.type.HasField("tensor_type") and not value.type.tensor_type.elem_type):
+                raise InputError(f"tensor {name!r} cannot become an output: nobody knows its element type")
+            continue
+        if name in inside:
+            raise InputError(f"tensor {name!r} is inside control flow; only tensors of the main graph can be outputs")
+        near = difflib.get_close_matches(name, made.made, 3)
+        hint = f"; did you mean {', '.join(map(repr, near))}?" if near else "; flopwise shapes lists them"
+        raise InputError(f"no operator makes a tensor {name!r}{hint}")
+    return list(dict.fromkeys(tensors))
+
+
+def _in_memory(model: object, name: str) -> Callable[[], Source]:
+    """What opens a model that is no file."""
+    if not isinstance(model, onnx.ModelProto):
+        raise InputError(f"cannot write a {type(model).__name__} as an ONNX model")
+    try:
+        data = model.SerializeToString()
+    except Exception as error:  # protobuf raises several kinds
+        raise ModelError(f"{name}: cannot be serialised; models over 2 GB have to be given as a file") from error
+    return lambda: BytesSource(data, name)

@@ -1,0 +1,1 @@
+"""Every operator test of onnx."""

@@ -1,0 +1,91 @@
+"""Small applications of quantised operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tests.operators.arrays import Input, reference
+from tests.operators.case import Case, case
+
+_RANDOM = np.random.default_rng(7)
+
+
+def bytes_(*shape: int, dtype: Any = np.uint8) -> Input:
+    """Whole numbers over all of an 8-bit type."""
+    kind = np.iinfo(dtype)
+    return Input(_RANDOM.integers(kind.min, kind.max + 1, size=shape, dtype=dtype))
+
+
+def scale(*shape: int) -> Input:
+    return Input(_RANDOM.uniform(0.01, 0.05, size=shape).astype(np.float32))
+
+
+def zero(*shape: int, dtype: Any = np.uint8) -> Input:
+    """Zero points that differ, unless there is one."""
+    return Input(_RANDOM.integers(1, 100, size=shape).astype(dtype))
+
+
+def real(*shape: int) -> Input:
+    return Input(_RANDOM.normal(size=shape).astype(np.float32))
+
+
+def conversion_cases() -> Iterator[Case]:
+    signed = {"dtype": np.int8}
+    yield case("QuantizeLinear", real(2, 3), scale())
+    yield case("QuantizeLinear", real(2, 3), scale(), zero())
+    yield Case("QuantizeLinear", (real(2, 3), scale(), zero(**signed)), told={"to": "int8"})
+    yield case("QuantizeLinear", real(2, 3, 4), scale(3), zero(3))
+    yield case("QuantizeLinear", real(2, 3, 4), scale(4), zero(4), axis=-1)
+    yield case("QuantizeLinear", real(2, 6), scale(2, 3), zero(2, 3), axis=1, block_size=2)
+    yield Case("QuantizeLinear", (real(2, 3), scale(), zero(dtype=np.int16)), told={"to": "int16"})
+    yield case("QuantizeLinear", real(2, 3), scale(), zero(), version=10)
+    yield case("DequantizeLinear", bytes_(2, 3), scale())
+    yield case("DequantizeLinear", bytes_(2, 3, **signed), scale(), zero(**signed))
+    yield case("DequantizeLinear", bytes_(2, 3, 4), scale(3), zero(3), axis=1)
+    yield case("DequantizeLinear", bytes_(5, 4), scale(3, 4), zero(3, 4), axis=0, block_size=2)
+    yield case("DequantizeLinear", Input(np.array([3, -70000], np.int32)), scale())
+    yield case("DynamicQuantizeLinear", real(3, 4), outputs=3)
+    yield case("DynamicQuantizeLinear", Input(np.abs(real(7).array)), outputs=3)
+
+
+def product_cases() -> Iterator[Case]:
+    signed = {"dtype": np.int8}
+    x, w = bytes_(1, 2, 4, 5), bytes_(4, 2, 3, 2, **signed)
+    yield case("ConvInteger", x, w)
+    yield case("ConvInteger", x, w, zero())
+    yield case("ConvInteger", x, w, zero(), zero(**signed), pads=[1, 0, 1, 1], strides=[2, 1])
+    yield case("ConvInteger", x, bytes_(4, 1, 2, 2), zero(), zero(4), group=2)
+    yield case("ConvInteger", bytes_(1, 2, 3, 4, 3), bytes_(2, 2, 2, 2, 2), zero())
+    yield case("ConvInteger", bytes_(1, 2, 5), bytes_(3, 2, 2))
+    yield case("MatMulInteger", bytes_(3, 4), bytes_(4, 5, **signed))
+    yield case("MatMulInteger", bytes_(3, 4), bytes_(4, 5), zero())
+    yield case("MatMulInteger", bytes_(3, 4), bytes_(4, 5, **signed), zero(), zero(5, **signed))
+    yield case("MatMulInteger", bytes_(2, 1, 3, 4), bytes_(5, 4, 2), zero(), zero())
+    rows, columns = bytes_(3, 4), bytes_(4, 5)
+    zeros = zero(3)
+    # onnx's reference implementation takes the zero points of rows for those of columns.
+    sums = reference("MatMulInteger", [rows, columns, Input(zeros.array[:, np.newaxis])])
+    yield Case("MatMulInteger", (rows, columns, zeros), expected=lambda *_: sums)
+
+    def layer(x: Input, w: Input, *more: Input, scales: tuple[int, ...] = ()) -> tuple[Input, ...]:
+        kind = {"dtype": w.array.dtype}
+        y_scale = Input(np.float32(1.5 * x.array[0].size / 20))
+        return x, scale(), zero(), w, scale(*scales), zero(*scales, **kind), y_scale, zero(), *more
+
+    bias = Input(np.array([5000, -7000, 0, 900], np.int32))
+    yield case("QLinearConv", *layer(x, w))
+    yield case("QLinearConv", *layer(x, w, bias), pads=[1, 1, 1, 0], strides=[1, 2])
+    yield case("QLinearConv", *layer(x, w, bias, scales=(4,)))
+    yield case("QLinearConv", *layer(x, bytes_(4, 1, 2, 2), scales=(4,)), group=2)
+    yield case("QLinearMatMul", *layer(bytes_(3, 4), bytes_(4, 5)))
+    yield case("QLinearMatMul", *layer(bytes_(3, 4), bytes_(4, 5), scales=(5,)))
+    yield case("QLinearMatMul", *layer(bytes_(2, 1, 3, 4), bytes_(5, 4, 2)))
+    a, _, _, *rest = layer(bytes_(3, 4), bytes_(4, 5), scales=(5,))
+    by_row = scale(3), zero(3)
+    quantized = reference("QLinearMatMul", [a, *(Input(p.array[:, np.newaxis]) for p in by_row), *rest])
+    yield Case("QLinearMatMul", (a, *by_row, *rest), expected=lambda *_: quantized)
+
+
+FAMILIES = (conversion_cases, product_cases)

@@ -1,0 +1,126 @@
+"""What depends on weights, constants and shapes alone is done once, and is no part of an inference."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.graphs import Sketch, sketch
+
+from flopwise.graph import Graph, Kind
+from flopwise.operators.folding import RANDOM, WITH_BODIES, fold
+
+
+def folded(graph: Graph) -> list[str]:
+    """The folded operators, by the name of their first result."""
+    return [graph.nodes[p].output().name for p in sorted(fold(graph).positions)]
+
+
+def chain(*ops: str, kind: Kind = "weight") -> Graph:
+    """Operators one after the other from w, which is of the given kind; the last one also takes x."""
+    made = sketch({"x": (4,), "w": (4,), "y": (4,)} | {f"t{i}": (4,) for i in range(len(ops))}, x="input", w=kind)
+    for i, op in enumerate(ops):
+        made.node(op, f"t{i - 1}" if i else "w", f"t{i}")
+    made.node("Add", f"x t{len(ops) - 1}" if ops else "x w", "y")
+    return made.graph()
+
+
+@pytest.mark.parametrize("kind", ["weight", "buffer", "constant"])
+def test_what_depends_on_stored_tensors_alone(kind: Kind) -> None:
+    graph = chain("Transpose", "Sqrt", "Neg", kind=kind)
+    assert folded(graph) == ["t0", "t1", "t2"]
+
+
+@pytest.mark.parametrize("kind", ["input", "activation"])
+def test_what_depends_on_an_input_is_not(kind: Kind) -> None:
+    assert folded(chain("Transpose", "Sqrt", kind=kind)) == []
+
+
+@pytest.mark.parametrize("op", sorted(RANDOM | WITH_BODIES))
+def test_what_is_new_each_time_is_not(op: str) -> None:
+    """Random numbers are; and bodies may take what is not among the inputs."""
+    assert folded(chain("Sqrt", op, "Neg")) == ["t0"]
+
+
+def test_one_input_that_varies_is_enough() -> None:
+    made = sketch({"x": (4,), "w": (4,), "a": (4,), "b": (4,), "y": (4,)}, x="input", w="weight")
+    made.node("Mul", "w w", "a")
+    made.node("Concat", "a x w", "b")
+    made.node("Sqrt", "b", "y")
+    assert folded(made.graph()) == ["a"]
+
+
+def test_shapes_are_known_before_the_first_inference() -> None:
+    made = sketch({"x": (4, 3), "s": (2,), "n": (), "g": (), "y": (4, 3)}, x="input")
+    made.node("Shape", "x", "s")
+    made.node("Size", "x", "n")
+    made.node("Mul", "s n", "g")
+    made.node("Expand", "x g", "y")
+    assert folded(made.graph()) == ["s", "n", "g"]
+
+
+def test_shapes_that_nobody_could_resolve_are_not() -> None:
+    made = sketch({"x": (4,), "u": None, "s": (2,), "y": (2,)}, x="input")
+    made.node("NonZero", "x", "u")
+    made.node("Shape", "u", "s")
+    made.node("Neg", "s", "y")
+    assert folded(made.graph()) == []
+
+
+def test_a_shape_of_nothing() -> None:
+    made = sketch({"x": (4,), "s": (1,)}, x="input")
+    made.node("Shape", "_", "s")
+    made.node("Shape", "", "s")
+    assert folded(made.graph(outputs="s")) == []
+
+
+def test_an_operator_that_only_spells_a_stored_tensor() -> None:
+    made = sketch(
+        {"x": (4,), "s": (1,), "w": (4,), "c": (4,), "y": (4,)}, x="input", s="constant", w="weight", c="constant"
+    )
+    made.node("ConstantOfShape", "s", "w")
+    made.node("Constant", "", "c")
+    made.node("Sum", "x w c", "y")
+    graph = made.graph()
+    assert folded(graph) == ["w", "c"]
+    assert [t.name for t in fold(graph).stored(graph.nodes[2])] == ["w", "c"]
+
+
+def test_an_operator_without_inputs_is_not_folded() -> None:
+    made = sketch({"x": (4,), "r": (4,), "y": (4,)}, x="input")
+    made.node("my::Source", "", "r")
+    made.node("Add", "x r", "y")
+    assert folded(made.graph()) == []
+
+
+def test_what_stands_behind_a_folded_result() -> None:
+    names = {"x": (4,), "w": (4,), "v": (4,), "a": (4,), "b": (4,), "s": (1,), "y": (4,)}
+    made = sketch(names, x="input", w="weight", v="buffer")
+    made.node("Shape", "x", "s")
+    made.node("Mul", "w v", "a")
+    made.node("Reshape", "a s", "b")
+    made.node("Sum", "b x w", "y")
+    graph = made.graph()
+    folding = fold(graph)
+    assert [t.name for t in folding.stored(graph.nodes[3])] == ["w", "v"]
+    assert [folding.varies(made.tensors[t]) for t in "xwvabsy"] == [True, False, False, False, False, False, True]
+
+
+def test_the_folding_of_some_operators_alone() -> None:
+    graph = chain("Transpose", "Sqrt", "Neg")
+    only = fold(graph).only(graph, lambda node: node.op != "Sqrt")
+    assert [graph.nodes[p].op for p in sorted(only.positions)] == ["Transpose", "Neg"]
+    assert [t.name for t in only.stored(graph.nodes[1])] == ["w"]
+
+
+def test_results_that_are_taken_twice_do_not_double() -> None:
+    made = Sketch()
+    made.tensor("t0", (4,), "weight")
+    for i in range(2000):
+        made.tensor(f"t{i + 1}", (4,))
+        made.node("Add", f"t{i} t{i}", f"t{i + 1}")
+    graph = made.graph(inputs="", outputs="t2000")
+    started = time.perf_counter()
+    folding = fold(graph)
+    assert time.perf_counter() - started < 1
+    assert [t.name for t in folding.sources["t2000"]] == ["t0"]

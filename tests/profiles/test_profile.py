@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.graphs import sketch
+
+from flopwise.api.profile import profile
+from flopwise.conventions import CONVENTIONS, Convention, get
+from flopwise.errors import FlopwiseError, InputError, ShapeError
+from flopwise.graph import Graph, Node
+from flopwise.operators.counts import FLOPS, MACS, Counts
+from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.rows import FIGURES
+
+
+def network(batch: int = 2) -> Graph:
+    """Two matrix products on one shared weight, each followed by a ReLU, and a constant scale."""
+    shapes = {"x": (batch, 8), "w": (8, 8), "wt": (8, 8), "b": (8,), "scale": (), "y": (batch, 8)}
+    kinds = {"x": "input", "w": "weight", "b": "weight", "scale": "constant"}
+    made = sketch({**shapes, **{f"t{i}": (batch, 8) for i in range(4)}}, **kinds)  # type: ignore[arg-type]
+    made.node("MatMul", "x w", "t0", "first")
+    made.node("Relu", "t0", "t1")
+    made.node("Transpose", "w", "wt", "turn")
+    made.node("Gemm", "t1 wt b", "t2", "second")
+    made.node("Relu", "t2", "t3")
+    made.node("Mul", "t3 scale", "y", "scaled")
+    return made.graph()
+
+
+def mystery(op: str = "my::Thing", shape: tuple[int, ...] | None = (4,)) -> Graph:
+    """A ReLU, an operator that nobody knows, and a ReLU of a known shape."""
+    made = sketch({"x": (4,), "a": (4,), "b": shape, "y": (4,)}, x="input")
+    made.node("Relu", "x", "a")
+    made.node(op, "a", "b", "odd")
+    made.node("Relu", "x", "y")
+    return made.graph()
+
+
+def counted(graph: Graph, convention: str | Convention = "flops", **options: Any) -> Profile:
+    return profile_graph(graph, get(convention), **options)
+
+
+def test_rows_in_execution_order() -> None:
+    found = counted(network())
+    assert [(r.name, r.macs, r.flops, r.count) for r in found.rows] == [
+        ("first", 128, 256, 256),
+        ("relu_1", 0, 16, 16),
+        ("second", 128, 272, 272),
+        ("relu_2", 0, 16, 16),
+        ("scaled", 0, 16, 16),
+    ]
+    assert [(r.params, r.weight_bytes) for r in found.rows] == [(64, 256), (0, 0), (8, 32), (0, 0), (0, 0)]
+    assert [(r.input_bytes, r.output_bytes, r.activations) for r in found.rows] == [(64, 64, 16)] * 5
+    assert (found.total("macs"), found.total("params"), found.peak_activation_bytes) == (256, 72, 128)
+    assert found.exact
+    assert found.unknown == {}
+    assert found.unresolved == ()
+
+
+def test_a_view_of_the_same_counts() -> None:
+    in_macs = counted(network(), "macs")
+    assert [r.count for r in in_macs.rows] == [128, 0, 128, 0, 0]
+    assert [r.flops for r in in_macs.rows] == [r.flops for r in counted(network()).rows]
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_sums_of_rows_are_totals(convention: str) -> None:
+    for graph in (network(), mystery(), mystery(shape=None)):
+        found = counted(graph, convention)
+        for figure in FIGURES:
+            assert found.total(figure) == sum(v for r in found.rows if (v := getattr(r, figure)) is not None), figure
+
+
+@pytest.mark.parametrize("convention", ["flops", "macs", "textbook", "molchanov"])
+def test_twice_the_batch_is_twice_the_work(convention: str) -> None:
+    once, twice = counted(network(2), convention), counted(network(4), convention)
+    for figure in ("count", "macs", "flops", "input_bytes", "output_bytes", "activations"):
+        assert twice.total(figure) == 2 * once.total(figure), figure
+    for figure in ("params", "buffers", "weight_bytes"):
+        assert twice.total(figure) == once.total(figure), figure
+
+
+def test_folding_can_be_turned_off() -> None:
+    folded, all_of_it = counted(network()), counted(network(), folding=False)
+    assert [r.name for r in all_of_it.rows] == ["first", "relu_1", "turn", "second", "relu_2", "scaled"]
+    assert folded.total("params") == all_of_it.total("params")
+    assert "1 operators on weights, constants and shapes alone run once and are not counted (--no-fold)" in folded.notes
+    assert not any("run once" in note for note in all_of_it.notes)
+
+
+# --- what is not known ---
+
+
+def test_an_operator_without_a_rule() -> None:
+    found = counted(mystery())
+    assert [r.count for r in found.rows] == [4, None, 4]
+    assert [r.missing for r in found.rows] == ["", "rule", ""]
+    assert (found.total("count"), found.sum.unknown, found.exact) == (8, 1, False)
+    assert found.unknown == {"my::Thing": 1}
+    assert "unknown: my::Thing at 'odd' (no rule); totals are lower bounds" in found.notes
+
+
+def test_a_shape_that_nobody_could_resolve() -> None:
+    found = counted(mystery("Relu", None))
+    odd = found.rows[1]
+    assert (odd.count, odd.missing, odd.output_bytes, odd.activations) == (None, "fact", None, None)
+    assert found.unknown == {}
+    assert found.unresolved == ("b",)
+    assert not found.exact
+    assert found.peak_activation_bytes is None
+    assert "unresolved: 1 tensor has no shape; totals are lower bounds" in found.notes
+
+
+def broken(error: Exception) -> Callable[[Node], Counts]:
+    def rule(node: Node) -> Counts:
+        raise error
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (broken(ZeroDivisionError("division by zero")), "ZeroDivisionError: division by zero"),
+        (broken(IndexError("list index out of range")), "IndexError: list index out of range"),
+        (broken(KeyError("axis")), "KeyError: 'axis'"),
+        (broken(TypeError("no number")), "TypeError: no number"),
+        (broken(ValueError("no axis")), "ValueError: no axis"),
+        (broken(AttributeError("no lower")), "AttributeError: no lower"),
+        (broken(OverflowError("too large")), "OverflowError: too large"),
+        (lambda node: Counts(mac=[1, 2]), "TypeError"),  # type: ignore[arg-type] # as a list among the attributes gives
+        (lambda node: Counts(mac=0.5), "ValueError: a count is no whole number"),  # type: ignore[arg-type]
+        (lambda node: Counts(mac=-1), "ValueError: a count is no whole number"),
+        (broken(ShapeError("the shape of 'b' is unresolved")), "the shape of 'b' is unresolved"),
+        (broken(FlopwiseError("no such thing")), "no such thing"),
+    ],
+)
+def test_what_goes_wrong_in_a_rule_is_told(rule: Callable[[Node], Counts], told: str) -> None:
+    found = counted(mystery(), rules={"my::Thing": rule})
+    odd = found.rows[1]
+    assert (odd.counts, odd.count, odd.missing) == (None, None, "fact")
+    assert told in odd.note
+    assert found.unknown == {}
+    assert not found.exact
+    assert found.total("count") == 8
+    assert any(note.startswith("uncounted: my::Thing at 'odd' (") and told in note for note in found.notes)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt(), RuntimeError("a fault of ours")])
+def test_what_is_no_fault_of_the_model_is_not_hidden(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        counted(mystery(), rules={"my::Thing": broken(error)})
+
+
+def test_notes_of_many_rows_are_one_note() -> None:
+    made = sketch({"x": (4,)} | {f"t{i}": (4,) for i in range(5)}, x="input")
+    for i in range(5):
+        made.node("my::Thing", "x", f"t{i}", f"odd{i}")
+    found = counted(made.graph(outputs="t4"))
+    assert found.notes == ("unknown: my::Thing at 'odd0' and 4 more (no rule); totals are lower bounds",)
+
+
+# --- rules and conventions of the user ---
+
+
+def test_rules_of_the_user_win() -> None:
+    twice = {"Relu": lambda node: Counts(cmp=2) * node.output().numel, "my::Thing": lambda node: Counts(mac=7)}
+    for convention in ("flops", "textbook"):
+        found = counted(mystery(), convention, rules=twice)
+        assert [r.counts for r in found.rows] == [Counts(cmp=8), Counts(mac=7), Counts(cmp=8)]
+        assert found.unknown == {}
+    assert counted(mystery()).rows[0].counts == Counts(cmp=4)
+
+
+def test_a_convention_of_the_user() -> None:
+    mine = Convention(
+        name="mine",
+        unit="OP",
+        summary="s",
+        source="here",
+        weights=MACS,
+        overrides={"Relu": lambda node, counts: Counts(mac=100)},
+        others="zero",
+    )
+    assert [r.count for r in counted(mystery(), mine).rows] == [100, 0, 100]
+    refusing = Convention(name="mine", unit="OP", summary="s", source="here", weights=FLOPS, others="unknown")
+    found = counted(mystery(), refusing)
+    assert [r.count for r in found.rows] == [None] * 3
+    assert [r.macs for r in found.rows] == [0, None, 0]
+    assert "unknown: Relu at 'relu_1' and 1 more (mine cannot count it); totals are lower bounds" in found.notes
+
+
+# --- forms of a profile ---
+
+
+def integers(value: Any) -> bool:
+    """Whether every number in a value is an integer."""
+    if isinstance(value, dict):
+        return all(map(integers, value.values()))
+    if isinstance(value, list):
+        return all(map(integers, value))
+    return not isinstance(value, float)
+
+
+@pytest.mark.parametrize("graph", [network(), mystery(), mystery(shape=None)])
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_the_json_schema(graph: Graph, convention: str) -> None:
+    found = counted(graph, convention).to_dict()
+    assert json.loads(json.dumps(found)) == found
+    assert integers(found)
+    assert list(found) == ["schema", "model", "inputs", "convention", "totals", "layers", "coverage", "notes"]
+    assert found["schema"] == "flopwise.profile/1"
+    assert list(found["totals"]) == [
+        *("count", "macs", "flops", "ops", "params", "buffers", "weight_bytes"),
+        *("activations", "output_bytes", "peak_activation_bytes"),
+        *(["own"] if CONVENTIONS[convention].own else []),
+    ]
+    for layer in found["layers"]:
+        assert list(layer) == [
+            *("name", "op", "origin", "scope", "inputs", "outputs", "count", "macs", "flops", "ops"),
+            *("params", "buffers", "weight_bytes", "activations", "output_bytes"),
+        ]
+    assert found["coverage"]["nodes"] == len(found["layers"])
+
+
+def test_what_is_unknown_is_null_and_not_zero() -> None:
+    layers = counted(mystery(shape=None)).to_dict()["layers"]
+    odd = layers[1]
+    nulls = ("count", "macs", "flops", "ops", "activations", "output_bytes")
+    assert [odd[key] for key in nulls] == [None] * 6
+    assert odd["outputs"] == [None]
+    alone = sketch({"x": (4,), "y": (4,)}, x="input")
+    alone.node("my::Thing", "x", "y")
+    totals = counted(alone.graph()).to_dict()["totals"]
+    assert (totals["count"], totals["macs"], totals["flops"], totals["ops"]) == (None, None, None, None)
+    assert totals["activations"] == totals["output_bytes"] / 4 == 4
+    lost = sketch({"x": (4,), "y": None}, x="input")
+    lost.node("my::Thing", "x", "y")
+    totals = counted(lost.graph()).to_dict()["totals"]
+    assert (totals["activations"], totals["output_bytes"]) == (None, None)
+
+
+def test_as_a_data_frame() -> None:
+    pytest.importorskip("pandas")
+    frame = counted(network()).to_pandas()
+    assert frame["name"].tolist() == ["first", "relu_1", "second", "relu_2", "scaled"]
+    assert frame["macs"].sum() == 256
+
+
+def test_no_such_figure() -> None:
+    with pytest.raises(InputError, match="unknown figure 'joules'; known: count, macs, flops, params"):
+        counted(network()).total("joules")
+
+
+def test_a_graph_goes_straight_in() -> None:
+    assert profile(network()).total("macs") == 256
+    assert "first" in str(profile(network()))
+
+
+def test_an_empty_graph() -> None:
+    found = counted(Graph("none", "hand", "", (), (), ()))
+    assert (found.rows, found.total("count"), found.exact, found.peak_activation_bytes) == ((), 0, True, 0)
+    assert found.to_dict()["totals"]["count"] == 0

@@ -1,0 +1,54 @@
+"""Published networks layer by layer: shapes, stored blobs and multiply-accumulates at batch 1."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+import flopwise
+from flopwise.graph import Shape
+
+pytest.importorskip("flopwise.readers.caffe.read", reason="there is no reader for Caffe files")
+SHARED = Path(__file__).resolve().parents[4] / "shared"
+FILES = sorted((SHARED / "models" / "caffe").glob("*.prototxt"))
+
+#: Shapes of databases, which the files do not give.
+DATA: dict[str, dict[str, Shape]] = {
+    "bvlc_googlenet_train_val": {"data": (1, 3, 224, 224), "label": (1,)},
+    "mnist_siamese_train_test": {"pair_data": (1, 2, 28, 28), "sim": (1,)},
+}
+
+#: Weights, bias, statistics and affine parameters together, and multiply-accumulates.
+TOTALS = {
+    "bvlc_alexnet": (60_965_224, 724_406_816),
+    "bvlc_reference_caffenet": (60_965_224, 724_406_816),
+    "bvlc_googlenet": (6_998_552, 1_582_671_872),
+    "bvlc_googlenet_train_val": (13_378_280, 1_591_044_096),
+    "lenet": (431_080, 2_293_000),
+    "mnist_siamese": (431_102, 2_293_020),
+    "mnist_siamese_train_test": (431_102, 4_586_040),
+    "resnet50": (25_610_269, 3_857_973_248),
+    "mobilenet_v1": (4_253_891, 568_740_352),
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_network(path: Path) -> None:
+    profile = flopwise.profile(str(path), inputs=DATA.get(path.stem), batch_size=1)
+    rows = {row.name: row for row in profile.rows}
+    with (SHARED / "golden" / "caffe_layers" / f"{path.stem}.csv").open() as file:
+        expected = list(csv.DictReader(file))
+    for layer in expected:
+        if not json.loads(layer["in_shapes"]):
+            continue
+        row = rows.pop(layer["name"])
+        assert row.node.origin == layer["type"]
+        assert [list(t.dims) for t in row.node.known_outputs] == json.loads(layer["out_shapes"]), row.name
+        assert row.params + row.buffers == int(layer["params"]), row.name
+        assert row.macs == int(layer["macs"]), row.name
+    assert not {name for name, row in rows.items() if row.node.known_inputs}
+    assert (profile.total("params") + profile.total("buffers"), profile.total("macs")) == TOTALS[path.stem]
+    assert profile.exact

@@ -1,0 +1,86 @@
+"""The modules around a node, as PyTorch's exporters write them down."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from flopwise.api.profile import read
+from flopwise.graph import Module
+from flopwise.readers.onnx.build.scope import scope_of
+
+from tests.readers.models import model, node
+
+
+def noted(scopes: str, classes: str) -> onnx.NodeProto:
+    found = node("Conv", "x w", "y", "node_conv2d")
+    found.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+    if classes:
+        found.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=classes)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("", []),
+        ("Conv_12", []),
+        ("/Conv", []),
+        ("/conv1/Conv", ["conv1"]),
+        ("/layer1/layer1.0/conv1/Conv", ["layer1", "layer1.0", "layer1.0.conv1"]),
+        (
+            "/encoder/layer.11/attention/self/query/MatMul",
+            [
+                "encoder",
+                "encoder.layer.11",
+                "encoder.layer.11.attention",
+                "encoder.layer.11.attention.self",
+                "encoder.layer.11.attention.self.query",
+            ],
+        ),
+        ("/a//b/Add_1", ["a", "a.b"]),
+        ("model/conv/Conv2D", ["model", "model.conv"]),
+    ],
+)
+def test_paths_in_names(name: str, expected: list[str]) -> None:
+    assert scope_of(node("Op", "x", "y", name)) == (tuple(Module(p, "") for p in expected), "")
+
+
+@pytest.mark.parametrize(
+    ("scopes", "classes", "expected", "origin"),
+    [
+        (
+            "['', 'layer1', 'layer1.0', 'layer1.0.conv1', 'conv2d']",
+            "['torchvision.ResNet', 'torch.nn.Sequential', 'torchvision.Bottleneck', 'torch.nn.Conv2d', "
+            "'aten.conv2d.default']",
+            [("", "ResNet"), ("layer1", "Sequential"), ("layer1.0", "Bottleneck"), ("layer1.0.conv1", "Conv2d")],
+            "aten.conv2d.default",
+        ),
+        ("['', 'fc', 'linear']", "", [("", ""), ("fc", "")], ""),
+        ("['linear']", "['aten.linear.default']", [], "aten.linear.default"),
+        ("[]", "[]", [], ""),
+        ("['', 'a', 'b', 'x']", "['M', 'aten.x']", [("", "M"), ("a", ""), ("b", "")], "aten.x"),
+    ],
+)
+def test_metadata(scopes: str, classes: str, expected: list[tuple[str, str]], origin: str) -> None:
+    assert scope_of(noted(scopes, classes)) == (tuple(Module(*m) for m in expected), origin)
+
+
+def test_metadata_wins_over_the_name() -> None:
+    found = noted("['', 'fc', 'x']", "['M', 'torch.nn.Linear', 'aten.x']")
+    found.name = "/other/path/Conv"
+    assert [m.path for m in scope_of(found)[0]] == ["", "fc"]
+
+
+def test_metadata_that_is_no_text() -> None:
+    data = noted("['', 'XX', 'x']", "['M', 'N', 'aten.x']").SerializeToString().replace(b"XX", b"\xff\xff")
+    assert scope_of(onnx.NodeProto.FromString(data))[1] == "aten.x"
+
+
+def test_in_a_graph() -> None:
+    graph = read(model([node("Relu", "x", "a", "/act/Relu"), noted("['', 'c', 'x']", "['M', 'my.Conv', 'aten.c']")],
+        {"x": (1,), "w": (1,)}))  # fmt: skip
+    assert [(n.module, n.origin, n.name) for n in graph.nodes] == [
+        ("act", "Relu", "/act/Relu"),
+        ("c", "aten.c", "node_conv2d"),
+    ]

@@ -1,0 +1,68 @@
+"""Nodes at which onnx's C++ side ends the process or takes all memory are told and left without shape."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from tests.readers.models import ints, model, node, shapes, value, weight
+
+from flopwise.api.profile import read
+
+B = 1 << 40
+STORED = [weight("w", 4), ints("i", 0, 1), TensorProto(name="long", data_type=TensorProto.INT64, dims=[1 << 31])]
+
+SUSPECTS: dict[str, tuple[onnx.NodeProto, str]] = {
+    "Split, more outputs": (node("Split", "x", "y z", "n", num_outputs=B), f"num_outputs {B}, but 2 outputs"),
+    "Split, fewer outputs": (node("Split", "x", "y z", "n", num_outputs=1), "num_outputs 1, but 2 outputs"),
+    "GatherND": (node("GatherND", "x i", "y", "n", batch_dims=-(1 << 24)), "batch_dims -16777216"),
+    "LayerNormalization": (node("LayerNormalization", "x w", "y", "n", axis=B), f"axis {B}"),
+    "EyeLike": (node("EyeLike", "_", "y", "n"), "no input"),
+    "RegexFullMatch": (node("RegexFullMatch", "", "y", "n", pattern="a"), "no input"),
+    "Expand": (node("Expand", "x long", "y", "n"), "a shape with more than 1024 dimensions"),
+}
+
+
+@pytest.mark.parametrize("case", SUSPECTS)
+def test_suspects_are_told(case: str) -> None:
+    suspect, told = SUSPECTS[case]
+    net = model([node("Relu", "x", "r"), suspect], {"x": (2, 4)}, STORED, outputs=["y"], opset=20)
+    graph = read(net)
+    assert graph.warnings == (f"{suspect.op_type} 'n' cannot be right ({told}), so it has no shape",)
+    assert shapes(graph)["r"] == (2, 4)
+    assert shapes(graph)["y"] is None
+    assert graph.nodes[1].op == suspect.op_type
+
+
+@pytest.mark.parametrize("case", SUSPECTS)
+def test_suspects_in_bodies_and_functions(case: str) -> None:
+    suspect, told = SUSPECTS[case]
+    outputs = [value(o, None) for o in suspect.output]
+    body = helper.make_graph([suspect], "b", [], outputs)
+    branch = node("If", "c", " ".join(f"{o}1" for o in suspect.output), then_branch=body, else_branch=body)
+    inputs = {"x": (2, 4), "c": ()}
+    assert any(told in w for w in read(model([branch], inputs, STORED, opset=20)).warnings)
+    function = helper.make_function(
+        "my", "F", ["x", "w", "i", "long"], list(suspect.output), [suspect], [helper.make_opsetid("", 20)]
+    )
+    for opset in (20, 13):  # inlined, and left as a call
+        call = node("F", "x w i long", " ".join(f"{o}1" for o in suspect.output), domain="my")
+        net = model([call], inputs, STORED, opset=opset, functions=[function], domains={"my": 1})
+        assert any(told in w for w in read(net).warnings)
+
+
+def test_the_same_operators_as_they_should_be() -> None:
+    nodes = [
+        node("Split", "x", "a b", num_outputs=2),
+        node("GatherND", "x j", "g", batch_dims=1),
+        node("LayerNormalization", "x w", "l", axis=-1),
+        node("EyeLike", "x", "e"),
+        node("Expand", "w s", "y"),
+    ]
+    graph = read(model(nodes, {"x": (4, 4)}, [*STORED, ints("s", 3, 4), ints_of((4, 1))], opset=20))
+    assert graph.warnings == ()
+    assert shapes(graph) == {"a": (2, 4), "b": (2, 4), "g": (4,), "l": (4, 4), "e": (4, 4), "y": (3, 4)}
+
+
+def ints_of(shape: tuple[int, ...]) -> TensorProto:
+    return TensorProto(name="j", data_type=TensorProto.INT64, dims=shape, int64_data=[0] * 4)

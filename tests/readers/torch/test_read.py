@@ -1,0 +1,334 @@
+"""PyTorch modules: the right number whatever the module is made of, and the module afterwards as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from tests.torch_modules import MODULES  # noqa: E402
+from torch import nn  # noqa: E402 - after the check that torch is there
+
+import flopwise  # noqa: E402
+from flopwise.errors import InputError, ModelError  # noqa: E402
+
+GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden" / "torch_ops.json"
+
+#: Modules of the golden file whose multiply-adds its reference does not state as one number after "MAC".
+WORKED_OUT = {
+    "einsum ii->i... elementwise i,i->i [64]": 64,
+    "MHA(64,4) batch_first [2,10,64] eval": 353_280,
+    "TransformerEncoderLayer(64,4,128) [2,10,64] eval": 680_960,
+    "LSTM(10,20,2 layers) seq-first [5,3,10]": 84_000,
+    "LSTM bidir(10,20,2) [5,3,10]": 216_000,
+    "GRU(10,20) [5,3,10]": 27_000,
+    "LSTMCell(10,20) [3,10]": 7_200,
+    "own nn.Parameter + child + unused": 16_384 + 8_192,
+    "dynamic-quantised Linear(64->32)": 16_384,
+    "Embedding(100,64) [2,10]": 0,
+    "add x+y [1,16,8,8]": 0,
+}
+
+
+def references() -> dict[str, int]:
+    """The multiply-adds that were worked out by hand, by module."""
+    if not GOLDEN.exists():
+        return {}
+    found = {}
+    for name, entry in json.loads(GOLDEN.read_text()).items():
+        if name in MODULES:
+            said = re.match(r"MAC (\d+)(?![\d*])", entry["reference"])
+            if name in WORKED_OUT or said:
+                found[name] = WORKED_OUT[name] if name in WORKED_OUT else int(said[1])
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(references() or WORKED_OUT))
+def test_macs_are_those_worked_out_by_hand(name: str) -> None:
+    module, inputs = MODULES[name]()
+    profile = flopwise.profile(module, tuple(inputs), mode="as-is")
+    assert profile.total("macs") == (references() or WORKED_OUT)[name]
+    assert not profile.unknown
+
+
+def test_a_sparse_matrix_counts_what_it_stores() -> None:
+    module, inputs = MODULES["sparse mm (coo 10% dense) [64,64]x[64,32]"]()
+    stored = next(t for t in (*inputs, *vars(module).values(), *module.buffers()) if getattr(t, "is_sparse", False))
+    assert flopwise.profile(module, tuple(inputs)).total("macs") == stored._nnz() * 32
+
+
+class Everything(nn.Module):
+    """Layers that keep statistics, draw random numbers, write into buffers and remember what they saw."""
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.norm = nn.BatchNorm2d(8)
+        self.drop = nn.Dropout(0.5)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.seen: Any = None
+        self.fails = fails
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        self.calls.add_(1)
+        x = self.drop(self.norm(self.conv(x)))
+        self.seen = x
+        self.extra = x.shape
+        y = x.flatten(2).transpose(1, 2)
+        if self.fails:
+            raise KeyError("nothing")
+        return self.attention(y, y, y)[0]
+
+
+def state(module: nn.Module) -> dict[str, Any]:
+    """Everything about a module that a user could notice."""
+    return {
+        "modes": [m.training for m in module.modules()],
+        "attributes": [{k: v for k, v in vars(m).items() if not isinstance(v, torch.Tensor)} for m in module.modules()],
+        "tensors": {k: v.clone() for k, v in module.state_dict().items()},
+        "hooks": [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in module.modules()],
+        "gradients": [p.grad for p in module.parameters()],
+        "marks": [sorted(vars(t)) for t in (*module.parameters(), *module.buffers())],
+    }
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("mode", ["eval", "train", "as-is"])
+@pytest.mark.parametrize("needs_values", [False, True])
+def test_the_module_is_afterwards_what_it_was(fails: bool, mode: Any, needs_values: bool) -> None:
+    model: nn.Module = Everything(fails)
+    if needs_values:
+        model = nn.Sequential(AsksForValues(), model)
+    model.train()
+    model[-1].norm.eval() if needs_values else model.norm.eval()
+    handle = model.register_forward_hook(lambda module, args, result: None)
+    public = (nn.Module.__call__, torch.autograd.Function.__dict__["apply"], torch.nn.functional.relu, torch.load)
+    fast, chance, grad = torch.backends.mha.get_fastpath_enabled(), torch.get_rng_state(), torch.is_grad_enabled()
+    before = state(model)
+    with pytest.raises(ModelError, match="KeyError: 'nothing'") if fails else contextlib.nullcontext():
+        flopwise.profile(model, (2, 3, 10, 10), mode=mode)
+    after = state(model)
+    for key in ("modes", "attributes", "hooks", "gradients", "marks"):
+        assert before[key] == after[key], key
+    assert list(before["tensors"]) == list(after["tensors"])
+    assert all(torch.equal(v, after["tensors"][k]) for k, v in before["tensors"].items())
+    assert public == (
+        nn.Module.__call__,
+        torch.autograd.Function.__dict__["apply"],
+        torch.nn.functional.relu,
+        torch.load,
+    )
+    assert torch.equal(chance, torch.get_rng_state())
+    assert (fast, grad) == (torch.backends.mha.get_fastpath_enabled(), torch.is_grad_enabled())
+    handle.remove()
+
+
+class AsksForValues(nn.Module):
+    """Decides by the elements of its input."""
+
+    def forward(self, x: Any) -> Any:
+        return x * 2 if x.sum() > 0 else x
+
+
+def test_where_values_decide_the_module_runs_for_real_and_a_note_says_so() -> None:
+    profile = flopwise.profile(AsksForValues(), (4, 4))
+    assert [row.node.op for row in profile.rows][-1] == "Mul"
+    assert any("ran on real tensors" in note for note in profile.notes)
+
+
+def test_without_memory_values_cannot_decide() -> None:
+    model = nn.Sequential(nn.Linear(4, 4, device="meta"), AsksForValues())
+    with pytest.raises(ModelError, match=r"in 1 \(AsksForValues\), given 4×4: .*asks for elements.*meta device"):
+        flopwise.profile(model, (4, 4))
+
+
+def test_constants_have_values_without_running_for_real() -> None:
+    class Masked(nn.Module):
+        def forward(self, x: Any, mask: Any) -> Any:
+            if mask.all():
+                return x + 1
+            positions = torch.arange(x.shape[1])[mask.sum() :]
+            return x[:, positions.tolist()] @ torch.ones(2, 3)
+
+    full = flopwise.profile(Masked(), {"x": (2, 4), "mask": torch.ones(4, dtype=torch.bool)})
+    assert full.total("macs") == 0
+    half = flopwise.profile(Masked(), {"x": (2, 4), "mask": torch.tensor([True, True, False, False])})
+    assert half.total("macs") == 2 * 2 * 3
+    assert not any("real" in note for note in (*full.notes, *half.notes))
+
+
+def test_every_way_of_giving_inputs() -> None:
+    class Two(nn.Module):
+        def forward(self, x: Any, other: Any = None, *, scale: float = 1.0) -> Any:
+            if isinstance(x, dict):
+                x, other = x["a"], x["b"][0]
+            return x @ x.mT if other is None else x @ other * scale
+
+    macs = {
+        (3, 4): 36,
+        "x:f32:3x4": 36,
+        "3x4": 36,
+        (torch.zeros(3, 4),): 36,
+        ((3, 4), (4, 5)): 60,
+        ("x:3x4", "other:4x5"): 60,
+    }
+    for inputs, expected in macs.items():
+        assert flopwise.profile(Two(), inputs).total("macs") == expected, inputs
+    assert flopwise.profile(Two(), {"x": (3, 4), "other": (4, 5)}).total("macs") == 60
+    assert flopwise.profile(Two(), (((3, 4),), {"other": (4, 5), "scale": 2.0})).total("macs") == 60
+    assert flopwise.profile(Two(), {"x": {"a": (3, 4), "b": [(4, 5)]}}).total("macs") == 60
+    assert flopwise.profile(Two(), "x:f32:nx4", dims={"n": 7}).total("macs") == 7 * 7 * 4
+    assert flopwise.profile(Two(), (3, 4), batch_size=5).total("macs") == 100
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        (None, "needs the shape of its input 'input': give -i input:f32:1x3x224x224"),
+        ((1, 4, 8, 8), r"in 0 \(Conv2d\), given 1×4×8×8: RuntimeError: .*to have 3 channels, but got 4 channels"),
+        ("y:1x3x8x8", "no input is named as in 'y:1x3x8x8'; the inputs are 'input'"),
+        ("nx3x8x8", "'n' has no value; give --dim n=NUMBER"),
+        (object(), "cannot understand inputs of type object"),
+        ({"nope": (1, 3, 8, 8)}, "TypeError: .*nope"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_the_place(inputs: Any, words: str) -> None:
+    with pytest.raises((ModelError, InputError), match=words) as caught:
+        flopwise.profile(nn.Sequential(nn.Conv2d(3, 8, 3)), inputs)
+    assert "\n" not in str(caught.value)
+
+
+def test_modules_are_seen_with_their_calls() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+            self.again = self.layer
+            self.never = nn.Linear(8, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(self.layer(x))
+
+    profile = flopwise.profile(Twice(), (4, 8))
+    assert profile.total("macs") == 2 * 4 * 64
+    assert profile.total("params") == 72 + 18
+    assert [c.path for c in profile.graph.calls] == ["", "layer", "layer"]
+    assert [(m.path, m.also) for m in profile.graph.modules] == [("", ()), ("layer", ("again",)), ("never", ())]
+    assert [row.name for row in profile.rows] == ["layer", "layer:2", "never"]
+    assert [row.node.op for row in profile.rows][-1] == "torch::Unused"
+    assert profile.graph.modules[1].options["in_features"] == 8
+
+
+def test_unknown_operators_are_unknown_and_take_a_rule() -> None:
+    library = torch.library.Library("flopwise_test", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CPU")
+    library.impl("twice", lambda x: torch.empty_like(x), "Meta")
+
+    class Custom(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.ops.flopwise_test.twice(x)
+
+    profile = flopwise.profile(Custom(), (4, 4))
+    assert profile.unknown == {"flopwise_test::twice": 1}
+    assert not profile.exact
+    rule = {"flopwise_test::twice": lambda node: flopwise.Counts(mul=node.output().numel)}
+    assert flopwise.profile(Custom(), (4, 4), rules=rule).total("flops") == 16
+    library._destroy()
+
+
+def test_what_torchscript_runs_is_seen() -> None:
+    class Scripted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.jit.script(nn.Linear(4, 5))
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x) + 1
+
+    assert flopwise.profile(Scripted(), (3, 4)).total("macs") == 60
+    assert flopwise.profile(torch.jit.script(nn.Linear(4, 5)), (3, 4)).total("macs") == 60
+    assert flopwise.profile(torch.jit.trace(nn.Linear(4, 5), torch.zeros(1, 4)), (3, 4)).total("macs") == 60
+
+
+def test_compiled_modules_count_as_they_were_written() -> None:
+    model = torch.compile(nn.Sequential(nn.Linear(4, 5), nn.ReLU()))
+    profile = flopwise.profile(model, (3, 4))
+    assert profile.total("macs") == 60
+    assert [row.node.op for row in profile.rows] == ["Gemm", "Relu"]
+
+
+def test_modules_made_in_fake_mode() -> None:
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        model = nn.Linear(4, 5)
+    assert flopwise.profile(model, (3, 4)).total("macs") == 60
+
+
+def test_modules_of_other_types() -> None:
+    half = nn.Linear(4, 5).half()
+    profile = flopwise.profile(half, (3, 4))
+    assert profile.graph.inputs[0].dtype == "float16"
+    assert profile.sum.weight_bytes == 50
+    numbers = nn.Linear(4, 5, dtype=torch.complex64)
+    assert flopwise.profile(numbers, torch.zeros(3, 4, dtype=torch.complex64)).total("macs") == 60
+
+
+def test_flex_attention_and_what_it_does_to_the_scores() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    class Flex(nn.Module):
+        def forward(self, q: Any, k: Any, v: Any) -> Any:
+            return flex_attention(q, k, v)
+
+    shape = (1, 2, 16, 8)
+    profile = flopwise.profile(Flex(), [shape] * 3)
+    assert profile.total("macs") == 2 * 2 * 16 * 16 * 8
+
+
+def test_nested_tensors_run_for_real() -> None:
+    class Nested(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 5)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x)
+
+    nested = torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(3, 4)], layout=torch.jagged)
+    profile = flopwise.profile(Nested(), [nested])
+    assert profile.total("macs") == 5 * 4 * 5
+
+
+def test_packed_sequences() -> None:
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(4, 6, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]), batch_first=True)
+            return nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+
+    assert flopwise.profile(Packed(), (2, 3, 4)).total("macs") == 5 * 4 * 6 * (4 + 6)
+
+
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        whole = torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
+        return torch.ops.quantized.add(whole, whole, 0.2, 0).dequantize()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what PyTorch thinks of quantized tensors
+def test_a_note_names_the_operator_that_needs_real_tensors() -> None:
+    profile = flopwise.profile(Doubled(), (2, 3))
+    assert profile.exact
+    assert any("on meta tensors: given 2×3: quantized::add does not run on them;" in note for note in profile.notes)

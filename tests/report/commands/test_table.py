@@ -1,0 +1,135 @@
+"""Tables for papers: one line for each model, one scale for each column, the convention in the caption."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.report.graphs import NASTY
+from tests.report.html.test_page import chain
+
+import flopwise
+from flopwise.cli import main
+from flopwise.profiles.profile import Profile
+from flopwise.report.commands.table import render_paper
+
+RESNET, SPLINE = "examples/tiny_resnet.onnx", "examples/custom_op.onnx"
+
+PREAMBLE = r"\documentclass{article}\usepackage{booktabs}\usepackage{siunitx}\begin{document}"
+
+
+def profiles() -> list[Profile]:
+    return [flopwise.profile(RESNET), flopwise.profile(SPLINE)]
+
+
+def test_latex_has_rules_units_and_the_convention() -> None:
+    text = render_paper([flopwise.profile(RESNET)], "latex", ["params", "macs", "peak"])
+    assert r"\caption{Convention flops, unit FLOP; input 1$\times$3$\times$64$\times$64.}" in text
+    assert r"Model & {Parameters {[}k{]}} & {MACs {[}M{]}} & {Peak activations {[}kB{]}} \\" in text
+    assert r"tiny\_resnet & 44.4 & 1.88 & 81.9 \\" in text
+    assert "{lS[table-format=2.1]S[table-format=1.2]S[table-format=2.1]}" in text
+    for rule in ("toprule", "midrule", "bottomrule"):
+        assert rf"\{rule}" in text
+
+
+def test_lower_bounds_are_marked_and_named() -> None:
+    for format, mark in (("latex", r"{$\geq 640$}"), ("table", "≥ 640"), ("markdown", "≥ 640")):
+        text = render_paper([flopwise.profile(SPLINE)], format, ["macs"])
+        assert mark in text, format
+        assert "Spline" in text
+
+
+def test_csv_has_every_digit_and_the_convention() -> None:
+    rows = list(csv.DictReader(io.StringIO(render_paper(profiles(), "csv", ["params", "macs", "peak"]))))
+    expected = flopwise.profile(RESNET).to_dict()["totals"]
+    assert [row["name"] for row in rows] == ["tiny_resnet", "custom_op"]
+    assert int(rows[0]["macs"]) == expected["macs"]
+    assert int(rows[0]["peak"]) == expected["peak_activation_bytes"]
+    assert [row["convention"] for row in rows] == ["flops", "flops"]
+    assert [row["complete"] for row in rows] == ["yes", "no"]
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        ({}, "44.4"),
+        ({"": "M"}, "0.044"),
+        ({"params": ""}, "44,370"),
+        ({"params": "M", "": "G"}, "0.044"),
+        ({"": "G"}, "<0.001"),
+    ],
+)
+def test_a_column_has_one_prefix(units: dict[str, str], expected: str) -> None:
+    text = render_paper([flopwise.profile(RESNET)], "table", ["params"], units=units)
+    assert expected in text.splitlines()[4]
+
+
+def test_all_figures_of_a_column_share_prefix_and_decimals() -> None:
+    models = [flopwise.profile(chain(["a"], size)) for size in (100, 1000, 3000)]
+    text = render_paper(models, "latex", ["params"], ["s", "m", "l"])
+    figures = [line.split(" & ")[1].removesuffix(r" \\") for line in text.splitlines() if " & " in line]
+    assert figures[1:] == ["0.01", "1.00", "9.00"]
+
+
+def test_every_digit_on_request() -> None:
+    text = render_paper([flopwise.profile(RESNET)], "latex", ["macs"], human=False)
+    assert "group-separator={,}" in text
+    assert "1884248" in text
+
+
+def test_names_are_given_and_escaped() -> None:
+    text = render_paper(profiles(), "latex", ["params"], ["100% a_b", r"{\x}"])
+    assert r"100\% a\_b" in text
+    assert r"\{\textbackslash{}x\}" in text
+    with pytest.raises(flopwise.FlopwiseError, match="1 names for 2 models"):
+        render_paper(profiles(), names=["one"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--columns", "parms"], "did you mean 'params'"),
+        (["--unit", "X"], "unknown prefix 'X'"),
+        (["--unit", "peak=M", "--columns", "params"], "no column 'peak'"),
+        (["--name", "a", "--name", "b"], "2 names for 1 models"),
+        (["nofile.onnx"], "nofile.onnx"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["table", RESNET, *arguments]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "t.tex"
+    assert main(["table", RESNET, SPLINE, "--name", "A", "--name", "B", "--unit", "params=M", "-o", str(out)]) == 0
+    assert "\\toprule" in out.read_text()
+    assert main(["table", RESNET, "-c", "benanza"]) == 0
+    assert "convention benanza" in capsys.readouterr().out
+    assert main(["table", RESNET, SPLINE, "--strict"]) == 1
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+def test_tex_takes_it(tmp_path: Path) -> None:
+    found = subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True)
+    if found.returncode:
+        pytest.skip("needs siunitx")
+    names = [*NASTY[:8], "a"]  # pdflatex has no glyphs for the others
+    table = render_paper([*[flopwise.profile(RESNET)] * 8, flopwise.profile(SPLINE)], "latex", names=names)
+    exact = render_paper(profiles(), "latex", human=False)
+    (tmp_path / "t.tex").write_text(f"{PREAMBLE}\n{table}\n{exact}\\end{{document}}\n")
+    run = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout[-2000:]

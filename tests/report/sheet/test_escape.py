@@ -1,0 +1,70 @@
+"""Names come back from each format as they went in, whatever they mean to it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from itertools import pairwise
+
+import pytest
+from tests.report.graphs import NASTY, nasty, profiled
+
+from flopwise.report import render
+from flopwise.report.commands.layers import render_layers
+from flopwise.report.formats import latex, markdown
+from flopwise.report.formats.dot import quote
+from flopwise.report.sheet.text import clean
+
+SHOWN = [clean(name) for name in NASTY]
+
+
+def test_markdown() -> None:
+    markdown_it = pytest.importorskip("markdown_it")
+    reader = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    cells: list[str] = []
+    for before, token in pairwise(reader.parse(render(profiled(nasty()), "markdown", columns="name,op,count"))):
+        if before.type == "td_open":
+            assert {child.type for child in token.children} <= {"text", "text_special", "strong_open", "strong_close"}
+            cells.append("".join(child.content for child in token.children))
+    assert cells[::3] == [*SHOWN, "Total"]
+
+
+def test_csv() -> None:
+    for text in (render(profiled(nasty()), "csv"), render_layers(profiled(nasty()), "csv")):
+        assert [row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))] == SHOWN
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_latex_leaves_no_special_character(name: str) -> None:
+    escaped = latex.escape(name)
+    commands = re.sub(r"\\text[a-z]+\{\}|\\ldots\{\}|\\[{}_#&%$]|\{[][*]\}|\{\}-|\$\\(times|geq|cdot)\$", "", escaped)
+    assert not set(commands) & set("\\{}_#&%$~^<>|[]*")
+    assert "--" not in escaped
+
+
+def test_latex_has_as_many_cells_in_each_row() -> None:
+    rows = [line for line in render(profiled(nasty()), "latex").splitlines() if line.endswith(r"\\")]
+    assert len(rows) == len(SHOWN) + 2
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {6}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_dot_strings_end_where_they_should(name: str) -> None:
+    inner = quote(name)[1:-1]
+    assert not re.search(r'(?<!\\)(\\\\)*"', inner)
+    assert inner.replace("&amp;", "&").replace('\\"', '"').replace("\\\\", "\\") == name
+
+
+def test_dot_draws_a_layer_once_and_no_weights() -> None:
+    text = render_layers(profiled(nasty()), "dot")
+    assert text.count(" -> ") == len(SHOWN) + 1
+    assert len(re.findall(r"^  n\d+ \[", text, re.M)) == len(SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("a_b", "a_b"), ("_a_", r"\_a\_"), ("a__b", r"a\_\_b"), ("x|y", r"x\|y"), ("/layers.0/Add_1", "/layers.0/Add_1")],
+)
+def test_markdown_escapes_no_more_than_it_must(name: str, shown: str) -> None:
+    assert markdown.escape(name) == shown
