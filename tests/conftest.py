@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+#: pytest-xdist runs several processes, and in each of them PyTorch would start a thread for every core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 #: They import torch, which must not be needed to look for tests; they hold no doctests.
 collect_ignore = ["torch_modules.py", "torch_tools.py", "torch_models.py", "torch_vision.py", "compat/nets.py"]
