@@ -69,14 +69,7 @@ def imports_of(path: Path) -> Iterator[str]:
 IMPORTS = {module: sorted(set(imports_of(path)) - {module}) for module, path in MODULES.items()}
 
 
-#: What is still to be moved to its floor.
-OPEN = {
-    *("analyses.weights.weights", "conventions.table", "conventions.tools.caffe", "conventions.tools.convnet_burden"),
-    *("conventions.tools.netscope", "profiles.profile", "report.html.page"),
-}
-
-
-@pytest.mark.parametrize("module", sorted(MODULES.keys() - OPEN))
+@pytest.mark.parametrize("module", sorted(MODULES))
 def test_nothing_imports_from_a_higher_floor(module: str) -> None:
     own = floor_of(module)
     for other in IMPORTS[module]:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from flopwise._version import __version__
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison
     from flopwise.analyses.formula.formula import Formula
     from flopwise.analyses.sparsity import Sparsity
-    from flopwise.analyses.weights.weights import Weights, weights
+    from flopwise.analyses.weights.result import Weights
     from flopwise.api.compare import check, compare
     from flopwise.api.profile import formula, profile, read, write_shapes
     from flopwise.api.sparsity import sparsity
+    from flopwise.api.weights import weights
     from flopwise.conventions import CONVENTIONS, Convention
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
     from flopwise.graph import Graph, Module, Node, Tensor
@@ -77,7 +78,7 @@ _HOMES = {
     "Sparsity": "analyses.sparsity",
     "Sum": "rows",
     "Tensor": "graph",
-    "Weights": "analyses.weights.weights",
+    "Weights": "analyses.weights.result",
     "check": "api.compare",
     "compare": "api.compare",
     "formula": "api.profile",
@@ -85,7 +86,7 @@ _HOMES = {
     "read": "api.profile",
     "render": "report",
     "sparsity": "api.sparsity",
-    "weights": "analyses.weights.weights",
+    "weights": "api.weights",
     "write_shapes": "api.profile",
 }
 

@@ -10,7 +10,7 @@ from importlib import import_module
 
 import click
 
-from flopwise import __version__
+from flopwise._version import __version__
 from flopwise.errors import FlopwiseError
 
 #: Exit codes: the answer is "no", and bad usage or unreadable input.

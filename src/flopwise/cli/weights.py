@@ -50,7 +50,7 @@ def command(model: str, format_: str | None, **given: Any) -> int:
     from flopwise.analyses.weights.entry import PERCENTILES
     from flopwise.report.commands.weights import render_weights
     from flopwise.report.commands.weights_columns import column
-    from flopwise.report.commands.weights_json import histograms
+    from flopwise.report.formats import json
 
     output, figures, bins_json = given["output"], given["figures"], given["bins_json"]
     format_ = format_ or format_of(output, FORMATS)
@@ -100,6 +100,6 @@ def command(model: str, format_: str | None, **given: Any) -> int:
             look_of(output, header=not given["no_header"]),
         )
     if bins_json is not None:
-        write(histograms(found), bins_json)
+        write(json.dump(found.histograms()), bins_json)
     write(text, output)
     return 0

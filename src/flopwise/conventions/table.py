@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from flopwise.graph import Dim, Graph, Shape
-
-if TYPE_CHECKING:
-    from flopwise.profiles.profile import Profile
-    from flopwise.rows import Row
+from flopwise.graph import Graph, Shape
+from flopwise.rows import Row
 
 #: A value of a column; None is unknown.
 Value: TypeAlias = "int | float | str | Shape | None"
@@ -27,7 +24,7 @@ class Column:
     title: str
     kind: Literal["text", "shape", "number", "bytes", "ratio"]
     #: Of a "ratio": the layer's part of the column of numbers that stands before it.
-    value: Callable[[Row, Profile], Value]
+    value: Callable[[Row, Graph], Value]
     #: How the tool prints a value; None for flopwise's own way.
     show: Callable[[Any], str] | None = None
     #: How the tool prints a number in short.
@@ -60,8 +57,3 @@ class Table:
     #: Layers that the tool's summary shows as one line: names of all layers -> for each line its name and how many
     #: consecutive layers it stands for.
     collapse: Callable[[Sequence[str]], list[tuple[str, int]]] | None = None
-
-
-def batch_of(graph: Graph) -> Dim:
-    """How many images the inputs hold: the first dimension of the first input with at least two; 1 without one."""
-    return next((t.shape[0] for t in graph.inputs if t.shape is not None and len(t.shape) > 1), 1)

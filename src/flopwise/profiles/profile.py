@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from flopwise.conventions.convention import Convention
-from flopwise.conventions.table import batch_of
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph.batch import batch_of
 from flopwise.graph.dtypes import is_float
 from flopwise.memory import peak_activation_bytes
 from flopwise.operators.counts import Counts
@@ -20,13 +20,12 @@ from flopwise.operators.packed import PACKED, unpacked
 from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count
 from flopwise.profiles.control_flow import settle_control_flow
 from flopwise.profiles.grouping import by_dtype, by_module, by_op
+from flopwise.profiles.training import Training
 from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up, layer_names
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
-
-    from flopwise.analyses.training.step import Training
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ class Profile:
                 "peak_activation_bytes": self.peak_activation_bytes,
                 **({"own": self.own} if self.convention.own else {}),
             },
-            **({} if self.training is None else {"training": self.training.to_dict(self)}),
+            **({} if self.training is None else {"training": self.training.to_dict(self.rows, self.sum)}),
             "layers": [_layer(row, self.training is not None) for row in self.rows],
             "coverage": {
                 "nodes": len(self.rows),

@@ -18,13 +18,11 @@ from flopwise.report.commands.flops import classes_of, formula, render_classes
 EVERYTHING = Table(
     name="what",
     columns=(
-        Column("type", "kind", "text", lambda row, profile: row.type),
-        Column(
-            "shape", "result", "shape", lambda row, profile: row.node.output().dims, lambda s: "/".join(map(str, s))
-        ),
-        Column("work", "Work", "number", lambda row, profile: row.count, human=lambda n: f"{n // 1000}K"),
-        Column("bytes", "Bytes", "bytes", lambda row, profile: row.output_bytes, str),
-        Column("part", "Part", "ratio", lambda row, profile: row.count, lambda share: f"{share:.2f}"),
+        Column("type", "kind", "text", lambda row, graph: row.type),
+        Column("shape", "result", "shape", lambda row, graph: row.node.output().dims, lambda s: "/".join(map(str, s))),
+        Column("work", "Work", "number", lambda row, graph: row.count, human=lambda n: f"{n // 1000}K"),
+        Column("bytes", "Bytes", "bytes", lambda row, graph: row.output_bytes, str),
+        Column("part", "Part", "ratio", lambda row, graph: row.count, lambda share: f"{share:.2f}"),
     ),
     lists=lambda row: row.node.op != "Flatten",
     totals=(Total("many", "How many", len), Total("work", "All work")),

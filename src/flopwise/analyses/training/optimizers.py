@@ -7,44 +7,9 @@ weight decay except in AdamW, no damping, no Nesterov momentum).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from flopwise.graph import Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.operator import words
-
-_NONE = Counts()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Optimizer:
-    """One optimizer: its operations for each trained element and tensor, and its state."""
-
-    name: str
-    equations: str
-    each: Counts
-    #: For each tensor, whatever its size: bias corrections and the number of steps.
-    tensor: Counts = _NONE
-    #: Tensors of state that are as large as the weight and of its type.
-    copies: int = 0
-    #: Further bytes of state for each tensor.
-    extra: int = 0
-
-    @property
-    def formula(self) -> str:
-        """The count and the equations in words."""
-        once = f"for each element {words(self.each)}"
-        also = f", for each tensor {words(self.tensor)}" if any(self.tensor) else ""
-        return f"{once}{also}: {self.equations}"
-
-    def step(self, weight: Tensor) -> Counts:
-        """Operations of one step for one weight."""
-        return self.each * weight.numel + self.tensor
-
-    def state(self, weight: Tensor) -> int:
-        """Bytes that are kept from step to step for one weight."""
-        return self.copies * weight.nbytes + self.extra
-
+from flopwise.profiles.training import Optimizer
 
 _MOMENTS = "m += (1 − β₁)(g − m), v = β₂ v + (1 − β₂) g g, w −= lr / (1 − β₁ᵗ) × m / (√v / √(1 − β₂ᵗ) + ε)"
 _ADAM = Counts(add=2, mac=3, mul=2, sqrt=1, div=2)

@@ -3,76 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from flopwise.analyses.training.checkpoints import Checkpoints, checkpoints
 from flopwise.analyses.training.gradients import Gradients, gradients
-from flopwise.analyses.training.optimizers import OPTIMIZERS, Optimizer
+from flopwise.analyses.training.optimizers import OPTIMIZERS
 from flopwise.analyses.training.saved import Storages
 from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.operators.counts import FLOPS, Counts, total
+from flopwise.operators.counts import Counts, total
 from flopwise.operators.gradients.movement import dropped
 from flopwise.operators.gradients.normalization import in_training
 from flopwise.operators.gradients.rule import BackwardRule, Wanted
 from flopwise.operators.gradients.tables import BACKWARD
 from flopwise.profiles.profile import Profile
+from flopwise.profiles.training import Optimizer, Training
 from flopwise.rows import Row
 
 #: A user's rules for gradients, by operator.
 Rules = Mapping[str, BackwardRule]
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """What a training step takes beside the rows: the optimizer, and the memory that lasts from forward to step."""
-
-    optimizer: Optimizer | None
-    #: The weights that are trained, each once.
-    weights: tuple[Tensor, ...]
-    #: Canonical operations of the optimizer's step; None when a shape is missing or no optimizer was named.
-    update: Counts | None
-    #: Bytes of the stored tensors, of the gradients of the trained ones, and of the optimizer's state.
-    weight_bytes: int
-    gradient_bytes: int
-    state_bytes: int | None
-    #: Bytes of the activations that the backward pass needs, each storage once; a lower bound unless ``exact``.
-    saved_bytes: int
-    #: Operators without a rule for their gradient -> how many rows.
-    unknown: Mapping[str, int]
-    #: Whether every row that runs backward has a count, and every kept tensor a size.
-    exact: bool
-
-    @property
-    def memory_bytes(self) -> int:
-        """Stored tensors, gradients, state and kept activations together."""
-        return self.weight_bytes + self.gradient_bytes + (self.state_bytes or 0) + self.saved_bytes
-
-    def to_dict(self, profile: Profile) -> dict[str, Any]:
-        """The key "training" of the JSON schema."""
-        sums, update = profile.sum, self.update
-        known = self.exact or any(row.backward_counts is not None for row in profile.rows)
-        backward = sums.backward_counts if known else None
-        return {
-            "backward": sums.backward if any(row.backward is not None for row in profile.rows) else None,
-            "backward_macs": None if backward is None else backward.mac,
-            "backward_flops": None if backward is None else backward.dot(FLOPS),
-            "backward_ops": None if backward is None else backward.to_dict(),
-            "saved_bytes": self.saved_bytes,
-            "trained_params": sum(t.numel for t in self.weights if t.resolved),
-            "weight_bytes": self.weight_bytes,
-            "gradient_bytes": self.gradient_bytes,
-            "optimizer": None if self.optimizer is None else self.optimizer.name,
-            "optimizer_macs": None if update is None else update.mac,
-            "optimizer_flops": None if update is None else update.dot(FLOPS),
-            "optimizer_ops": None if update is None else update.to_dict(),
-            "state_bytes": self.state_bytes,
-            "memory_bytes": self.memory_bytes,
-            "unknown": dict(self.unknown),
-            "exact": self.exact,
-        }
 
 
 def train(profile: Profile, optimizer: str | Optimizer | None = None, rules: Rules | None = None) -> Profile:

@@ -1,4 +1,4 @@
-"""The weights of a model in figures: ``flopwise.weights``."""
+"""The weights of a model in figures: stored tensors, grouped by layer or taken one by one, and measured in a stream."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.weights.entry import Entry, Histogram
+from flopwise.analyses.weights.result import Weights
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import BITS, is_float
 
@@ -33,85 +33,8 @@ LARGE = 1 << 22
 HUGE, TINY = 1e140, 1e-140
 
 
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """The statistics of a model's weights.
-
-    >>> import numpy as np
-    >>> found = weights_of_arrays({"a": np.float32([1, 2, 3, 0])})
-    >>> found["a"].mean, found["a"].zeros
-    (1.5, 1)
-    """
-
-    model: str
-    format: str
-    #: "layer" or "tensor".
-    by: str
-    bins: int
-    entries: tuple[Entry, ...]
-    #: All entries together; without a histogram.
-    total: Entry
-    notes: tuple[str, ...] = ()
-    #: What ran over the elements, with its version.
-    engine: str = ""
-
-    def __getitem__(self, name: str) -> Entry:
-        for entry in self.entries:
-            if entry.name == name:
-                return entry
-        raise KeyError(name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON schema ``flopwise.weights/1``: every number an integer, a float or null."""
-        from flopwise.report.commands.weights_json import content
-
-        return content(self)
-
-    def __str__(self) -> str:
-        from flopwise.report.commands.weights import render_weights
-
-        return render_weights(self)
-
-
-def weights(
-    model: object,
-    *,
-    by: str = "layer",
-    bins: int = 100,
-    histogram: bool = True,
-    layers: str | Sequence[str] | None = None,
-    threads: int | None = None,
-    progress: Callable[[str], None] | None = None,
-    **options: Any,
-) -> Weights:
-    """Statistics and histograms of a model's weights, in a stream.
-
-    Args:
-        model: as for :func:`flopwise.readers.weights.tensor.open_payloads`.
-        by: "layer" puts the floating-point weights of a layer together, weight before bias; "tensor" takes every stored
-            tensor by itself, integers too.
-        bins: bins of each histogram, of equal width from the least to the greatest element.
-        histogram: whether to make histograms; without them there are no percentiles.
-        layers: only entries with a name that matches one of these patterns (``*``, ``?``, ``[...]``).
-        threads: how many run side by side; None for all cores.
-        progress: called with what is being done.
-        options: as for :func:`flopwise.read`.
-
-    Raises:
-        ModelError: the model cannot be read.
-        InputError: an argument makes no sense, or no name matches.
-    """
-    from flopwise.readers.weights.tensor import open_payloads
-
-    _check(by, bins, threads)
-    if progress is not None:
-        options["progress"] = progress
-    with open_payloads(model, **options) as stored:
-        return measured(stored, by, bins, histogram, layers, threads, progress)
-
-
 def weights_of_arrays(arrays: Any, **options: Any) -> Weights:
-    """As :func:`weights`, of a mapping of names to numpy arrays, each a layer."""
+    """As :func:`flopwise.weights`, of a mapping of names to numpy arrays, each a layer."""
     from flopwise.readers.weights.encoding import numbers
     from flopwise.readers.weights.tensor import Stored, in_memory
 
@@ -131,10 +54,10 @@ def measured(
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Weights:
-    """As :func:`weights`, of stored tensors that are open already."""
+    """As :func:`flopwise.weights`, of stored tensors that are open already."""
     from flopwise.analyses.weights.engine import Engine, loops
 
-    _check(by, bins, threads)
+    check_options(by, bins, threads)
     groups, notes = _groups(stored, by)
     patterns = [layers] if isinstance(layers, str) else list(layers or ["*"])
     chosen = {name: group for name, group in groups.items() if any(fnmatch.fnmatchcase(name, p) for p in patterns)}
@@ -164,7 +87,12 @@ def measured(
     return Weights(stored.model, stored.format, by, bound, entries, total, (*notes, *stored.notes_by_now()), code.NAME)
 
 
-def _check(by: str, bins: int, threads: int | None) -> None:
+def check_options(by: str, bins: int, threads: int | None) -> None:
+    """Nothing when the options make sense.
+
+    Raises:
+        InputError: the grouping is unknown, or there are too many bins or too few threads.
+    """
     if by not in GROUPINGS:
         raise InputError(f"unknown grouping {by!r}; known: {', '.join(GROUPINGS)}")
     if not 1 <= bins <= MOST_BINS:

@@ -11,17 +11,14 @@ takes the extents of its top for a height and a width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flopwise.conventions.convention import Convention
 from flopwise.conventions.table import Column, Table, Total, Value
-from flopwise.graph import STORED, Node, Shape
+from flopwise.graph import STORED, Graph, Node, Shape
 from flopwise.operators.counts import MACS, Counts
 from flopwise.operators.extents import product
-
-if TYPE_CHECKING:
-    from flopwise.profiles.profile import Profile
-    from flopwise.rows import Row
+from flopwise.rows import Row
 
 #: What Caffe calls the layers that compute, for models that come from elsewhere.
 LAYER_TYPES: dict[str, str] = {
@@ -54,9 +51,9 @@ PASSED_OVER = "ConvolutionDepthwise"
 MOST_AXES = 4
 
 
-def caffe_type(row: Row, profile: Profile) -> str:
+def caffe_type(row: Row, graph: Graph) -> str:
     """What Caffe calls the layer: its type in the file, or the type that does the same."""
-    return row.node.origin if profile.graph.format == "caffe" else LAYER_TYPES.get(row.node.op, row.node.op)
+    return row.node.origin if graph.format == "caffe" else LAYER_TYPES.get(row.node.op, row.node.op)
 
 
 def _positions(dims: Shape) -> int | None:
@@ -93,7 +90,7 @@ def layers_with_blobs(rows: Sequence[Row]) -> int:
     return len({node.name or id(node) for node in owners})
 
 
-def params(row: Row, profile: Profile) -> Value:
+def params(row: Row, graph: Graph) -> Value:
     """Elements of the weight, without the bias."""
     return None if row.view is None else _weights(row.node)
 
@@ -128,11 +125,11 @@ CONVENTION = Convention(
     table=Table(
         name="layer name",
         columns=(
-            Column("filter_shape", "Filter Shape", "shape", lambda row, profile: row.node.input(1).shape, _tuple),
-            Column("output_size", "Output Size", "shape", lambda row, profile: row.node.output().shape, _tuple),
+            Column("filter_shape", "Filter Shape", "shape", lambda row, graph: row.node.input(1).shape, _tuple),
+            Column("output_size", "Output Size", "shape", lambda row, graph: row.node.output().shape, _tuple),
             Column("params", "Params", "number", params, str),
-            Column("flops", "Flops", "number", lambda row, profile: row.count, str),
-            Column("ratio", "Ratio", "ratio", lambda row, profile: row.count, percent),
+            Column("flops", "Flops", "number", lambda row, graph: row.count, str),
+            Column("ratio", "Ratio", "ratio", lambda row, graph: row.count, percent),
         ),
         lists=lists,
         totals=(

@@ -9,19 +9,16 @@ sigmoid cost nothing. The tool stops at a layer that it does not know, which is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from flopwise.conventions.convention import Convention, Override, described
-from flopwise.conventions.table import Column, Table, Total, Value, batch_of
+from flopwise.conventions.table import Column, Table, Total, Value
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
-from flopwise.graph import STORED, Node
+from flopwise.graph import STORED, Graph, Node
+from flopwise.graph.batch import batch_of
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.operator import words
-
-if TYPE_CHECKING:
-    from flopwise.profiles.profile import Profile
-    from flopwise.rows import Row
+from flopwise.rows import Row
 
 #: Operations per element of the first output.
 PER_OUTPUT: dict[str, Counts] = {
@@ -100,15 +97,15 @@ def merged(nodes: Sequence[Node]) -> frozenset[int]:
     )
 
 
-def features(row: Row, profile: Profile) -> Value:
+def features(row: Row, graph: Graph) -> Value:
     """Bytes of the results for one image; none of layers that work in place or are merged."""
     if row.merged or row.node.op in IN_PLACE:
         return 0
-    batch = batch_of(profile.graph)
+    batch = batch_of(graph)
     return None if row.activations is None or batch == 0 else WIDTH * row.activations // batch
 
 
-def parameters(row: Row, profile: Profile) -> Value:
+def parameters(row: Row, graph: Graph) -> Value:
     """Bytes of weights and statistics, shared ones once."""
     return WIDTH * (row.params + row.buffers)
 
@@ -166,7 +163,7 @@ CONVENTION = Convention(
             Column("type", "type", "text", caffe_type),
             Column("param_memory", "param memory", "bytes", parameters, human=memory),
             Column("feature_memory", "feature memory", "bytes", features, human=memory),
-            Column("flops", "flops", "number", lambda row, profile: row.count, human=operations),
+            Column("flops", "flops", "number", lambda row, graph: row.count, human=operations),
         ),
         totals=(
             Total("param_memory", "Memory used by params"),

@@ -19,19 +19,15 @@ layer that it does not know stops it, and is unknown here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from flopwise.conventions.convention import Convention, Override, described
 from flopwise.conventions.table import Column, Table, Value
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
-from flopwise.graph import STORED, Node
+from flopwise.graph import STORED, Graph, Node
 from flopwise.operators.counts import MACS, Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.operator import words
-
-if TYPE_CHECKING:
-    from flopwise.profiles.profile import Profile
-    from flopwise.rows import Row
+from flopwise.rows import Row
 
 #: Operations per element of the first input.
 PER_INPUT: dict[str, Counts] = {
@@ -116,11 +112,11 @@ def roi_pooling(node: Node, counts: Counts | None) -> Counts:
     return Counts(mac=1, add=1, div=1, cmp=product(node.input(0).dims[1:])) * regions
 
 
-def _class(name: str) -> Callable[[Row, Profile], Value]:
-    return lambda row, profile: None if row.view is None else getattr(row.view, name)
+def _class(name: str) -> Callable[[Row, Graph], Value]:
+    return lambda row, graph: None if row.view is None else getattr(row.view, name)
 
 
-def activation(row: Row, profile: Profile) -> Value:
+def activation(row: Row, graph: Graph) -> Value:
     """Elements of the first result."""
     node = row.node
     if row.view is None or node.op in WITHOUT_ACTIVATIONS:
@@ -130,7 +126,7 @@ def activation(row: Row, profile: Profile) -> Value:
     return node.input(0).numel if node.op in PASS_ON else node.output().numel
 
 
-def param(row: Row, profile: Profile) -> Value:
+def param(row: Row, graph: Graph) -> Value:
     """Parameters as the tool has them, counted anew in each layer that shares them."""
     node = row.node
     if row.view is None or node.op in TWO:
@@ -176,7 +172,7 @@ def human(number: int) -> str:
     return str(number)
 
 
-def _number(key: str, value: Callable[[Row, Profile], Value]) -> Column:
+def _number(key: str, value: Callable[[Row, Graph], Value]) -> Column:
     return Column(key, key, "number", value, human=human)
 
 

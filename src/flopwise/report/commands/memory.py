@@ -13,8 +13,8 @@ from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, 
 from flopwise.rows import layer_names
 
 if TYPE_CHECKING:
-    from flopwise.analyses.training.step import Training
     from flopwise.profiles.profile import Profile
+    from flopwise.profiles.training import Training
 
 FORMATS = (*writers.SHEET_FORMATS, "json")
 

@@ -60,7 +60,7 @@ class Tool:
         values: list[Any] = []
         for column in self.table.columns:
             try:
-                values.append(column.value(row, self.profile))
+                values.append(column.value(row, self.profile.graph))
             except (ArithmeticError, FlopwiseError, LookupError, TypeError, ValueError):  # a layer without sense
                 values.append(None)
         return values

@@ -14,7 +14,7 @@ from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
 
 if TYPE_CHECKING:
-    from flopwise.analyses.weights.weights import Weights
+    from flopwise.analyses.weights.result import Weights
 
 FORMATS = (*writers.SHEET_FORMATS, "json")
 
@@ -48,9 +48,7 @@ def render_weights(
     """
     look = look or Look()
     if format == "json":
-        from flopwise.report.commands.weights_json import content
-
-        return json.dump(content(weights))
+        return json.dump(weights.to_dict())
     drawn = format == "table" and look.width is not None and look.width >= NARROW and not look.ascii
     shown = chosen(columns, weights.by, weights.total, drawn and bool(weights.bins))
     if not shown:

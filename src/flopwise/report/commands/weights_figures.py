@@ -18,7 +18,7 @@ from flopwise.report.sheet.text import shorten
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from flopwise.analyses.weights.weights import Weights
+    from flopwise.analyses.weights.result import Weights
 
 FORMATS = ("png", "svg", "pdf")
 

@@ -151,7 +151,7 @@ def _training(profile: Profile) -> dict[str, Any] | None:
     """What a training step takes, as in the JSON; None when nobody asked for it."""
     if profile.training is None:
         return None
-    found = profile.training.to_dict(profile)
+    found = profile.training.to_dict(profile.rows, profile.sum)
     keys = ("backward_macs", "backward_flops", "optimizer_flops", "gradient_bytes", "state_bytes", "saved_bytes")
     return {
         **{key: number(found[key]) for key in (*keys, "memory_bytes")},

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from flopwise import __version__
+from flopwise._version import __version__
 from flopwise.report.html.data import page_data
 from flopwise.report.sheet.listing import Choice
 from flopwise.report.sheet.sheet import Look, model_name
