@@ -6,10 +6,9 @@ from typing import Any
 
 import onnx
 import pytest
+from tests.readers.models import node
 
 from flopwise.readers.onnx.build.roles import kind_of, kind_of_constant, kind_of_filled, uses
-
-from tests.readers.models import node
 
 
 def taken(*texts: str) -> list[tuple[str, int]]:

@@ -7,11 +7,10 @@ import re
 import onnx
 import onnx.defs
 import pytest
+from tests.readers.models import array, kinds, model, node
 
 import flopwise
 from flopwise.readers.onnx.build.scales import BIASES, SCALES
-
-from tests.readers.models import array, kinds, model, node
 
 #: A name of a scale or a zero point.
 NAME = re.compile(r"(^|_)(scales?|zero_points?|absmax)(_|$)|^scale[ABY]$")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import onnx
 import pytest
+from tests.readers.models import model, node
 
 from flopwise.api.profile import read
 from flopwise.graph import Module
 from flopwise.readers.onnx.build.scope import scope_of
-
-from tests.readers.models import model, node
 
 
 def noted(scopes: str, classes: str) -> onnx.NodeProto:

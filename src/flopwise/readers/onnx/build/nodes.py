@@ -8,13 +8,13 @@ from typing import Any
 import onnx
 
 from flopwise.graph import Body, Module, Node, Tensor
+from flopwise.readers.onnx.build.scope import scope_of
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
-from flopwise.readers.onnx.build.scope import scope_of
 from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
 from flopwise.readers.onnx.file.stored import StoredTensors, stored_tensors
-from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, one_line
 from flopwise.readers.onnx.file.weights import Reopen
+from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, one_line
 
 #: The tensor of a name, None for an input or output that is left out.
 _Lookup = Callable[[str], "Tensor | None"]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
-from flopwise.graph.dtypes import is_float
 from flopwise.graph import Kind
+from flopwise.graph.dtypes import is_float
 from flopwise.readers.onnx.build.scales import BIASES, SCALES
 
 #: Operators whose result is the same stored data in another form.
