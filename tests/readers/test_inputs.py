@@ -100,23 +100,23 @@ def test_symbols_of_the_model_tell_where_they_end(text: str, symbols: set[str], 
         ("x:f99:1x3", ONE, "unknown element type 'f99'; known: bf16, bfloat16"),
         ("x:f32:1x3:1:2", ONE, "cannot understand 'x:f32:1x3:1:2'"),
         ("x:f32", ONE, "cannot understand 'x:f32'"),
-        ("x:1xx3", ONE, "'' in 'x:1xx3' is no dimension"),
-        ("x:1x", ONE, "'' in 'x:1x' is no dimension"),
-        ("x:1*3", ONE, "'1\\*3' in 'x:1\\*3' is no dimension"),
-        ("x:1.5x3", ONE, "'1.5' in 'x:1.5x3' is no dimension"),
+        ("x:1xx3", ONE, "'' in 'x:1xx3' is not a dimension"),
+        ("x:1x", ONE, "'' in 'x:1x' is not a dimension"),
+        ("x:1*3", ONE, "'1\\*3' in 'x:1\\*3' is not a dimension"),
+        ("x:1.5x3", ONE, "'1.5' in 'x:1.5x3' is not a dimension"),
         ("x:-1x3", ONE, "a dimension in 'x:-1x3' is negative"),
         ("x:-2:1,2", ONE, "a dimension in 'x:-2:1,2' is negative"),
         ("x:9223372036854775808", ONE, "negative or too large"),
-        ("x:" + "9" * 5000, ONE, "is no dimension"),
-        ("x:\u0663x3", ONE, "'\u0663' in 'x:\u0663x3' is no dimension"),
+        ("x:" + "9" * 5000, ONE, "is not a dimension"),
+        ("x:\u0663x3", ONE, "'\u0663' in 'x:\u0663x3' is not a dimension"),
         ("x:2:1,2,3", ONE, "'x:2:1,2,3' gives 3 values for the shape 2"),
         ("x::1,2", ONE, r"gives 2 values for the shape \(\)"),
         ("x:Nx2:1,2", ONE, "unknown element type 'Nx2'"),
         ("x:i64:Nx2:1,2", ONE, "gives 2 values for the shape Nx2"),
-        ("x:2:a,b", ONE, "'a,b' in 'x:2:a,b' is no list of numbers"),
-        ("x:1:" + "9" * 5000, ONE, "is no list of numbers"),
-        ("x:i64:2:true,false", ONE, "'true,false' in .* is no list of numbers"),
-        ("x:f32:2:1,,2", ONE, "is no list of numbers"),
+        ("x:2:a,b", ONE, "'a,b' in 'x:2:a,b' is not a list of numbers"),
+        ("x:1:" + "9" * 5000, ONE, "is not a list of numbers"),
+        ("x:i64:2:true,false", ONE, "'true,false' in .* is not a list of numbers"),
+        ("x:f32:2:1,,2", ONE, "is not a list of numbers"),
     ],
 )
 def test_texts_that_mean_nothing(text: str, names: tuple[str, ...], told: str) -> None:
@@ -164,10 +164,10 @@ def test_python_forms(inputs: Any, names: tuple[str, ...], expected: list[InputS
         (["x:1", "x:2"], TWO, "input 'x' is given twice"),
         ((1, 3), TWO, r"the model has 2 inputs \('x', 'ids'\); give a shape for each by name"),
         ((1, 3), (), r"the model has 0 inputs \(none\)"),
-        ({"x": (1.5,)}, ONE, "1.5 is no dimension of input 'x'; it must be a whole number or a symbol"),
-        ({"x": (-1, 3)}, ONE, "-1 is no dimension of input 'x'; it must be from 0"),
-        ({"x": (1 << 63,)}, ONE, "9223372036854775808 is no dimension"),
-        ({"x": (None, 3)}, ONE, "None is no dimension"),
+        ({"x": (1.5,)}, ONE, "1.5 is not a dimension of input 'x'; it must be a whole number or a symbol"),
+        ({"x": (-1, 3)}, ONE, "-1 is not a dimension of input 'x'; it must be from 0"),
+        ({"x": (1 << 63,)}, ONE, "9223372036854775808 is not a dimension"),
+        ({"x": (None, 3)}, ONE, "None is not a dimension"),
         ({"x": 3}, ONE, "the shape of input 'x' is not a sequence: 3"),
         ({1: "1x3"}, ONE, "cannot understand '1:1x3'|no input is named"),
         ([(1, 3), (1, 3)], TWO, "cannot understand inputs="),
@@ -220,7 +220,7 @@ def test_arrays_of_other_libraries() -> None:
             raise RuntimeError("a tensor without memory")
 
     assert given({"x": Broken(shape=(2,), dtype="torch.float16")}, ONE)[0].value is None
-    with pytest.raises(InputError, match="holds Python objects that are no text"):
+    with pytest.raises(InputError, match="holds Python objects that are not text"):
         given({"x": numpy.array([[1], [2, 3]], object)}, ONE)
     with pytest.raises(InputError, match="input 'x': unknown element type 'datetime64"):
         given({"x": numpy.array(["2020"], "M8[s]")}, ONE)

@@ -203,7 +203,7 @@ def _elements(value: Any, dims: tuple[int | str, ...], name: str) -> Any:
     except Exception:  # tensors without memory, or of types that numpy has not, raise what they like
         return None
     if array.dtype == object and not all(isinstance(v, (str, bytes)) for v in array.ravel().tolist()):
-        raise InputError(f"input {name!r} holds Python objects that are no text")
+        raise InputError(f"input {name!r} holds Python objects that are not text")
     return array
 
 
@@ -211,9 +211,9 @@ def _whole(value: Any, where: str) -> int:
     try:
         dim = operator.index(value)
     except TypeError:
-        raise InputError(f"{value!r} is no dimension of {where}; it must be a whole number or a symbol") from None
+        raise InputError(f"{value!r} is not a dimension of {where}; it must be a whole number or a symbol") from None
     if not 0 <= dim < LARGEST_DIM:
-        raise InputError(f"{dim} is no dimension of {where}; it must be from 0 to 2^63 - 1")
+        raise InputError(f"{dim} is not a dimension of {where}; it must be from 0 to 2^63 - 1")
     return dim
 
 
@@ -258,7 +258,7 @@ def _dims(text: str, whole: str, symbols: Collection[str]) -> list[int | str]:
         elif _SYMBOL.fullmatch(part) or part in symbols:
             dims.append(part)
         else:
-            raise InputError(f"{part!r} in {whole!r} is no dimension; write {FORM}")
+            raise InputError(f"{part!r} in {whole!r} is not a dimension; write {FORM}")
     return dims
 
 
@@ -303,7 +303,7 @@ def _data(text: str, dtype: str | None, whole: str) -> list[Any]:
     try:
         return [words[v] if v in words else _number(v) for v in re.split("[,x]", text.lower())]
     except ValueError:
-        raise InputError(f"{text!r} in {whole!r} is no list of numbers; write {FORM}") from None
+        raise InputError(f"{text!r} in {whole!r} is not a list of numbers; write {FORM}") from None
 
 
 def _number(text: str) -> int | float:

@@ -322,7 +322,7 @@ def test_hidden_tensors_become_outputs(tmp_path: Path) -> None:
         (conv_net(), "conv.x", r"no operator makes a tensor 'conv.x'; flopwise shapes lists them"),
         (model([node("Relu", "x", "hidden_1"), node("Relu", "hidden_1", "y")], {"x": (1,)}), "hidden_2", "'hidden_1'"),
         (branches(), "e", "tensor 'e' is inside control flow"),
-        (custom(), "b", "tensor 'b' cannot become an output: nobody knows its element type"),
+        (custom(), "b", "tensor 'b' cannot become an output: its element type is unknown"),
     ],
 )
 def test_tensors_that_cannot(tmp_path: Path, net: onnx.ModelProto, name: str, told: str) -> None:

@@ -16,7 +16,7 @@ from flopwise.graph.dtypes import is_float
 from flopwise.readers.inputs import LARGEST_DIM, InputSpec, given
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
 from flopwise.readers.onnx.sequence_inputs import settle_members
-from flopwise.readers.onnx.types import Known, Shapes, array_of, concrete, describe, elements
+from flopwise.readers.onnx.types import Facts, Shapes, array_of, concrete, describe, elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Settled:
 
     #: Whether an input has another shape than the concrete one in the file.
     changed: bool
-    #: What is known about inputs that are no tensors.
-    known: dict[str, Known]
+    #: Facts about inputs that are no tensors.
+    facts: dict[str, Facts]
 
 
 def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_size: int | None) -> Settled:
@@ -49,14 +49,14 @@ def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_s
     specs = {s.name: s for s in given(inputs, [v.name for v in values], named)}
     _refuse_bad_symbols(graph, symbols, specs)
     before = {v.name: concrete(v.type) for v in values}
-    known: dict[str, Known] = {}
+    facts: dict[str, Facts] = {}
     changed = False
     for value in values:
         spec = specs.get(value.name)
         if spec is None:
             continue
         if value.type.WhichOneof("value") in ("sequence_type", "optional_type"):
-            known[value.name], other = settle_members(value, spec)
+            facts[value.name], other = settle_members(value, spec)
             changed = changed or other
         else:
             _override(graph, value, spec, symbols)
@@ -67,7 +67,7 @@ def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_s
         if value.type.WhichOneof("value") in ("tensor_type", None) and concrete(value.type) is None:
             raise InputError(_missing(value))
     changed = changed or any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
-    return Settled(changed, known)
+    return Settled(changed, facts)
 
 
 def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
@@ -84,7 +84,7 @@ def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], spec
 def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpec, symbols: dict[str, int]) -> None:
     """Write the user's shape, type and data into an input."""
     if value.type.WhichOneof("value") not in ("tensor_type", None):
-        raise InputError(f"input {value.name!r} is no tensor; its shape cannot be given")
+        raise InputError(f"input {value.name!r} is not a tensor; its shape cannot be given")
     if spec.items is not None:
         what = "a list" if spec.items else "None"
         raise InputError(f"input {value.name!r} is a tensor, but {what} is given; give its shape")
@@ -155,7 +155,7 @@ def _set_batch(
 ) -> None:
     """Set the first dimension of every input that has the batch there: the same symbol or number as the first input."""
     if not isinstance(batch_size, int) or not 1 <= batch_size < LARGEST_DIM:
-        raise InputError(f"a batch of {batch_size!r} is no batch")
+        raise InputError(f"{batch_size!r} is not a batch size")
     firsts = [(v, v.type.tensor_type.shape.dim[0]) for v in values if len(v.type.tensor_type.shape.dim)]
     if not firsts:
         raise InputError("no input has a first dimension that could be the batch; give the shapes with -i")

@@ -27,9 +27,8 @@ from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_smal
 from flopwise.readers.onnx.loops import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx.normalize.order import in_execution_order
 from flopwise.readers.onnx.normalize.spelling import unify
-from flopwise.readers.onnx.shapes import resolve
-from flopwise.readers.onnx.shapes.bodies import Context
 from flopwise.readers.onnx.shapes.checks import misfits
+from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.types import Shapes, in_short, one_line
 from flopwise.readers.source.signature import refuse_other_formats
 from flopwise.readers.source.source import Source, open_source
@@ -212,9 +211,8 @@ def _resolve(
     noted = notes(proto.graph)  # before resolving takes value_info away
     name_control_flow(proto.graph)
     progress("resolving shapes")
-    context = Context(known=settled.known, trips=dict(trips))
-    shapes = resolve.resolve(proto, declared_holds=not changed, context=context)
-    refuse_unknown_loops(trips, context.met)
+    shapes, met = resolve(proto, not changed, settled.facts, trips)
+    refuse_unknown_loops(trips, met)
     if batch_size is not None:
         onnx_inputs.check_reshapes(proto, shapes, batch_size)
     wrong = list(misfits(proto.graph, shapes))

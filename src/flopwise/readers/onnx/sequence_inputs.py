@@ -10,10 +10,10 @@ from onnx import TypeProto
 from flopwise.errors import InputError
 from flopwise.readers.inputs import InputSpec
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
-from flopwise.readers.onnx.types import Known, concrete
+from flopwise.readers.onnx.types import Facts, concrete
 
 
-def settle_members(value: onnx.ValueInfoProto, spec: InputSpec) -> tuple[Known, bool]:
+def settle_members(value: onnx.ValueInfoProto, spec: InputSpec) -> tuple[Facts, bool]:
     """What is known about a sequence or optional, and whether its members have another shape than the one in the file.
 
     Args:
@@ -34,12 +34,12 @@ def settle_members(value: onnx.ValueInfoProto, spec: InputSpec) -> tuple[Known, 
         items = ()
     if items is None or not inner.HasField("tensor_type") or (len(items) > 1 and not sequence):
         cure = "a list of shapes or arrays" if sequence else "None, a shape or an array"
-        raise InputError(f"input {value.name!r} is no tensor; its shape cannot be given: give {cure}, in Python")
+        raise InputError(f"input {value.name!r} is not a tensor; its shape cannot be given: give {cure}, in Python")
     types = [_member(value.name, item, inner.tensor_type) for item in items]
     before = concrete(inner)
     if types:
         inner.CopyFrom(_common(types))
-    return Known(value.type, types, spec.value), before is not None and before != concrete(inner)
+    return Facts(value.type, types, spec.value), before is not None and before != concrete(inner)
 
 
 def _member(name: str, item: InputSpec, declared: TypeProto.Tensor) -> TypeProto:

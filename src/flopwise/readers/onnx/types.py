@@ -27,8 +27,8 @@ LONGEST_MESSAGE = 600
 
 
 @dataclass(slots=True)
-class Known:
-    """What is known about a value: its type, the types of its members if it is a sequence, and its elements."""
+class Facts:
+    """Facts about a value, None where unknown: its type, its elements, and the types of a sequence's members."""
 
     type: TypeProto | None = None
     items: list[TypeProto] | None = None
@@ -36,7 +36,7 @@ class Known:
     #: Whether the shape is an upper bound.
     bound: bool = False
 
-    def same(self, other: Known) -> bool:
+    def same(self, other: Facts) -> bool:
         """Whether the other has the same shape, or members of the same shapes, and both are known."""
         if self.items is not None or other.items is not None:
             mine, theirs = shapes_of(self.items or ()), shapes_of(other.items or ())
@@ -46,7 +46,7 @@ class Known:
         shape = concrete(self.type)
         return shape is not None and shape == concrete(other.type)
 
-    def without_value(self) -> Known:
+    def without_value(self) -> Facts:
         return replace(self, value=None)
 
 
@@ -82,14 +82,14 @@ class Shapes:
         self._stored = {t.name: t for t in stored}
         self._concrete: dict[str, tuple[int, ...] | None] = {n: tuple(t.dims) for n, t in self._stored.items()}
 
-    def set(self, name: str, found: TypeProto) -> None:
-        """Write down what was found out about a tensor that is not stored."""
-        self._types[name] = found
+    def set(self, name: str, type_: TypeProto) -> None:
+        """Write down the type of a tensor that is not stored."""
+        self._types[name] = type_
         self._concrete.pop(name, None)
 
-    def take(self, known: Mapping[str, Known]) -> None:
-        """Write down what is known from outside about values, besides their types."""
-        for name, one in known.items():
+    def take(self, facts: Mapping[str, Facts]) -> None:
+        """Write down facts about values from outside, besides their types."""
+        for name, one in facts.items():
             if one.value is not None:
                 self.values[name] = one.value
             if one.items is not None:
@@ -97,9 +97,9 @@ class Shapes:
             if one.bound:
                 self.bounds.add(name)
 
-    def known(self, name: str) -> Known:
-        """All that is known about a value."""
-        return Known(self.type(name), self.items.get(name), self.values.get(name), name in self.bounds)
+    def facts(self, name: str) -> Facts:
+        """All facts about a value."""
+        return Facts(self.type(name), self.items.get(name), self.values.get(name), name in self.bounds)
 
     def sized(self, name: str) -> bool:
         """Whether the shape of a tensor, or of every member of a sequence, is known."""

@@ -132,7 +132,7 @@ def _outputs(tensors: Sequence[str], made: GraphPlan) -> list[str]:
         if name in made.made:
             value = made.values.get(name)
             if value is None or (value.type.HasField("tensor_type") and not value.type.tensor_type.elem_type):
-                raise InputError(f"tensor {name!r} cannot become an output: nobody knows its element type")
+                raise InputError(f"tensor {name!r} cannot become an output: its element type is unknown")
             continue
         if name in inside:
             raise InputError(f"tensor {name!r} is inside control flow; only tensors of the main graph can be outputs")

@@ -12,7 +12,7 @@ from onnx import TensorProto, numpy_helper
 from tests.readers.models import array, ints, model, node, shapes, value, weight
 
 from flopwise.api.profile import read
-from flopwise.readers.onnx.shapes import second_pass
+from flopwise.readers.onnx.shapes import evaluation, state
 
 
 def scalar(name: str, content: int) -> onnx.TensorProto:
@@ -211,14 +211,14 @@ GIANT: dict[str, tuple[list[onnx.NodeProto], list[onnx.TensorProto]]] = {
 def test_nothing_giant_is_computed(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, stored = GIANT[case]
     largest = 0
-    remember = second_pass.Walk.remember
+    remember = state.State.remember
 
-    def watched(self: second_pass.Walk, name: str, value: Any) -> None:
+    def watched(self: state.State, name: str, value: Any) -> None:
         nonlocal largest
         largest = max(largest, value.nbytes)
         remember(self, name, value)
 
-    monkeypatch.setattr(second_pass.Walk, "remember", watched)
+    monkeypatch.setattr(state.State, "remember", watched)
     # An unresolved shape at the end makes the second walk happen; a shape that the file gives opens another way in.
     extra = [node("NonZero", "x", "n"), node("Relu", "x", "y")]
     opset = 18 if case == "Split" else 17
@@ -226,16 +226,16 @@ def test_nothing_giant_is_computed(case: str, monkeypatch: pytest.MonkeyPatch) -
     for said in ([], [value("t", (2,), TensorProto.INT64)]):
         read(model([*nodes, *extra], {"x": (1,)}, stored, opset=opset, values=said))
     assert time.perf_counter() - started < 5
-    assert largest <= 8 * second_pass.EVALUATED
+    assert largest <= 8 * evaluation.EVALUATED
 
 
 def test_values_take_only_so_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_pass, "ROOM", 100_000)
+    monkeypatch.setattr(state, "ROOM", 100_000)
     steps = [node("Add", f"t{i} t0", f"t{i + 1}") for i in range(50)]
     nodes = [*steps, node("NonZero", "x", "n"), node("Gather", "t50 zero", "g"), node("Expand", "x g", "y")]
     stored = [array("t0", [1] * 1024, numpy.int64), ints("zero", 0)]
     assert shapes(read(model(nodes, {"x": (1,)}, stored)))["y"] is None
-    monkeypatch.setattr(second_pass, "ROOM", 1 << 20)
+    monkeypatch.setattr(state, "ROOM", 1 << 20)
     assert shapes(read(model(nodes, {"x": (1,)}, stored)))["y"] == (51,)
 
 

@@ -28,7 +28,7 @@ def test_suspects_are_told(case: str) -> None:
     suspect, told = SUSPECTS[case]
     net = model([node("Relu", "x", "r"), suspect], {"x": (2, 4)}, STORED, outputs=["y"], opset=20)
     graph = read(net)
-    assert graph.warnings == (f"{suspect.op_type} 'n' cannot be right ({told}), so it has no shape",)
+    assert graph.warnings == (f"{suspect.op_type} 'n' is invalid ({told}), so its output has no shape",)
     assert shapes(graph)["r"] == (2, 4)
     assert shapes(graph)["y"] is None
     assert graph.nodes[1].op == suspect.op_type

@@ -8,15 +8,15 @@ from typing import Any
 import numpy
 import onnx
 
-from flopwise.readers.onnx.types import Known, concrete, elements, tensor_type
+from flopwise.readers.onnx.types import Facts, concrete, elements, tensor_type
 
 _INT64 = onnx.TensorProto.INT64
 
 #: A shape for each output, None for one that nothing is known about; from the node and what is known of its inputs.
-_Bound = Callable[[onnx.NodeProto, list[Known]], "list[tuple[int, list[int]] | None]"]
+_Bound = Callable[[onnx.NodeProto, list[Facts]], "list[tuple[int, list[int]] | None]"]
 
 
-def bounds(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def bounds(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     """Upper bounds for the outputs of an operator whose result is as large as the data say; empty if there are none.
 
     Args:
@@ -28,20 +28,20 @@ def bounds(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
     if rule is None or not inputs:
         return []
     return [
-        Known() if found is None else Known(onnx.helper.make_tensor_type_proto(*found), bound=True)
+        Facts() if found is None else Facts(onnx.helper.make_tensor_type_proto(*found), bound=True)
         for found in rule(node, inputs)
     ]
 
 
-def _shape(known: Known) -> tuple[int, ...] | None:
+def _shape(known: Facts) -> tuple[int, ...] | None:
     return None if known.type is None else concrete(known.type)
 
 
-def _code(known: Known) -> int:
+def _code(known: Facts) -> int:
     return 0 if known.type is None else int(tensor_type(known.type).elem_type)
 
 
-def _number(known: Known, default: int) -> int:
+def _number(known: Facts, default: int) -> int:
     return int(known.value.ravel()[0]) if isinstance(known.value, numpy.ndarray) and known.value.size else default
 
 
@@ -54,13 +54,13 @@ def _at(axis: Any, rank: int) -> int | None:
     return axis % rank if isinstance(axis, int) and -rank <= axis < rank else None
 
 
-def _non_zero(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _non_zero(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """Every element differs from zero."""
     shape = _shape(inputs[0])
     return [None if shape is None else (_INT64, [len(shape), elements(shape)])]
 
 
-def _compress(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _compress(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """Every condition holds."""
     shape, condition = _shape(inputs[0]), _shape(inputs[1]) if len(inputs) > 1 else None
     if shape is None:
@@ -75,7 +75,7 @@ def _compress(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list
     return [(_code(inputs[0]), [min(d, most) if i == place else d for i, d in enumerate(shape)])]
 
 
-def _unique(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _unique(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """No two elements, or slices along the axis, are equal."""
     shape, axis = _shape(inputs[0]), _attribute(node, "axis", None)
     if shape is None or (axis is not None and _at(axis, len(shape)) is None):
@@ -85,7 +85,7 @@ def _unique(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[i
     return [(_code(inputs[0]), whole), *[(_INT64, [length])] * 3]
 
 
-def _boxes(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _boxes(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """No box is suppressed: for each member of the batch and each class all boxes, or as many as are asked for."""
     scores = _shape(inputs[1]) if len(inputs) > 1 else None
     if scores is None or len(scores) != 3:
@@ -94,14 +94,14 @@ def _boxes(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[in
     return [(_INT64, [scores[0] * scores[1] * max(min(asked, scores[2]), 0), 3])]
 
 
-def _top(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _top(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """All elements along the axis are asked for."""
     shape = _shape(inputs[0])
     place = None if shape is None else _at(_attribute(node, "axis", -1), len(shape))
     return [None] if shape is None or place is None else [(_code(inputs[0]), list(shape)), (_INT64, list(shape))]
 
 
-def _slice(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _slice(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """Nothing is cut off where start and end are unknown."""
     shape = _shape(inputs[0])
     if shape is None:
@@ -122,7 +122,7 @@ def _slice(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[in
     return [(_code(inputs[0]), dims)]
 
 
-def _words(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _words(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """No string is a stop word."""
     shape = _shape(inputs[0])
     return [None if shape is None else (onnx.TensorProto.STRING, list(shape))]
@@ -140,7 +140,7 @@ BOUNDS: dict[str, _Bound] = {
 }
 
 
-def _unique_vector(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _unique_vector(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """No two elements are equal."""
     shape = _shape(inputs[0])
     if shape is None or len(shape) != 1:
@@ -148,13 +148,13 @@ def _unique_vector(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int,
     return [(_code(inputs[0]), list(shape)), *[(_INT64, list(shape))] * 2]
 
 
-def _without_padding(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _without_padding(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """No token is padding."""
     shape = _shape(inputs[0])
     return [None if shape is None or len(shape) != 3 else (_code(inputs[0]), [shape[0] * shape[1], shape[2]])]
 
 
-def _path(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _path(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """Every step goes along one axis only."""
     shape = _shape(inputs[0])
     if shape is None or len(shape) not in (2, 3):
@@ -162,7 +162,7 @@ def _path(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int
     return [(onnx.TensorProto.INT32, [2, max(shape[-2] + shape[-1] - 1, 0)])]
 
 
-def _merged_tokens(node: onnx.NodeProto, inputs: list[Known]) -> list[tuple[int, list[int]] | None]:
+def _merged_tokens(node: onnx.NodeProto, inputs: list[Facts]) -> list[tuple[int, list[int]] | None]:
     """All predicted tokens are taken."""
     given = [_shape(known) for known in (*inputs[1:2], *inputs[3:4]) if known.type is not None]
     lengths = [shape[0] for shape in given if shape is not None and len(shape) == 1]

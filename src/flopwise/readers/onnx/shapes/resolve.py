@@ -2,87 +2,128 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import onnx
 from onnx import TypeProto, shape_inference
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.normalize.spelling import first_line
-from flopwise.readers.onnx.shapes.bodies import Context
-from flopwise.readers.onnx.shapes.second_pass import ASKED, QUERIES, Walk
+from flopwise.readers.onnx.shapes.context import Context
+from flopwise.readers.onnx.shapes.evaluation import QUERIES
+from flopwise.readers.onnx.shapes.second_pass import ASKED, SecondPass
+from flopwise.readers.onnx.shapes.state import State
 from flopwise.readers.onnx.shapes.unsafe import hidden
-from flopwise.readers.onnx.types import CONTROL_FLOW, TOO_MANY, Shapes, bodies, concrete, describe, elements, in_short
+from flopwise.readers.onnx.types import (
+    CONTROL_FLOW,
+    TOO_MANY,
+    Facts,
+    Shapes,
+    bodies,
+    concrete,
+    describe,
+    elements,
+    in_short,
+)
 
 
-def resolve(model: onnx.ModelProto, declared_holds: bool, context: Context | None = None) -> Shapes:
-    """The shapes of a model whose inputs have concrete shapes.
+def resolve(
+    model: onnx.ModelProto,
+    declared_holds: bool,
+    inputs: Mapping[str, Facts] | None = None,
+    trips: Mapping[str, int] | None = None,
+) -> tuple[Shapes, Mapping[str, int | None]]:
+    """The shapes of a model whose inputs have concrete shapes, and the trips of its loops by name, None if unknown.
 
     Args:
         model: a model without weights; its intermediate and output shapes are taken out of it.
         declared_holds: whether the shapes written in the file are for these inputs, so that they may fill in what
             cannot be inferred, and a contradiction is worth a warning.
-        context: what is known from outside the graph, and how often loops run.
+        inputs: facts about inputs that are no tensors.
+        trips: how often loops run, by name.
 
     Raises:
         InputError: the user says that a loop runs another number of times than it does.
         ModelError: a tensor has more elements than can exist.
     """
-    graph = model.graph
+    context = Context(_resolve_body, dict(inputs or {}), trips=dict(trips or {}))
+    declared = _take_shapes_out(model.graph)
+    shapes = _resolve(model, context, declared if declared_holds else {})
+    if declared_holds:
+        _contradictions(model.graph, declared, shapes)
+    return shapes, context.met
+
+
+def _resolve_body(model: onnx.ModelProto, context: Context) -> Shapes:
+    """The shapes of the body of a control-flow operator."""
+    _take_shapes_out(model.graph)
+    return _resolve(model, context, {})
+
+
+def _take_shapes_out(graph: onnx.GraphProto) -> dict[str, TypeProto]:
+    """The types that the file states for what operators make; intermediate and output shapes are taken out of it."""
     declared = {v.name: v.type for v in graph.value_info if v.HasField("type")}
     declared.update((v.name, _copy(v.type)) for v in graph.output if v.HasField("type"))
     del graph.value_info[:]
     for output in graph.output:
         if output.type.tensor_type.HasField("shape"):
             output.type.tensor_type.ClearField("shape")
-    nodes = list(graph.node)
-    names = [o for n in nodes for o in n.output if o]
-    operators = {n.op_type for n in nodes}
+    return declared
+
+
+def _resolve(model: onnx.ModelProto, context: Context, declared: Mapping[str, TypeProto]) -> Shapes:
+    graph = model.graph
+    names = [o for n in graph.node for o in n.output if o]
+    operators = {n.op_type for n in graph.node}
     shapes = Shapes({v.name: v.type for v in graph.input}, graph.initializer)
-    context = context or Context()
-    shapes.take(context.known)
-    walk = Walk(model, shapes, declared if declared_holds else {}, context)
-    with hidden(model) as told:
-        foreseen = walk.foresee() if operators & QUERIES else []
+    shapes.take(context.facts)
+    state = State(model, shapes, context)
+    second = SecondPass(state, declared)
+    with hidden(model) as hints:
+        foreseen = second.foresee() if operators & QUERIES else []
         graph.initializer.extend(foreseen)
+        inferred = graph
         try:
-            # Without data propagation: it keeps an entry for each element of a vector. The walk is no slower.
+            # Without data propagation: it keeps an entry for each element of a vector. The second pass is no slower.
             inferred = shape_inference.infer_shapes(model).graph
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
-            told.append(f"shape inference stopped: {first_line(error)}")
-            inferred = graph
+            hints.append(f"shape inference stopped: {first_line(error)}")
         if foreseen:
             del graph.initializer[-len(foreseen) :]
         for value in (*inferred.value_info, *inferred.output):
             if shapes.shape(value.name) is None:
                 shapes.set(value.name, value.type)
-        shapes.warnings.extend(in_short(told, "more operators cannot be right"))
-        flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n) for n in nodes)
+        shapes.warnings.extend(in_short(hints, "more invalid operators"))
+        flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n) for n in graph.node)
         if context.inside or flows or any(shapes.shape(n) is None for n in names):
-            walk.run()
-    if declared_holds:
-        _contradictions(graph, declared, shapes)
-    for name in (*(i.name for i in graph.input), *(t.name for t in graph.initializer), *names):
-        shape = shapes.shape(name)
-        if shape is not None and elements(shape) >= TOO_MANY:
-            shown = ", ".join(map(str, shape[:8])) + (", ..." if len(shape) > 8 else "")
-            raise ModelError(f"tensor {name!r} of shape ({shown}) has more elements than any memory can hold")
+            second.run()
+    _refuse_huge(graph, names, shapes)
     return shapes
 
 
-def _copy(found: TypeProto) -> TypeProto:
+def _refuse_huge(graph: onnx.GraphProto, names: Iterable[str], shapes: Shapes) -> None:
+    for name in (*(i.name for i in graph.input), *(t.name for t in graph.initializer), *names):
+        shape = shapes.shape(name)
+        if shape is not None and elements(shape) >= TOO_MANY:
+            listed = ", ".join(map(str, shape[:8])) + (", ..." if len(shape) > 8 else "")
+            raise ModelError(f"tensor {name!r} of shape ({listed}) has more elements than any memory can hold")
+
+
+def _copy(type_: TypeProto) -> TypeProto:
     new = TypeProto()
-    new.CopyFrom(found)
+    new.CopyFrom(type_)
     return new
 
 
-def _contradictions(graph: onnx.GraphProto, declared: dict[str, TypeProto], shapes: Shapes) -> None:
+def _contradictions(graph: onnx.GraphProto, declared: Mapping[str, TypeProto], shapes: Shapes) -> None:
     """Warn where a shape in the file is not the one that its operator gives."""
     makers = {o: n for n in graph.node for o in n.output}
-    found = []
+    contradictions = []
     for name, type_ in declared.items():
-        said, given = concrete(type_), shapes.shape(name)
-        if said is not None and given is not None and said != given and name in makers:
-            found.append(
-                f"the file says that {name!r} has shape {said}, but {describe(makers[name])} gives {given}; "
+        stated, inferred = concrete(type_), shapes.shape(name)
+        if stated is not None and inferred is not None and stated != inferred and name in makers:
+            contradictions.append(
+                f"the file says that {name!r} has shape {stated}, but {describe(makers[name])} gives {inferred}; "
                 "the latter is used"
             )
-    shapes.warnings.extend(in_short(found, "more shapes in the file contradict their operators"))
+    shapes.warnings.extend(in_short(contradictions, "more shapes in the file contradict their operators"))

@@ -9,16 +9,16 @@ import numpy
 import onnx
 from onnx import TypeProto
 
-from flopwise.readers.onnx.types import Known, concrete, shapes_of, tensor_type
+from flopwise.readers.onnx.types import Facts, concrete, shapes_of, tensor_type
 
 #: What is known about each input of a node; what follows for each output.
-_Rule = Callable[[onnx.NodeProto, list[Known]], list[Known]]
+_Rule = Callable[[onnx.NodeProto, list[Facts]], list[Facts]]
 
 #: Members of a sequence that are looked at; a longer one has no known members.
 LONGEST = 4096
 
 
-def members(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def members(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     """What follows for the outputs of an operator on sequences or optionals from what is known about its inputs.
 
     Args:
@@ -36,11 +36,11 @@ def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
     return next((onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
-def _sequence(items: list[TypeProto] | None) -> list[Known]:
-    return [Known(items=items)] if items is not None and len(items) <= LONGEST else []
+def _sequence(items: list[TypeProto] | None) -> list[Facts]:
+    return [Facts(items=items)] if items is not None and len(items) <= LONGEST else []
 
 
-def _place(position: Known, length: int) -> int | None:
+def _place(position: Facts, length: int) -> int | None:
     """A position in a sequence, counted from the start; None when it is unknown or outside."""
     if not isinstance(position.value, (numpy.ndarray, numpy.generic)) or position.value.size != 1:
         return None
@@ -48,12 +48,12 @@ def _place(position: Known, length: int) -> int | None:
     return place % length if length and -length <= place < length else None
 
 
-def _construct(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _construct(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     types = [k.type for k in inputs if k.type is not None]
     return _sequence(types if len(types) == len(inputs) else None)
 
 
-def _insert(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _insert(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     items, new = inputs[0].items, inputs[1].type
     if items is None or new is None:
         return []
@@ -67,7 +67,7 @@ def _insert(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
     return _sequence([*items[:place], new, *items[place:]])
 
 
-def _erase(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _erase(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     items = inputs[0].items
     if not items:
         return []
@@ -77,22 +77,22 @@ def _erase(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
     return _sequence([*items[:place], *items[place + 1 :]])
 
 
-def _at(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _at(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     items = inputs[0].items
     if not items:
         return []
     place = _place(inputs[1], len(items))
     if place is None:
-        return [Known(items[0])] if len(set(shapes_of(items))) == 1 else []
-    return [Known(items[place])]
+        return [Facts(items[0])] if len(set(shapes_of(items))) == 1 else []
+    return [Facts(items[place])]
 
 
-def _length(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _length(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     items = inputs[0].items
-    return [] if items is None else [Known(value=numpy.array(len(items), numpy.int64))]
+    return [] if items is None else [Facts(value=numpy.array(len(items), numpy.int64))]
 
 
-def _split(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _split(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     shape = None if inputs[0].type is None else concrete(inputs[0].type)
     axis = _attribute(node, "axis", 0)
     if shape is None or not -len(shape) <= axis < len(shape):
@@ -117,7 +117,7 @@ def _split(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
     return _sequence([onnx.helper.make_tensor_type_proto(code, d) for d in dims])
 
 
-def _concat(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _concat(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     items = inputs[0].items
     shapes = [s for s in shapes_of(items or ()) if s is not None]
     if not items or len(shapes) < len(items) or len({len(s) for s in shapes}) != 1:
@@ -133,44 +133,44 @@ def _concat(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
         dims.insert(axis, len(items))
     else:
         dims[axis] = sum(s[axis] for s in shapes)
-    return [Known(onnx.helper.make_tensor_type_proto(tensor_type(items[0]).elem_type, dims))]
+    return [Facts(onnx.helper.make_tensor_type_proto(tensor_type(items[0]).elem_type, dims))]
 
 
-def _optional(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _optional(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     if not inputs:
-        return [Known(items=[])]
+        return [Facts(items=[])]
     if inputs[0].items is not None:
-        return [Known(items=inputs[0].items)]
-    return [] if inputs[0].type is None else [Known(items=[inputs[0].type])]
+        return [Facts(items=inputs[0].items)]
+    return [] if inputs[0].type is None else [Facts(items=[inputs[0].type])]
 
 
-def _element(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _element(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     held, type_ = inputs[0].items, inputs[0].type
     if held is None:
-        return [Known(type_)] if type_ is not None and concrete(type_) is not None else []
+        return [Facts(type_)] if type_ is not None and concrete(type_) is not None else []
     if type_ is not None and (type_.HasField("sequence_type") or _is_optional_sequence(type_)):
         return _sequence(held)
-    return [Known(held[0])] if len(held) == 1 else []
+    return [Facts(held[0])] if len(held) == 1 else []
 
 
 def _is_optional_sequence(type_: TypeProto) -> bool:
     return bool(type_.HasField("optional_type") and type_.optional_type.elem_type.HasField("sequence_type"))
 
 
-def _has(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _has(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     if not inputs or (inputs[0].type is None and inputs[0].items is None):
-        return [Known(value=numpy.array(False))] if not inputs else []
+        return [Facts(value=numpy.array(False))] if not inputs else []
     type_, items = inputs[0].type, inputs[0].items
     if type_ is not None and not type_.HasField("optional_type"):
-        return [Known(value=numpy.array(True))]
-    return [] if items is None else [Known(value=numpy.array(bool(items)))]
+        return [Facts(value=numpy.array(True))]
+    return [] if items is None else [Facts(value=numpy.array(bool(items)))]
 
 
-def _same(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _same(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     return _sequence(inputs[0].items)
 
 
-def _zip_map(node: onnx.NodeProto, inputs: list[Known]) -> list[Known]:
+def _zip_map(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     """A map from class to score for each sample: as many scores as the table that it is made of has."""
     type_ = inputs[0].type
     shape = None if type_ is None else concrete(type_)
@@ -189,7 +189,7 @@ RULES: dict[tuple[str, str], _Rule] = {
     ("", "OptionalHasElement"): _has,
     ("", "SequenceAt"): _at,
     ("", "SequenceConstruct"): _construct,
-    ("", "SequenceEmpty"): lambda node, inputs: [Known(items=[])],
+    ("", "SequenceEmpty"): lambda node, inputs: [Facts(items=[])],
     ("", "SequenceErase"): _erase,
     ("", "SequenceInsert"): _insert,
     ("", "SequenceLength"): _length,

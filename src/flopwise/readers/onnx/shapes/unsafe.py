@@ -69,7 +69,7 @@ def hidden(model: onnx.ModelProto) -> Iterator[list[str]]:
     long = _long(model.graph) if any(n.op_type == "Expand" for n in nodes) else set()
     for node in nodes:
         if wrong := _CHECKS[node.op_type](node, long):
-            told.append(f"{describe(node)} cannot be right ({wrong}), so it has no shape")
+            told.append(f"{describe(node)} is invalid ({wrong}), so its output has no shape")
             found.append(node)
     holders = (model, *model.functions) if found else ()
     for node in found:

@@ -1,0 +1,31 @@
+"""What the resolving of one graph can see of its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import onnx
+
+from flopwise.readers.onnx.types import Facts, Shapes
+
+#: Operators in bodies that are looked at before loops are no longer followed one iteration after the other.
+STEPS = 20_000
+
+
+@dataclass(slots=True)
+class Context:
+    """What a graph can see from outside, and what all graphs of a model share."""
+
+    #: Resolves the shapes of a graph in a context; it is handed in, so that bodies are resolved like the model itself.
+    resolver: Callable[[onnx.ModelProto, Context], Shapes]
+    #: Facts about the tensors of the surrounding graphs that its operators take, and about its own inputs.
+    facts: dict[str, Facts] = field(default_factory=dict)
+    #: Whether the graph is the body of a control-flow operator.
+    inside: bool = False
+    #: How often loops run, by name, as the user says.
+    trips: dict[str, int] = field(default_factory=dict)
+    #: The names of all control-flow operators so far, with their trips where these are certain.
+    met: dict[str, int | None] = field(default_factory=dict)
+    #: How many operators may still be looked at in order to follow loops; one element, shared by all graphs.
+    steps: list[int] = field(default_factory=lambda: [STEPS])

@@ -1,0 +1,80 @@
+"""Slices of a tensor along an axis, and slices put together again, as loops take and make them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy
+import onnx
+
+from flopwise.readers.onnx.types import Facts, tensor_type
+
+
+def extent(facts: Facts, axis: int) -> int | None:
+    """The extent of a tensor along an axis; None when it is open, or there is no such axis."""
+    dims = _dims(facts)
+    return dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
+
+
+def without_axis(facts: Facts, axis: int) -> Facts:
+    """One slice of a tensor along an axis."""
+    dims = _dims(facts)
+    if dims is None or not -len(dims) <= axis < len(dims):
+        return Facts()
+    del dims[axis]
+    return _retyped(facts, dims)
+
+
+def with_axis(facts: Facts, axis: int, length: int | None) -> Facts:
+    """Slices put together along a new axis."""
+    dims = _dims(facts)
+    if dims is None or not -len(dims) - 1 <= axis <= len(dims):
+        return Facts()
+    dims.insert(axis if axis >= 0 else len(dims) + 1 + axis, length)
+    return _retyped(facts, dims)
+
+
+def repeated(facts: Facts, trips: int | None, bound: bool) -> Facts:
+    """An output of a body, collected over so many iterations along a new first axis."""
+    return replace(with_axis(facts, 0, trips), bound=bound or facts.bound)
+
+
+def stack(iterations: tuple[Facts, ...]) -> Facts:
+    """An output of a body, collected over these iterations along a new first axis."""
+    first = iterations[0]
+    if not all(first.same(one) for one in iterations):
+        return Facts()
+    stacked = repeated(first, len(iterations), any(one.bound for one in iterations))
+    if all(isinstance(one.value, numpy.ndarray) for one in iterations):
+        stacked.value = numpy.stack([one.value for one in iterations])
+    return stacked
+
+
+def widened(before: Facts, after: Facts) -> Facts:
+    """What holds for both: extents that differ are open; ``before`` itself if nothing differs."""
+    if before.same(after):
+        return before
+    if before.items is not None:
+        return Facts(type=before.type)
+    one, other = (None if facts.type is None else tensor_type(facts.type) for facts in (before, after))
+    if one is None or not one.HasField("shape"):
+        return before
+    if other is None or not other.HasField("shape") or len(other.shape.dim) != len(one.shape.dim):
+        return Facts(type=onnx.helper.make_tensor_type_proto(one.elem_type, None))
+    dims = [a.dim_value for a in one.shape.dim]
+    opened = [None if not d or d != b.dim_value else d for d, b in zip(dims, other.shape.dim, strict=True)]
+    if [d or None for d in dims] == opened:
+        return before
+    return Facts(type=onnx.helper.make_tensor_type_proto(one.elem_type, opened))
+
+
+def _dims(facts: Facts) -> list[int | None] | None:
+    tensor = None if facts.type is None else tensor_type(facts.type)
+    if tensor is None or not tensor.HasField("shape"):
+        return None
+    return [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+
+
+def _retyped(facts: Facts, dims: list[int | None]) -> Facts:
+    code = tensor_type(facts.type).elem_type if facts.type is not None else 0
+    return Facts(onnx.helper.make_tensor_type_proto(code, dims), bound=facts.bound)

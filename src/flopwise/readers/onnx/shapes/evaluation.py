@@ -1,0 +1,121 @@
+"""Values of small tensors: the arithmetic that models do on shapes, evaluated with onnx's reference operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import onnx
+
+from flopwise.readers.onnx.shapes.sequences import RULES
+from flopwise.readers.onnx.shapes.state import State
+from flopwise.readers.onnx.types import TOO_MANY, array_of, elements
+
+#: Tensors up to this many elements are evaluated when they depend on shapes and constants only.
+EVALUATED = 8192
+
+#: What shapes are computed with. Only these are evaluated: each makes at most what it says that it makes, while others
+#: (a pooling with huge padding and huge strides) take any amount of memory on the way to a small result.
+_ARITHMETIC = """
+Abs Add And ArgMax ArgMin Cast CastLike Ceil Clip Compress Concat Constant ConstantOfShape CumSum Div Equal
+Expand Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity IsInf IsNaN Less
+LessOrEqual Max Mean Min Mod Mul Neg NonZero Not OneHot Or Pad Pow Range ReduceMax ReduceMean ReduceMin
+ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Sign Slice Split Sqrt Squeeze Sub Sum Tile
+Transpose Trilu Unique Unsqueeze Where Xor
+"""
+ARITHMETIC: frozenset[str] = frozenset(_ARITHMETIC.split())
+
+#: Those whose result is as long as the data says, or whose result is no tensor: they are evaluated on small inputs,
+#: and make no more than the inputs times their rank.
+SELECTIONS: frozenset[str] = frozenset(
+    {"Compress", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "TopK", "Unique"}
+    | {op for domain, op in RULES if not domain and op != "Identity"}
+)
+
+#: Those that ask for a shape.
+QUERIES: frozenset[str] = frozenset({"Shape", "Size"})
+
+#: All that are evaluated.
+EVALUABLE: frozenset[str] = ARITHMETIC | SELECTIONS | QUERIES
+
+#: Largest input of a suppression of boxes that is evaluated: its work grows with the square of the boxes.
+BOXES = 1024
+
+
+def evaluable(node: onnx.NodeProto, state: State) -> bool:
+    """Whether the node's results are small and depend on shapes and certain values only."""
+    if node.domain or state.room <= 0:
+        return False
+    if node.op_type in QUERIES:
+        return bool(node.input) and state.shapes.shape(node.input[0]) is not None
+    if not all(i in state.values for i in node.input if i):
+        return False
+    if node.op_type in SELECTIONS:
+        return _has_small_inputs(node, state)
+    if node.op_type not in ARITHMETIC:
+        return False
+    for output in node.output:
+        shape = state.shapes.shape(output) if output else ()
+        if shape is None or elements(shape) > EVALUATED or max(shape, default=0) > EVALUATED:
+            return False
+    return all(abs(a.i) <= EVALUATED for a in node.attribute) and (node.op_type != "Range" or _is_short(node, state))
+
+
+def evaluate(node: onnx.NodeProto, state: State) -> None:
+    """Write down the values of the node's outputs."""
+    try:
+        for name, value in zip(node.output, _results(node, state), strict=False):
+            if name and isinstance(value, (numpy.ndarray, numpy.generic, list, bool, int)):
+                state.remember(name, value if isinstance(value, list) else numpy.asarray(value))
+    except Exception:  # the value stays unknown, and with it perhaps a shape, which the report then says
+        return
+
+
+def _has_small_inputs(node: onnx.NodeProto, state: State) -> bool:
+    """Whether the inputs of an operator are so small that its result is small whatever they hold."""
+    values = [state.values[i] for i in node.input if i]
+    parts = [v for value in values for v in (value if isinstance(value, list) else [value])]
+    size = sum(p.size for p in parts if isinstance(p, numpy.ndarray))
+    return size <= (BOXES if node.op_type == "NonMaxSuppression" else EVALUATED)
+
+
+def _is_short(node: onnx.NodeProto, state: State) -> bool:
+    """Whether a Range is short: onnx subtracts its ends in 64 bits, which may wrap around."""
+    ends = [state.values[i].ravel().tolist()[:1] for i in node.input if i]
+    if len(ends) != 3 or [] in ends:
+        return False
+    (start,), (limit,), (delta,) = ends
+    return bool(abs(limit - start) <= EVALUATED * abs(delta))
+
+
+def _results(node: onnx.NodeProto, state: State) -> list[Any]:
+    if node.op_type in QUERIES:
+        shape = state.shapes.shape(node.input[0]) or ()
+        if node.op_type == "Size":
+            return [numpy.array(elements(shape), numpy.int64)] if elements(shape) < TOO_MANY else []
+        ends = {a.name: a.i for a in node.attribute}
+        return [numpy.array(shape[ends.get("start", 0) : ends.get("end")], numpy.int64)]
+    if node.op_type == "Constant" and node.attribute[0].type == onnx.AttributeProto.TENSOR:
+        return [array_of(node.attribute[0].t)]
+    return run_alone(node, {i: state.values[i] for i in node.input if i}, state.opsets)
+
+
+def run_alone(node: onnx.NodeProto, feeds: dict[str, Any], opsets: dict[str, int]) -> list[Any]:
+    """The outputs of a node as onnx's reference operators compute them, None for one that is left out.
+
+    Args:
+        node: the node, without bodies.
+        feeds: the elements of its inputs by name.
+        opsets: version of the operator set by domain.
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    made = [o for o in node.output if o]
+    graph = onnx.GraphProto(  # of a node by itself the evaluator takes the newest version
+        name="alone",
+        node=[node],
+        input=[onnx.ValueInfoProto(name=i) for i in feeds],
+        output=[onnx.ValueInfoProto(name=o) for o in made],
+    )
+    results = dict(zip(made, ReferenceEvaluator(graph, opsets=opsets).run(None, feeds), strict=True))
+    return [results.get(o) for o in node.output]

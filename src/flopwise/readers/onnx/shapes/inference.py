@@ -1,0 +1,88 @@
+"""The types of one node's outputs by onnx's own rules, so that no rule for a standard operator is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+import onnx
+from onnx import TypeProto, defs, numpy_helper, shape_inference
+
+from flopwise.readers.onnx.normalize.first_opset import modern
+from flopwise.readers.onnx.normalize.order import needs
+from flopwise.readers.onnx.shapes import missing
+from flopwise.readers.onnx.shapes.onnxruntime import table
+from flopwise.readers.onnx.shapes.state import State
+from flopwise.readers.onnx.types import bodies
+
+
+class Inference:
+    """onnx's rules for the nodes of one graph; nodes like earlier ones are not asked about again."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        #: The types of the outputs of earlier nodes.
+        self.answers: dict[Any, list[TypeProto]] = {}
+
+    def types(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
+        """The types of a node's outputs as far as onnx knows them; errors of its C++ side come through."""
+        state = self.state
+        try:
+            schema = defs.get_schema(node.op_type, state.opsets.get(node.domain, 1), node.domain)
+        except Exception:  # onnx raises its own SchemaError: the operator is not a standard one
+            return table.infer(node, state.shapes.type, state.values.get, state.graph)
+        if bodies(node):
+            return self.alone(node)
+        if (node.domain, node.op_type) in missing.KNOWN:
+            return missing.infer(node, state.shapes.type)
+        data: dict[str, onnx.TensorProto] = {}
+        if not schema.has_type_and_shape_inference_function:
+            if schema.has_function or schema.has_context_dependent_function:  # type: ignore[attr-defined] # onnx's stubs
+                return self.alone(node)
+            schema, node, data = modern(schema, node)
+        inputs = [i for i in node.input if i and i not in data]
+        key = self._key(node, inputs) if not data else None
+        if key in self.answers:
+            return dict(zip(node.output, self.answers[key], strict=True))
+        types = {i: type_ for i in inputs if (type_ := state.shapes.type(i)) is not None}
+        if len(types) < len(set(inputs)):
+            return {}
+        types.update((k, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for k, t in data.items())
+        data.update((i, numpy_helper.from_array(state.values[i], i)) for i in inputs if i in state.values)
+        answer: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
+            schema, node, types, data, opset_imports=state.imports, ir_version=state.ir_version
+        )
+        if key is not None:
+            self.answers[key] = [answer.get(o, TypeProto()) for o in node.output]
+        return answer
+
+    def alone(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
+        """The types of a node's outputs from a model of this node alone: onnx looks into bodies only there."""
+        state = self.state
+        graph = onnx.GraphProto(name="alone", node=[node])
+        for name in sorted(needs(node)):
+            type_ = state.shapes.type(name)
+            if type_ is not None:
+                graph.input.add(name=name, type=type_)
+            if name in state.values:
+                graph.initializer.append(numpy_helper.from_array(state.values[name], name))
+        graph.output.extend(onnx.ValueInfoProto(name=o) for o in node.output if o)
+        model = onnx.ModelProto(graph=graph, opset_import=state.imports, ir_version=state.ir_version)
+        inferred = shape_inference.infer_shapes(model).graph
+        return {v.name: v.type for v in (*inferred.value_info, *inferred.output)}
+
+    def _key(self, node: onnx.NodeProto, inputs: list[str]) -> Any:
+        """All that the types of a node's outputs follow from, as models repeat themselves; None if it is not known."""
+        parts: list[Any] = []
+        shapes = self.state.shapes
+        for name in inputs:
+            shape, value = shapes.shape(name), self.state.values.get(name)
+            if shape is None or (value is not None and not isinstance(value, numpy.ndarray)):
+                return None
+            parts.append((shape, shapes.dtype(name)))
+            if value is not None:
+                parts.append((value.dtype.str, value.shape, value.tobytes()))
+        places = tuple(map(bool, (*node.input, "", *node.output)))
+        attributes = tuple(a.SerializeToString(deterministic=True) for a in node.attribute)
+        return (node.op_type, node.domain, places, attributes, tuple(parts))
