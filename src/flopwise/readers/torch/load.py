@@ -11,11 +11,12 @@ import importlib.util
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.formats import is_callable
+from flopwise.readers.torch.imports import repaired
 
 _NEEDS = "PyTorch is needed for that: pip install torch"
 
@@ -64,7 +65,7 @@ def _called(model: str, found: Any, arguments: Mapping[str, str], device: Any) -
     if isinstance(found, type) and "config" in values and hasattr(found, "from_config"):
         make = found.from_config
     with _named(model), device if device is not None else contextlib.nullcontext(), _silent():
-        return _repaired(lambda: make(**values))
+        return repaired(lambda: make(**values))
 
 
 def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
             maker = _found(text)
             with _named(model):
                 given = _arguments(model, inner)
-                values[name] = _repaired(lambda: maker(**given)) if callable(maker) else maker  # noqa: B023 - called at once
+                values[name] = repaired(lambda: maker(**given)) if callable(maker) else maker  # noqa: B023 - called at once
         else:
             values[name] = _value(text)
     left = [n for n in texts if "." in n and n.partition(".")[0] not in values]
@@ -121,43 +122,13 @@ def _found(model: str) -> Any:
 
 def _module(model: str, where: str) -> Any:
     with _beside(os.getcwd()), _named(model), _silent():  # a user expects the module in the current folder to be found
-        return _repaired(lambda: importlib.import_module(where))
+        return repaired(lambda: importlib.import_module(where))
 
 
 def _has(model: str, found: Any, part: str) -> bool:
     """Whether something has an attribute; asking for it may import more."""
     with _named(model), _silent():
-        return bool(_repaired(lambda: hasattr(found, part)))
-
-
-def _repaired(work: Callable[[], Any]) -> Any:
-    """What some work gives, with torchvision's missing operators declared when it fails for lack of them."""
-    try:
-        return work()
-    except (ImportError, RuntimeError) as error:
-        cause: BaseException | None = error
-        while cause is not None and "torchvision::nms does not exist" not in str(cause):
-            cause = cause.__cause__ or cause.__context__
-        if cause is None or _DECLARED:
-            raise
-        _declare_missing()
-        return work()
-
-
-_DECLARED: list[Any] = []
-
-
-def _declare_missing() -> None:
-    """Declare the operators that torchvision expects of a compiled part which is not there; none of them is run."""
-    import torch
-
-    made: Any = torch.library.Library
-    library = made("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _DECLARED.append(library)  # gone with the object
-    for name in [n for n in sys.modules if n == "torchvision" or n.startswith("torchvision.")]:
-        del sys.modules[name]
+        return bool(repaired(lambda: hasattr(found, part)))
 
 
 def _file(path: str) -> Any:

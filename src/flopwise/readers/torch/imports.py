@@ -1,0 +1,38 @@
+"""Imports that need torchvision where its compiled part is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def repaired(work: Callable[[], Any]) -> Any:
+    """What some work gives, with torchvision's missing operators declared when it fails for lack of them."""
+    try:
+        return work()
+    except (ImportError, RuntimeError) as error:
+        cause: BaseException | None = error
+        while cause is not None and "torchvision::nms does not exist" not in str(cause):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None or _DECLARED:
+            raise
+        _declare_missing()
+        return work()
+
+
+#: The library that holds the declarations: they are gone with the object.
+_DECLARED: list[Any] = []
+
+
+def _declare_missing() -> None:
+    """Declare the operators that torchvision expects of a compiled part which is not there; none of them is run."""
+    import torch
+
+    made: Any = torch.library.Library
+    library = made("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _DECLARED.append(library)
+    for name in [n for n in sys.modules if n == "torchvision" or n.startswith("torchvision.")]:
+        del sys.modules[name]
