@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from flopwise.analyses.formula.formula import Formula
     from flopwise.analyses.sparsity import Sparsity
     from flopwise.analyses.weights.result import Weights
-    from flopwise.api.compare import check, compare
-    from flopwise.api.profile import formula, profile, read, write_shapes
+    from flopwise.api.check import check
+    from flopwise.api.compare import compare
+    from flopwise.api.formula import formula
+    from flopwise.api.profile import profile
+    from flopwise.api.read import read
+    from flopwise.api.shapes import write_shapes
     from flopwise.api.sparsity import sparsity
     from flopwise.api.weights import weights
     from flopwise.conventions import CONVENTIONS, Convention
@@ -24,12 +28,14 @@ if TYPE_CHECKING:
     from flopwise.operators.counts import Counts
     from flopwise.operators.tables import OPERATORS
     from flopwise.profiles.profile import Profile
+    from flopwise.readers.options import CaffeOptions, OnnxOptions, TorchOptions
     from flopwise.report import render
     from flopwise.rows import Row, Sum
 
 __all__ = [
     "CONVENTIONS",
     "OPERATORS",
+    "CaffeOptions",
     "Comparison",
     "Convention",
     "Counts",
@@ -40,12 +46,14 @@ __all__ = [
     "ModelError",
     "Module",
     "Node",
+    "OnnxOptions",
     "Profile",
     "Row",
     "ShapeError",
     "Sparsity",
     "Sum",
     "Tensor",
+    "TorchOptions",
     "Weights",
     "__version__",
     "check",
@@ -62,6 +70,7 @@ __all__ = [
 _HOMES = {
     "CONVENTIONS": "conventions",
     "OPERATORS": "operators.tables",
+    "CaffeOptions": "readers.options",
     "Comparison": "analyses.compare",
     "Convention": "conventions",
     "Counts": "operators.counts",
@@ -72,22 +81,24 @@ _HOMES = {
     "ModelError": "errors",
     "Module": "graph",
     "Node": "graph",
+    "OnnxOptions": "readers.options",
     "Profile": "profiles.profile",
     "Row": "rows",
     "ShapeError": "errors",
     "Sparsity": "analyses.sparsity",
     "Sum": "rows",
     "Tensor": "graph",
+    "TorchOptions": "readers.options",
     "Weights": "analyses.weights.result",
-    "check": "api.compare",
+    "check": "api.check",
     "compare": "api.compare",
-    "formula": "api.profile",
+    "formula": "api.formula",
     "profile": "api.profile",
-    "read": "api.profile",
+    "read": "api.read",
     "render": "report",
     "sparsity": "api.sparsity",
     "weights": "api.weights",
-    "write_shapes": "api.profile",
+    "write_shapes": "api.shapes",
 }
 
 

@@ -72,8 +72,10 @@ def _known(given: dict[str, Any]) -> None:
 
     import flopwise
     from flopwise.analyses.budget.budget import ALIASES, FIGURES
+    from flopwise.readers.options import OWNERS
 
-    arguments = {*inspect.signature(flopwise.check).parameters, *inspect.signature(flopwise.profile).parameters}
+    functions = (flopwise.check, flopwise.profile)
+    arguments = {*OWNERS, *(name for function in functions for name in inspect.signature(function).parameters)}
     for key in given:
         if key not in arguments:
             near = difflib.get_close_matches(key, [*FIGURES, *ALIASES, *sorted(arguments)], 1)
@@ -91,7 +93,7 @@ def _checked(model: object, budget: Any, given: dict[str, Any], update: bool) ->
     Raises:
         FlopwiseError: the model cannot be read, or the budget makes no sense.
     """
-    from flopwise.api.compare import check
+    from flopwise.api.check import check
     from flopwise.report.commands.check import render_verdicts
 
     if update and isinstance(budget, str) and not os.path.exists(budget):

@@ -51,7 +51,7 @@ def command(paths: tuple[str, ...], budget: str, update: bool, **given: Any) -> 
 def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple[list[Any], list[str]]:
     """The verdicts on all models, and the errors of those that could not be read."""
     from flopwise.analyses.budget import read_budget
-    from flopwise.api.compare import check
+    from flopwise.api.check import check
 
     limits = read_budget(budget)
     arguments = _arguments(given)

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.conventions.emulation.layer import Layer, bare
 from flopwise.graph import Graph, Tensor
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.conventions.tools import torchinfo as convention
 from flopwise.conventions.tools.torchinfo import Info
 from flopwise.errors import InputError

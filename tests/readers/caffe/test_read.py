@@ -10,7 +10,8 @@ import numpy
 import pytest
 from tests.readers.caffe.caffemodel import blob, field, varint
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import FlopwiseError, InputError, ModelError
 
 V2 = """

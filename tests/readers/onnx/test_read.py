@@ -15,7 +15,8 @@ from onnx import TensorProto, helper
 from tests.readers.models import LIGHT, array, conv_net, fields, model, node, number, shapes, value, weight
 from tests.readers.process import MEGABYTES, outcomes
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.graph import Graph
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -14,6 +14,7 @@ from torch import nn
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph, Module, Tensor
 from flopwise.readers.formats import is_callable
+from flopwise.readers.options import Mode
 from flopwise.readers.torch.capture.dispatch import Unseen
 from flopwise.readers.torch.capture.modules import Calls, as_it_was, stored_tensors, submodules
 from flopwise.readers.torch.capture.recorder import Watch
@@ -21,9 +22,6 @@ from flopwise.readers.torch.capture.regions import regions
 from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues
 from flopwise.readers.torch.graph import nodes_of, unused
 from flopwise.readers.torch.inputs import tensors as torch_inputs
-
-#: Which mode modules are in while they are watched: "as-is" leaves each as it is.
-Mode: TypeAlias = Literal["eval", "train", "as-is"]
 
 
 def read_torch(

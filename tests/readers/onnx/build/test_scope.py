@@ -6,7 +6,7 @@ import onnx
 import pytest
 from tests.readers.models import model, node
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.graph import Module
 from flopwise.readers.onnx.build.scope import scope_of
 

@@ -10,7 +10,7 @@ from onnx import helper
 from tests.readers.models import LIGHT, array, conv_net, model, node, value, weight
 from tests.readers.onnx.file.test_walk import holders, stored_as
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.proto import from_proto
 from flopwise.readers.onnx.file.skeleton import Skeleton

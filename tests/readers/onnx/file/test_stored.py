@@ -8,7 +8,8 @@ import pytest
 from onnx import TensorProto
 from tests.readers.models import array, conv_net, ints, kinds, model, node, value, weight
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.profiles.profile import Profile
 

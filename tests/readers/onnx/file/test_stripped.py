@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 from tests.readers.models import array, fields, ints, kinds, model, node, value
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.stripped import MARK
 

@@ -14,7 +14,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.readers.models import array, fields, ints, kinds, model, node, number, shapes, value
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.graph import Graph
 

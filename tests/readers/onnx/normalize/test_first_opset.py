@@ -8,7 +8,7 @@ import onnx
 import pytest
 from tests.readers.models import model, node, shapes, weight
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 
 X = (2, 4, 6, 8)
 STORED = [weight("s", 4), weight("b", 4), weight("m", 4), weight("v", 4), weight("w", 10, 192), weight("wb", 10)]

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 from tests.readers.models import conv_net, model, node, shapes, value, weight
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.errors import ModelError
 
 

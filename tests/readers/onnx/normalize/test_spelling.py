@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper
 from tests.readers.models import array, conv_net, ints, model, node, shapes, value, weight
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import ModelError
 
 NEWEST = onnx.defs.onnx_opset_version()

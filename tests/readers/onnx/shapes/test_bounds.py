@@ -11,7 +11,8 @@ from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 from tests.readers.models import array, ints, model, node, shapes, value
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 RANDOM = numpy.random.default_rng(0)

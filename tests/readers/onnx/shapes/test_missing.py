@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, defs, helper
 from onnx.reference import ReferenceEvaluator
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.readers.onnx.shapes.missing import KNOWN
 
 ML = "ai.onnx.ml"

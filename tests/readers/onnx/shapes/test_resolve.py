@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, shape_inference
 from tests.readers.models import LIGHT, array, conv_net, ints, model, node, shapes, value, weight
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.errors import ModelError
 
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from tests.readers.models import array, ints, model, node, shapes, value, weight
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 from flopwise.readers.onnx.shapes import evaluation, state
 
 

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from tests.readers.models import Dims, array, ints, model, node, shapes, value
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 
 #: Nodes that lead from x (5×4), y (2×4) and z (2×4) to "out"; p is the stored position 1, n is -1.
 CASES: dict[str, list[onnx.NodeProto]] = {

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 from tests.readers.models import ints, model, node, shapes, value, weight
 
-from flopwise.api.profile import read
+from flopwise.api.read import read
 
 B = 1 << 40
 STORED = [weight("w", 4), ints("i", 0, 1), TensorProto(name="long", data_type=TensorProto.INT64, dims=[1 << 31])]

@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 from tests.readers.models import Dims, array, ints, model, node, shapes, value, weight
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 

@@ -10,7 +10,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from flopwise.api.profile import profile, read
+from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.operators.tables import NOT_RULED, OPERATORS
 
 runtime = pytest.importorskip("onnxruntime")

@@ -1,0 +1,80 @@
+"""``flopwise.check``: a model against a budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.budget import Budget, Verdict, check_profiles, read_budget
+from flopwise.analyses.budget.budget import of_mapping
+from flopwise.api import profile
+from flopwise.conventions import Convention
+from flopwise.profiles.profile import Profile
+
+if TYPE_CHECKING:
+    from flopwise.operators.tables import Rule
+
+
+def check(
+    model: object,
+    budget: str | os.PathLike[str] | Mapping[str, Any] | Budget,
+    inputs: Any = None,
+    *,
+    convention: str | Convention | None = None,
+    batch_size: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    rules: Mapping[str, Rule] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    **others: Any,
+) -> list[Verdict]:
+    """Whether a model keeps to a budget: a verdict on each limit that is for it.
+
+    Args:
+        model: as in :func:`flopwise.profile`.
+        budget: path of a TOML file, or what such a file would hold as a mapping.
+        inputs: as in :func:`flopwise.profile`; None: as the budget says.
+        convention: of "count"; None: as the budget says, else flops.
+        batch_size: as in :func:`flopwise.profile`; None: as the budget says.
+        dims: as in :func:`flopwise.profile`; None: as the budget says.
+        rules: as in :func:`flopwise.profile`.
+        progress: as in :func:`flopwise.profile`.
+        others: further arguments of :func:`flopwise.profile`.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: the budget is none, or has no limit for this model.
+    """
+    limits = budget_of(budget)
+    said = limits.settings
+    name = os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
+    chosen = limits.of(name)  # before the work
+    asked = convention or said.convention or "flops"
+    seen: list[Any] = [model]
+
+    def profiled(other: str) -> Profile:
+        found = profile.profile(
+            seen[0],
+            said.inputs if inputs is None else inputs,
+            convention=other or asked,
+            rules=rules,
+            batch_size=said.batch_size if batch_size is None else batch_size,
+            dims={**(said.dims or {}), **(dims or {})} or None,
+            progress=progress,
+            **others,
+        )
+        seen[0] = found.graph  # read once for all conventions
+        return found
+
+    return check_profiles(name, chosen, profiled)
+
+
+def budget_of(budget: str | os.PathLike[str] | Mapping[str, Any] | Budget) -> Budget:
+    """The budget in a file or a mapping.
+
+    Raises:
+        InputError: it is none.
+    """
+    if isinstance(budget, Budget):
+        return budget
+    return of_mapping(budget) if isinstance(budget, Mapping) else read_budget(budget)

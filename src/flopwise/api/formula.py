@@ -1,0 +1,171 @@
+"""``flopwise.formula``: what a model costs as closed formulas in its open dimensions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from flopwise import conventions
+from flopwise.analyses.formula.derive import derive
+from flopwise.analyses.formula.formula import Formula
+from flopwise.analyses.formula.points import unknown_loops
+from flopwise.analyses.formula.rows import Counting
+from flopwise.analyses.formula.shapes import in_modules
+from flopwise.analyses.formula.sizes import closed_model, open_inputs
+from flopwise.api.read import format_of, read
+from flopwise.conventions import Convention
+from flopwise.errors import FlopwiseError, InputError
+from flopwise.graph import Graph
+from flopwise.operators.tables import Rule
+from flopwise.readers.formats import shown
+from flopwise.readers.inputs import InputSpec
+from flopwise.readers.options import OnnxOptions, TorchOptions, options_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from flopwise.readers.options import Keywords, Options
+
+
+def formula(
+    model: object,
+    inputs: Any = None,
+    *,
+    convention: str | Convention = "flops",
+    rules: Mapping[str, Rule] | None = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    options: Options | None = None,
+    fold: bool | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    **keywords: Unpack[Keywords],
+) -> Formula:
+    """What a model costs as closed formulas in the open dimensions of its inputs.
+
+    The formulas are compared with profiles at several sizes before they are handed over.
+
+    Args:
+        model: as in :func:`flopwise.read`.
+        inputs: shapes as in :func:`flopwise.read`, in which names may stand for sizes that the file fixes as numbers.
+        convention: as in :func:`flopwise.profile`.
+        rules: as in :func:`flopwise.profile`.
+        dims: values of symbolic dimensions that are not to be symbols.
+        batch_size: as in :func:`flopwise.read`.
+        options: as in :func:`flopwise.read`.
+        fold: as in :func:`flopwise.profile`.
+        progress: as in :func:`flopwise.read`.
+        keywords: as in :func:`flopwise.read`.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: no dimension is open, no sizes were found that the model takes, the convention is unknown, or the
+            format has no formulas.
+    """
+    kind, chosen = format_of(model), conventions.get(convention)
+    if kind == "caffe":
+        raise InputError(f"{model}: formulas are not made for Caffe nets, which have numbers for all their dimensions")
+    if not chosen.closed:
+        raise InputError(f"{chosen.name} rounds in ways that no formula follows; give another convention")
+    if kind == "weights":
+        raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
+    counting = Counting(chosen, rules, fold)
+    if kind == "torch":
+        own = options_of(TorchOptions, options, keywords)
+        result = _of_module(model, inputs, counting, dims, batch_size, own, progress)
+    else:
+        trips = options_of(OnnxOptions, options, keywords).trips
+        result = _of_onnx(model, inputs, counting, dims, batch_size, trips, progress)
+    return replace(result, renderer=_as_text)
+
+
+def _of_onnx(
+    model: object,
+    inputs: Any,
+    counting: Counting,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    trips: Mapping[str, int] | None,
+    progress: Callable[[str], None],
+) -> Formula:
+    """The formulas of an ONNX model, which is read once for each point."""
+    from flopwise.readers.onnx.signature import signature
+
+    progress("reading the inputs")
+    signed = signature(model)
+    loops: list[str] = []
+    named: list[Graph] = []  # with the names of modules, which the lighter form lacks
+    with _naming(model):
+        opened = open_inputs(signed.inputs, inputs, dims, batch_size)
+
+        def at(point: Mapping[str, int]) -> Graph:
+            counts = {**(trips or {}), **{name: point[name] for name in loops}}
+            try:
+                graph = read(signed.model if named else model, opened.at(point), batch_size=batch_size, trips=counts)
+            except FlopwiseError as error:
+                raise type(error)(str(error).partition(": ")[2] or str(error)) from error
+            named[:] = named or [graph]
+            return in_modules(graph, named[0])
+
+        if signed.loops:
+            loops += unknown_loops(opened.symbols, at, opened.hints)
+        names = (*opened.symbols, *loops)
+        if not names:
+            raise InputError(closed_model(signed.inputs))
+        shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
+        return derive(names, at, counting, opened.hints, shapes, progress)
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """An input of a module as :func:`open_inputs` takes it."""
+
+    name: str
+    dtype: str | None
+    dims: tuple[int | str, ...]
+
+
+def _of_module(
+    model: Any,
+    inputs: Any,
+    counting: Counting,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    options: TorchOptions,
+    progress: Callable[[str], None],
+) -> Formula:
+    """The formulas of a PyTorch module, which runs once for each point."""
+    from flopwise.readers.torch.inputs.signature import open_specs
+    from flopwise.readers.torch.model import module_of
+
+    module, _ = module_of(model, options, progress)
+    specs = open_specs(module, inputs)
+    declared = [_Declared(s.name, s.dtype, s.shape) for s in specs]
+    opened = open_inputs(declared, [InputSpec(s.name, s.shape, s.dtype) for s in specs], dims, batch_size)
+    if not opened.symbols:
+        raise InputError("no size is open; write a name in place of a number, such as -i batchx3x224x224")
+
+    def at(point: Mapping[str, int]) -> Graph:
+        return read(module, {spec.name: spec for spec in opened.at(point)}, mode=options.mode)
+
+    shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
+    return derive(opened.symbols, at, counting, opened.hints, shapes, progress)
+
+
+@contextlib.contextmanager
+def _naming(model: object) -> Iterator[None]:
+    """Put the model's file before the message of an error."""
+    try:
+        yield
+    except FlopwiseError as error:
+        if not isinstance(model, str | os.PathLike):
+            raise
+        raise type(error)(f"{os.fspath(model)}: {error}") from error.__cause__
+
+
+def _as_text(formula: Formula) -> str:
+    from flopwise.report.commands.formula import render
+
+    return render(formula)

@@ -1,0 +1,62 @@
+"""``flopwise.write_shapes``: an ONNX model with every known shape in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from flopwise import conventions
+from flopwise.errors import InputError
+from flopwise.operators.tables import Rule
+from flopwise.profiles.profile import profile_graph
+from flopwise.readers.formats import is_caffe
+from flopwise.readers.onnx.read import graph_of, resolve_onnx
+from flopwise.writers.onnx.write import Written, write_onnx
+
+
+def write_shapes(
+    model: object,
+    path: str | os.PathLike[str],
+    inputs: Any = None,
+    *,
+    tensors: Sequence[str] = (),
+    weights: bool = True,
+    annotate: bool = False,
+    copy_data: bool = False,
+    rules: Mapping[str, Rule] | None = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    trips: Mapping[str, int] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Written:
+    """Write an ONNX model with every shape that is known; the file appears only when it is complete.
+
+    Args:
+        model: as in :func:`flopwise.read`.
+        path: the file to write, ending in ``.onnx``; it may be the one that is read.
+        inputs: as in :func:`flopwise.read`; these shapes are written into the inputs.
+        tensors: names of hidden tensors that become outputs.
+        weights: whether stored tensors keep their elements. Without them, each becomes a Constant operator whose sparse
+            tensor holds nothing; tensors that may steer shapes and words stay.
+        annotate: whether each operator gets its parameters, MACs, FLOPs and bytes as metadata.
+        copy_data: whether files with weights that lie beside the model are copied to another folder.
+        rules: as in :func:`flopwise.profile`, for the metadata.
+        dims: as in :func:`flopwise.read`.
+        batch_size: as in :func:`flopwise.read`.
+        trips: as in :func:`flopwise.read`.
+        progress: as in :func:`flopwise.read`.
+
+    Returns:
+        How many shapes were written, and the names of the tensors that have none.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: a shape is missing or does not fit, a tensor is unknown, or the file cannot be written.
+    """
+    if is_caffe(model):
+        raise InputError(f"{model}: only ONNX models are written; without -o the shapes of a Caffe net are listed")
+    resolved = resolve_onnx(model, inputs, dims, batch_size, trips, progress)
+    costs = profile_graph(graph_of(resolved, progress), conventions.get("flops"), rules) if annotate else None
+    progress("writing the model")
+    return write_onnx(model, resolved, path, tensors, weights, costs, copy_data)

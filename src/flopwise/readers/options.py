@@ -1,0 +1,115 @@
+"""Options that only one model format takes, and how they are chosen from an object or from keywords."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar
+
+from flopwise.errors import InputError
+
+#: The mode of the modules while a PyTorch model runs: "as-is" leaves each as it is.
+Mode: TypeAlias = Literal["eval", "train", "as-is"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """No options: what a format without any takes."""
+
+    #: The models that the options are for, in the words of an error.
+    models: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class OnnxOptions(Options):
+    """Options of ONNX models."""
+
+    models: ClassVar[str] = "ONNX models"
+
+    #: How often loops run, by name, where the model does not say.
+    trips: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class TorchOptions(Options):
+    """Options of PyTorch models."""
+
+    models: ClassVar[str] = "PyTorch modules"
+
+    #: The mode of the modules; None: eval, for a training step train.
+    mode: Mode | None = None
+    #: Whether tensors know their gradients (``Tensor.grad``), which training needs.
+    grad: bool = False
+    #: Keyword arguments of a callable that makes the model (``package.module:callable``), as texts.
+    arguments: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class CaffeOptions(Options):
+    """Options of Caffe nets."""
+
+    models: ClassVar[str] = "Caffe nets (.prototxt)"
+
+    #: "TEST" or "TRAIN"; None: as the file says, else TEST.
+    phase: str | None = None
+    #: The stages that are on.
+    stages: Collection[str] = ()
+    #: The level of the net; None: as the file says, else 0.
+    level: int | None = None
+    #: A .caffemodel to check the net against; None: one of the same name beside it.
+    weights: str | os.PathLike[str] | None = None
+
+
+class Keywords(TypedDict, total=False):
+    """The options of all formats as keywords of ``flopwise.read`` and its kin; see the classes above."""
+
+    trips: Mapping[str, int] | None
+    mode: Mode | None
+    grad: bool
+    arguments: Mapping[str, str] | None
+    phase: str | None
+    stages: Collection[str]
+    level: int | None
+    weights: str | os.PathLike[str] | None
+
+
+#: Keyword -> the options that it belongs to.
+OWNERS: dict[str, type[Options]] = {
+    field.name: kind for kind in (OnnxOptions, TorchOptions, CaffeOptions) for field in fields(kind)
+}
+
+Chosen = TypeVar("Chosen", bound=Options)
+
+
+def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[str, Any]) -> Chosen:
+    """The options of a format, from an object, from keywords, or from both.
+
+    Args:
+        kind: the class of the format's options.
+        options: an object of that class, or None for the defaults.
+        keywords: fields by name, which win over the object. None, False and empty texts and lists stand for a keyword
+            that is left out.
+
+    Raises:
+        InputError: the object or a keyword is for another format.
+        TypeError: no format has such a keyword.
+    """
+    if options is not None and not isinstance(options, kind):
+        raise InputError(f"{type(options).__name__}: only for {options.models}")
+    chosen = kind() if options is None else options
+    strangers: dict[str, list[str]] = {}
+    changes: dict[str, Any] = {}
+    known = {field.name for field in fields(kind)}
+    for name, value in keywords.items():
+        if name not in OWNERS and name not in known:
+            raise TypeError(f"unexpected keyword argument {name!r}")
+        if value is None or value is False or (isinstance(value, Collection) and not value):
+            continue
+        if name in known:
+            changes[name] = value
+        else:
+            strangers.setdefault(OWNERS[name].models, []).append(name)
+    for models, names in strangers.items():
+        raise InputError(f"{' and '.join(names)}: only for {models}")
+    return replace(chosen, **changes)

@@ -1,0 +1,97 @@
+"""A PyTorch model in any form -> Graph: a module, an exported program, a callable by name, a file with a program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.graph import Graph
+from flopwise.readers.formats import is_callable, is_checkpoint, is_module, is_url, shown
+from flopwise.readers.options import TorchOptions
+
+
+def read_model(
+    model: object,
+    inputs: Any,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    progress: Callable[[str], None],
+    options: TorchOptions,
+) -> Graph:
+    """The graph of a PyTorch model.
+
+    A callable makes its model without memory for the weights. Where the run needs real tensors, it makes it again with.
+
+    Args:
+        model: a module, an exported program, ``package.module:callable``, or the path of a file with a program.
+        inputs: as in :func:`flopwise.readers.torch.read.read_torch`.
+        dims: as there.
+        batch_size: as there.
+        progress: called with the name of each step.
+        options: mode, gradients, and the arguments of a callable.
+
+    Raises:
+        ModelError: the model cannot be made or fails.
+        InputError: inputs are missing or do not fit, or there are arguments for what is not a callable.
+    """
+    module, name = module_of(model, options, progress)
+    from flopwise.readers.torch.read import NeedsMemoryError, read_torch
+
+    def graph(module: Any) -> Graph:
+        return read_torch(
+            module,
+            inputs,
+            dims,
+            batch_size,
+            progress,
+            mode=options.mode or "eval",
+            grad=options.grad,
+            name=name,
+        )
+
+    try:
+        return graph(module)
+    except NeedsMemoryError:
+        if not is_callable(name):
+            raise
+        return graph(module_of(model, options, progress, in_memory=True)[0])
+
+
+def module_of(
+    model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False
+) -> tuple[Any, str]:
+    """The module or exported program, and where it comes from ("" for one that was handed over as such).
+
+    Args:
+        model: as in :func:`read_model`.
+        options: the arguments of a callable.
+        progress: called with the name of each step.
+        in_memory: whether a callable makes weights with elements.
+
+    Raises:
+        ModelError: there is no such callable or file, or it fails.
+        InputError: there are arguments for what is not a callable.
+    """
+    if not is_callable(model) and options.arguments:
+        raise InputError("arguments are for a model that is given as package.module:callable")
+    if is_module(model):
+        return model, ""
+    if is_url(model):
+        raise _remote(str(model))
+    from flopwise.readers.torch import load
+
+    progress("importing the model")
+    name = str(model) if is_callable(model) else os.fspath(model)  # type: ignore[call-overload] # a path, as was asked
+    return (load.made(name, options.arguments, in_memory) if is_callable(model) else load.loaded(name)), name
+
+
+def _remote(url: str) -> FlopwiseError:
+    """Why a file with a program cannot be counted from where it is."""
+    if is_checkpoint(url):
+        return InputError(
+            f"{shown(url)}: inputs are for a model with operators; of a URL only tensors are read: "
+            "download a program first, and give a module as package.module:callable"
+        )
+    return ModelError(f"{shown(url)}: PyTorch reads programs from local disks only; download it first")
