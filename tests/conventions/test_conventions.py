@@ -41,8 +41,8 @@ def test_names_real_operators(convention: Convention) -> None:
 
 @ALL
 def test_classes_merge_each_class_once(convention: Convention) -> None:
-    if convention.classes:
-        assert sum(convention.classes.values(), Counts()) == Counts(*([1] * 13))
+    if convention.display.classes:
+        assert sum(convention.display.classes.values(), Counts()) == Counts(*([1] * 13))
 
 
 def test_get() -> None:

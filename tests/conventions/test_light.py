@@ -107,7 +107,7 @@ def alexnet() -> Profile:
 @pytest.mark.parametrize("model", BENANZA)
 def test_benanza_totals(model: str) -> None:
     p = flopwise.profile(path(model), convention="benanza")
-    classes = [p.sum.view.dot(merged) for merged in p.convention.classes.values()]
+    classes = [p.sum.view.dot(merged) for merged in p.convention.display.classes.values()]
     assert (tuple(classes), p.total("count")) == BENANZA[model]
     assert p.exact
 
@@ -128,7 +128,7 @@ def test_benanza_rows_exactly(alexnet: Profile) -> None:
     found = []
     for row in alexnet.rows:
         assert row.view is not None
-        classes = (row.view.dot(merged) for merged in alexnet.convention.classes.values())
+        classes = (row.view.dot(merged) for merged in alexnet.convention.display.classes.values())
         found.append((tuple(n for n in classes if n), row.count))
     assert found == ALEXNET_EXACT
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import flopwise
-from flopwise.conventions import Convention
+from flopwise.conventions import Convention, Display
 from flopwise.graph import Graph, Kind, Module, Node, Shape, Tensor
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.profiles.profile import Profile
@@ -55,12 +55,14 @@ THREE = Convention(
     summary="Products twice, sums once, the rest once.",
     source="made for this test",
     weights=Counts(mac=2, **{name: 1 for name in CLASSES if name != "mac"}),
-    classes={
-        "products": Counts(mac=1),
-        "sums": Counts(add=1),
-        "rest": Counts(**{name: 1 for name in CLASSES if name not in ("mac", "add")}),
-    },
-    human=lambda number: f"{number / 1000:.1f} thousand",
+    display=Display(
+        classes={
+            "products": Counts(mac=1),
+            "sums": Counts(add=1),
+            "rest": Counts(**{name: 1 for name in CLASSES if name not in ("mac", "add")}),
+        },
+        human=lambda number: f"{number / 1000:.1f} thousand",
+    ),
 )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from flopwise.conventions.convention import Convention, Override
+from flopwise.conventions.convention import Convention, Display, Listing, Override, Whole
 from flopwise.errors import InputError
 
-__all__ = ["CONVENTIONS", "Convention", "Override", "get"]
+__all__ = ["CONVENTIONS", "Convention", "Display", "Listing", "Override", "Whole", "get"]
 
 #: Name -> the file that holds it and its name there, flopwise's own first.
 _HOMES: dict[str, tuple[str, str]] = {

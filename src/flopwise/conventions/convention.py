@@ -1,21 +1,56 @@
 """A convention: how one published tool or text adds operations up.
 
-Data first; kernel sizes, groups and transposes stay in ``ops``.
+Data first; kernel sizes, groups and transposes stay in ``operators``. What serves one tool lives with that tool: as an
+override, as its listing of the layers, or as its view of a whole program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from flopwise.conventions.table import Table
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
+from flopwise.rows import Row
 
 #: Where a tool differs: the node and its canonical counts (None when flopwise has no rule) -> what the tool would have
 #: counted, already in the tool's classes; None when the tool refuses the node.
 Override: TypeAlias = Callable[[Node, "Counts | None"], "Counts | None"]
+
+
+#: How a tool lists the layers of a model: the graph, the rows as flopwise has them, and the operators that a user's
+#: own rules count -> the tool's rows.
+Listing: TypeAlias = Callable[[Graph, Sequence[Row], Collection[str]], Sequence[Row]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whole:
+    """What a tool that counts modules, functions or kernels of a program sees in a whole model."""
+
+    #: The graph and the canonical counts of all its nodes -> what the tool counts at each node, in place of the
+    #: convention's ``overrides`` and ``others``. A count that belongs to a whole call of a module stands at one node of
+    #: the call.
+    counts: Callable[[Graph, Sequence[Counts | None]], Sequence[Counts | None]]
+    #: Other totals that the tool defines in its own way, by name ("params").
+    totals: Mapping[str, Callable[[Graph], int]] = field(default_factory=dict)
+    #: What the tool would warn about in one model, one line each.
+    remarks: Callable[[Graph], Iterable[str]] = lambda graph: ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Display:
+    """How a tool prints what it counts."""
+
+    #: Columns of the class table: label -> the classes that it merges. Empty: flopwise's own classes.
+    classes: Mapping[str, Counts] = field(default_factory=dict)
+    #: What the tool prints where it has columns of its own; then there is no table of classes.
+    table: Table | None = None
+    #: How the tool prints a number for people; None for flopwise's own way.
+    human: Callable[[int], str] | None = None
+    #: Columns that a report shows beside the usual ones, because the tool has a figure of its own there.
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +58,7 @@ class Convention:
     """A view of the canonical counts.
 
     The count of a row is ``weights`` · classes, where the classes are the canonical ones or, for an operator listed in
-    ``overrides``, what the tool itself would have found.
+    ``overrides``, what the tool itself would have counted.
     """
 
     name: str
@@ -45,40 +80,20 @@ class Convention:
     unlisted: frozenset[str] = frozenset()
     #: Whether operators on weights and constants only are folded away before counting.
     fold: bool = True
-    #: How many entries a node has in the tool's listing.
-    entries: Callable[[Node], int] | None = None
-    #: Names the tool gives the nodes (all nodes of the graph, in order); None keeps the names of the graph.
-    layer_names: Callable[[Sequence[Node]], list[str]] | None = None
-    #: What the tool prints as a layer's type, where it is not the operator's name.
-    layer_types: Mapping[str, str] = field(default_factory=dict)
-    #: Columns of the class table: label -> the classes that it merges. Empty: flopwise's own classes.
-    classes: Mapping[str, Counts] = field(default_factory=dict)
-    #: What the tool prints where it has columns of its own; then there is no table of classes.
-    table: Table | None = None
-    #: Positions of the nodes (all nodes of the graph, in order) that the tool sees as part of the one before: they cost
-    #: nothing of their own.
-    merged: Callable[[Sequence[Node]], Collection[int]] | None = None
-    #: Whether the tool always takes a single image, whatever the batch.
-    per_image: bool = False
     #: Whether its counts follow a closed formula in the sizes of the inputs, which rounding may prevent.
     closed: bool = True
-    #: How the tool prints a number for people; None for flopwise's own way.
-    human: Callable[[int], str] | None = None
-    #: For a tool that counts modules or looks around: the graph and the canonical counts of all its nodes -> what the
-    #: tool counts at each node, in place of ``overrides`` and ``others``. A count that belongs to a whole call of a
-    #: module stands at one node of the call.
-    whole: Callable[[Graph, Sequence[Counts | None]], Sequence[Counts | None]] | None = None
-    #: Elements that the tool counts as activations at each node; None for flopwise's own, all outputs.
-    activations: Callable[[Graph], Sequence[int | None]] | None = None
-    #: Other totals that the tool defines in its own way, by name ("params").
-    own: Mapping[str, Callable[[Graph], int]] = field(default_factory=dict)
-    #: What a reader of the figure should know, one line each.
-    notes: tuple[str, ...] = ()
-    #: The same of one graph: what the tool would warn about.
-    remarks: Callable[[Graph], Iterable[str]] | None = None
+    #: Of a tool that looks at programs: what it sees in a whole model.
+    whole: Whole | None = None
     #: What the tool counts in the backward pass: the node, the places of the inputs whose gradients are made, and the
     #: canonical counts of making them -> the tool's. None: it counts none, unless it sees everything as flopwise does.
     backward: Callable[[Node, frozenset[int], Counts], Counts] | None = None
+    #: What the tool prints as a layer's type, where it is not the operator's name.
+    layer_types: Mapping[str, str] = field(default_factory=dict)
+    #: How the tool lists the layers, where it does not list each operator once under its own name.
+    listing: Listing | None = None
+    display: Display = Display()
+    #: What a reader of the figure should know, one line each.
+    notes: tuple[str, ...] = ()
 
     @property
     def plain(self) -> bool:
@@ -130,3 +145,15 @@ def described(rule: Override, words: str) -> Override:
     """A rule that says in words what it counts, for rules that are made from a table."""
     rule.__doc__ = words
     return rule
+
+
+def renamed(graph: Graph, rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    """The rows under the names that a tool gives the nodes.
+
+    Args:
+        graph: the model.
+        rows: its layers.
+        names: a name for each node of the graph, in order.
+    """
+    by_node = {id(node): name for node, name in zip(graph.nodes, names, strict=True)}
+    return [row if row.name == (name := by_node[id(row.node)]) else replace(row, name=name) for row in rows]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.graph.batch import batch_of
 from flopwise.graph.dtypes import is_float
 from flopwise.memory import peak_activation_bytes
 from flopwise.operators.counts import Counts
@@ -63,7 +62,8 @@ class Profile:
     @functools.cached_property
     def own(self) -> dict[str, int]:
         """Totals that the convention's tool defines in its own way, by name ("params")."""
-        return {name: of(self.graph) for name, of in self.convention.own.items()}
+        whole = self.convention.whole
+        return {} if whole is None else {name: of(self.graph) for name, of in whole.totals.items()}
 
     @property
     def exact(self) -> bool:
@@ -132,7 +132,7 @@ class Profile:
                 "activations": sums.activations if self.seen("activations") else None,
                 "output_bytes": sums.output_bytes if self.seen("output_bytes") else None,
                 "peak_activation_bytes": self.peak_activation_bytes,
-                **({"own": self.own} if self.convention.own else {}),
+                **({"own": self.own} if self.own else {}),
             },
             **({} if self.training is None else {"training": self.training.to_dict(self.rows, self.sum)}),
             "layers": [_layer(row, self.training is not None) for row in self.rows],
@@ -221,28 +221,17 @@ def profile_graph(
     left_out = known if folds else known.only(graph, lambda node: not convention.lists(node))
     if training:
         left_out = left_out.only(graph, lambda node: not any(map(_changes, known.stored(node))))
-    names = (convention.layer_names or layer_names)(graph.nodes)
-    merged = convention.merged(graph.nodes) if convention.merged else ()
-    batch = batch_of(graph) if convention.per_image else 1
+    names = layer_names(graph.nodes)
     rows: list[Row] = []
     owned: set[str] = set()
     views = _views(graph, convention, rules or {}) if convention.whole else None
-    elements = convention.activations(graph) if convention.activations else None
     for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
-        row = _row(name, node, convention, rules or {}, left_out, owned, views[position] if views else _SEEN_ALONE)
-        if elements is not None:
-            row = replace(row, activations=elements[position])
-        if position in merged and node.op not in (rules or ()):
-            row = replace(row, view=Counts(), count=0, missing="", note="", merged=True)
-        elif batch != 1:
-            row = _of_one_image(row, convention, batch)
-        rows.append(row)
-        if convention.entries:
-            again = Row(name, row.type, node, Counts(), row.view, row.count)
-            again = replace(again, missing=row.missing, note=row.note, again=True)
-            rows.extend([again] * (convention.entries(node) - 1))
+        seen = views[position] if views else _SEEN_ALONE
+        rows.append(_row(name, node, convention, rules or {}, left_out, owned, seen))
+    if convention.listing is not None:
+        rows = list(convention.listing(graph, rows, rules or {}))
     rows, branches = settle_control_flow(graph, rows)
     unknown = Counter(row.node.op for row in rows if row.missing == "rule")
     unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if not t.resolved)
@@ -277,7 +266,7 @@ def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> S
     """
     assert convention.whole is not None
     canonical = [_tried(lambda n=n: count(n, rules), "")[0] for n in graph.nodes]  # type: ignore[misc]
-    seen = convention.whole(graph, canonical)
+    seen = convention.whole.counts(graph, canonical)
     if graph.modules:
         return seen
     known = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
@@ -337,14 +326,6 @@ def _row(
     )
 
 
-def _of_one_image(row: Row, convention: Convention, batch: Any) -> Row:
-    """The row with what the convention counts for one image of the batch."""
-    if row.view is None or batch == 0:
-        return row
-    view = Counts(*[number // batch for number in row.view])
-    return replace(row, view=view, count=view.dot(convention.weights))
-
-
 def _size(tensors: Sequence[Tensor]) -> tuple[int | None, int | None]:
     """Elements and bytes of tensors; None when one of them has no shape, or no width."""
     if all(t.sized for t in tensors):
@@ -375,7 +356,7 @@ def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: in
     """What a reader of the report should know, one line each."""
     yield from graph.warnings
     yield from convention.notes
-    yield from convention.remarks(graph) if convention.remarks else ()
+    yield from convention.whole.remarks(graph) if convention.whole else ()
     groups: dict[tuple[str, str], list[Row]] = {}
     endless = [row for row in rows if row.times is None]
     if endless:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.report.graphs import MYSTERY, THREE, conv_net, profiled, unresolved
 
+from flopwise.conventions import Display
 from flopwise.conventions.table import Column, Table, Total
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
@@ -35,7 +36,9 @@ def in_twos(names: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def tool(table: Table = EVERYTHING) -> Profile:
-    return profiled(conv_net(), replace(THREE, name="tool", table=table), MYSTERY)
+    return profiled(
+        conv_net(), replace(THREE, name="tool", display=Display(table=table, human=THREE.display.human)), MYSTERY
+    )
 
 
 def told(table: Table = EVERYTHING, **look: object) -> list[str]:
@@ -122,7 +125,7 @@ def test_documents_tell_the_totals(format: str) -> None:
 
 
 def test_a_shape_that_nobody_knows() -> None:
-    profile = profiled(unresolved(), replace(THREE, table=EVERYTHING))
+    profile = profiled(unresolved(), replace(THREE, display=Display(table=EVERYTHING, human=THREE.display.human)))
     content = json.loads(render_classes(profile, "json"))
     assert content["layers"][1] == {"name": "lost", "type": "acme::Lost", "shape": None} | dict.fromkeys(
         ("work", "bytes", "total")

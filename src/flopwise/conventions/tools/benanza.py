@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
-from flopwise.conventions.convention import Convention, Override, described
-from flopwise.graph import Node
+from flopwise.conventions.convention import Convention, Display, Override, described, renamed
+from flopwise.graph import Graph, Node
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.operator import words
+from flopwise.rows import Row
 
 #: Operations per element of the first input. The loader has a rule for Max too, under a misspelt name.
 PER_INPUT: dict[str, Counts] = {
@@ -144,11 +146,6 @@ def _pool(once: Counts) -> Override:
     return described(rule, f"numel(Y) × kh × kw × {words(once)}; two dimensions only, and auto_pad = VALID is refused")
 
 
-def entries(node: Node) -> int:
-    """One entry per output tensor: a Dropout that also returns its mask is listed, and counted, twice."""
-    return len(node.known_outputs)
-
-
 def layer_names(nodes: Sequence[Node]) -> list[str]:
     """A node's own name, or its operator with its running number, and its group if it states one (``conv2_4``).
 
@@ -163,6 +160,16 @@ def layer_names(nodes: Sequence[Node]) -> list[str]:
         unnamed = f"{op.lower()}_{seen[op]}" if group == -1 else f"{op.lower()}{seen[op]}_{group}"
         names.append(unnamed if _NUMBERED.fullmatch(node.name) else node.name)
     return names
+
+
+def listing(graph: Graph, rows: Sequence[Row], own: Collection[str]) -> list[Row]:
+    """One entry per output tensor: a Dropout that also returns its mask is listed, and counted, twice."""
+    entries: list[Row] = []
+    for row in renamed(graph, rows, layer_names(graph.nodes)):
+        again = Row(row.name, row.type, row.node, Counts(), row.view, row.count)
+        again = replace(again, missing=row.missing, note=row.note, again=True)
+        entries += [row, *[again] * (len(row.node.known_outputs) - 1)]
+    return entries
 
 
 def human(number: int) -> str:
@@ -203,11 +210,9 @@ CONVENTION = Convention(
     any_domain=True,
     unlisted=frozenset({"Constant", "ConstantOfShape"}),
     fold=False,
-    entries=entries,
-    layer_names=layer_names,
+    listing=listing,
     layer_types=LAYER_TYPES,
-    classes=CLASS_TABLE,
-    human=human,
+    display=Display(classes=CLASS_TABLE, human=human),
     notes=(
         "Benanza stops at an operator that it does not know; here the rest of the model is counted",
         "Benanza's own shape inference is not reproduced: where it differs (asymmetric padding, Flatten, Transpose), "

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, Display
 from flopwise.conventions.table import Column, Table, Total, Value
 from flopwise.graph import STORED, Graph, Node, Shape
 from flopwise.operators.counts import MACS, Counts
@@ -122,22 +122,24 @@ CONVENTION = Convention(
     overrides={"Conv": layer, "Gemm": layer, "MatMul": matmul},
     others="free",
     layer_types=LAYER_TYPES,
-    table=Table(
-        name="layer name",
-        columns=(
-            Column("filter_shape", "Filter Shape", "shape", lambda row, graph: row.node.input(1).shape, _tuple),
-            Column("output_size", "Output Size", "shape", lambda row, graph: row.node.output().shape, _tuple),
-            Column("params", "Params", "number", params, str),
-            Column("flops", "Flops", "number", lambda row, graph: row.count, str),
-            Column("ratio", "Ratio", "ratio", lambda row, graph: row.count, percent),
+    display=Display(
+        table=Table(
+            name="layer name",
+            columns=(
+                Column("filter_shape", "Filter Shape", "shape", lambda row, graph: row.node.input(1).shape, _tuple),
+                Column("output_size", "Output Size", "shape", lambda row, graph: row.node.output().shape, _tuple),
+                Column("params", "Params", "number", params, str),
+                Column("flops", "Flops", "number", lambda row, graph: row.count, str),
+                Column("ratio", "Ratio", "ratio", lambda row, graph: row.count, percent),
+            ),
+            lists=lists,
+            totals=(
+                Total("layers_num", "Layers num", layers_with_blobs),
+                Total("params", "Total number of parameters"),
+                Total("flops", "Total number of FLOPs"),
+            ),
+            detailed=True,
         ),
-        lists=lists,
-        totals=(
-            Total("layers_num", "Layers num", layers_with_blobs),
-            Total("params", "Total number of parameters"),
-            Total("flops", "Total number of FLOPs"),
-        ),
-        detailed=True,
     ),
     notes=(
         "what the script calls FLOPs are multiply-accumulates of one image, whatever the batch; biases, and layers "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, Display, Whole
 from flopwise.conventions.emulation import as_modules, modules, patched_functions
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
@@ -55,10 +55,12 @@ CONVENTION = Convention(
     weights=patched_functions.FLOPS,
     others="zero",
     fold=False,
-    classes=patched_functions.COLUMNS,
+    display=Display(classes=patched_functions.COLUMNS),
     overrides=as_modules.in_words(patched_functions.whole(RULES, again=True), patched_functions.HOOKS, RULES),
-    whole=patched_functions.whole(RULES, again=True),
-    own={"params": modules.trained, "macs": patched_functions.macs(RULES, again=True)},
-    remarks=lambda graph: modules.remarks("calflops", graph),
+    whole=Whole(
+        patched_functions.whole(RULES, again=True),
+        totals={"params": modules.trained, "macs": patched_functions.macs(RULES, again=True)},
+        remarks=lambda graph: modules.remarks("calflops", graph),
+    ),
     notes=("calflops counts nothing for fused attention and for operators",),
 )

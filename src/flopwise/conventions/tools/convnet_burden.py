@@ -8,9 +8,11 @@ sigmoid cost nothing. The tool stops at a layer that it does not know, which is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
 
-from flopwise.conventions.convention import Convention, Override, described
+from flopwise.conventions.convention import Convention, Display, Override, described
 from flopwise.conventions.table import Column, Table, Total, Value
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
 from flopwise.graph import STORED, Graph, Node
@@ -44,6 +46,9 @@ FREE = """
 
 #: Layers that write their result over their input.
 IN_PLACE = frozenset({"Relu", "LeakyRelu", "Dropout", "Identity"})
+
+#: Everything is one operation.
+WEIGHTS = Counts(*[1] * len(CLASSES))
 
 #: Bytes of an element: the tool's data type is "single".
 WIDTH = 4
@@ -97,6 +102,25 @@ def merged(nodes: Sequence[Node]) -> frozenset[int]:
     )
 
 
+def listing(graph: Graph, rows: Sequence[Row], own: Collection[str]) -> list[Row]:
+    """The rows for one image of the batch; what is merged into the layer before it costs nothing of its own."""
+    batch = batch_of(graph)
+    inside = {id(graph.nodes[position]) for position in merged(graph.nodes)}
+    return [
+        replace(row, view=Counts(), count=0, missing="", note="", merged=True)
+        if id(row.node) in inside and row.node.op not in own
+        else _of_one_image(row, batch)
+        for row in rows
+    ]
+
+
+def _of_one_image(row: Row, batch: Any) -> Row:
+    if row.view is None or batch in (0, 1):
+        return row
+    view = Counts(*[number // batch for number in row.view])
+    return replace(row, view=view, count=view.dot(WEIGHTS))
+
+
 def features(row: Row, graph: Graph) -> Value:
     """Bytes of the results for one image; none of layers that work in place or are merged."""
     if row.merged or row.node.op in IN_PLACE:
@@ -144,7 +168,7 @@ CONVENTION = Convention(
     unit="FLOP",
     summary="Multiply-adds as 1, ReLU 2, pooling 2 per step of the stride; one image, batch normalisation folded away.",
     source="albanie/convnet-burden@9c7f31b, core/burden.m",
-    weights=Counts(*[1] * len(CLASSES)),
+    weights=WEIGHTS,
     overrides={
         **_each(PER_OUTPUT, _per_output),
         **_each(PER_INPUT, _per_input),
@@ -157,23 +181,24 @@ CONVENTION = Convention(
     others="unknown",
     unlisted=frozenset(DATA.split()),
     layer_types=LAYER_TYPES,
-    table=Table(
-        name="layer",
-        columns=(
-            Column("type", "type", "text", caffe_type),
-            Column("param_memory", "param memory", "bytes", parameters, human=memory),
-            Column("feature_memory", "feature memory", "bytes", features, human=memory),
-            Column("flops", "flops", "number", lambda row, graph: row.count, human=operations),
+    display=Display(
+        table=Table(
+            name="layer",
+            columns=(
+                Column("type", "type", "text", caffe_type),
+                Column("param_memory", "param memory", "bytes", parameters, human=memory),
+                Column("feature_memory", "feature memory", "bytes", features, human=memory),
+                Column("flops", "flops", "number", lambda row, graph: row.count, human=operations),
+            ),
+            totals=(
+                Total("param_memory", "Memory used by params"),
+                Total("feature_memory", "Memory consumed by full feats"),
+                Total("flops", "Estimated total flops"),
+            ),
         ),
-        totals=(
-            Total("param_memory", "Memory used by params"),
-            Total("feature_memory", "Memory consumed by full feats"),
-            Total("flops", "Estimated total flops"),
-        ),
+        human=operations,
     ),
-    merged=merged,
-    per_image=True,
-    human=operations,
+    listing=listing,
     notes=(
         "everything is for one image, whatever the batch; ReLU and dropout work in place, and a Scale behind a "
         "BatchNorm is part of it",

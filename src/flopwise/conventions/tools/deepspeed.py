@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, Display, Whole
 from flopwise.conventions.emulation import as_modules, modules, patched_functions
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
@@ -63,10 +63,12 @@ CONVENTION = Convention(
     weights=patched_functions.FLOPS,
     others="zero",
     fold=False,
-    classes=patched_functions.COLUMNS,
+    display=Display(classes=patched_functions.COLUMNS),
     overrides=as_modules.in_words(patched_functions.whole(RULES, again=False), patched_functions.HOOKS, RULES),
-    whole=patched_functions.whole(RULES, again=False),
-    own={"params": modules.parameters, "macs": patched_functions.macs(RULES, again=False)},
-    remarks=lambda graph: modules.remarks("DeepSpeed", graph),
+    whole=Whole(
+        patched_functions.whole(RULES, again=False),
+        totals={"params": modules.parameters, "macs": patched_functions.macs(RULES, again=False)},
+        remarks=lambda graph: modules.remarks("DeepSpeed", graph),
+    ),
     notes=("DeepSpeed counts nothing for operators other than @",),
 )

@@ -11,10 +11,11 @@ reach the model's result are not in their trace.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from flopwise.conventions.convention import Convention, Override, described
+from flopwise.conventions.convention import Convention, Display, Override, Whole, described
 from flopwise.conventions.emulation.dispatcher import of_program
 from flopwise.conventions.emulation.einsum_paths import printed_flops, renamed
 from flopwise.conventions.emulation.guard import attempt
@@ -22,6 +23,7 @@ from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators import tables
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
+from flopwise.rows import Row
 
 #: What a rule gives; None where the tool fails.
 Number: TypeAlias = "int | float | None"
@@ -334,6 +336,12 @@ def activations(graph: Graph) -> list[int | None]:
     return [_elements(node) if kept else 0 for node, kept in zip(graph.nodes, traced(graph), strict=True)]
 
 
+def listing(graph: Graph, rows: Sequence[Row], own: Collection[str]) -> list[Row]:
+    """The rows with the tool's own count of activations."""
+    elements = {id(node): number for node, number in zip(graph.nodes, activations(graph), strict=True)}
+    return [replace(row, activations=elements[id(row.node)]) for row in rows]
+
+
 def _elements(node: Node) -> int | None:
     return attempt(lambda: sum([one.activations for one in seen(node)]))
 
@@ -396,9 +404,7 @@ CONVENTION = Convention(
     },
     others="zero",
     fold=False,
-    whole=_whole,
-    activations=activations,
-    own={"params": params},
-    human=size,
-    remarks=_remarks,
+    whole=Whole(_whole, totals={"params": params}, remarks=_remarks),
+    listing=listing,
+    display=Display(human=size, columns=("activations",)),
 )

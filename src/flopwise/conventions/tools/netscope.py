@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flopwise.conventions.convention import Convention, Override, described
+from flopwise.conventions.convention import Convention, Display, Override, described
 from flopwise.conventions.table import Column, Table, Value
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
 from flopwise.graph import STORED, Graph, Node
@@ -200,21 +200,23 @@ CONVENTION = Convention(
     others="unknown",
     unlisted=frozenset({"Identity", *DATA.split()}),
     layer_types=LAYER_TYPES,
-    table=Table(
-        name="name",
-        columns=(
-            Column("type", "type", "text", caffe_type),
-            _number("macc", _class("mac")),
-            _number("comp", _class("cmp")),
-            _number("add", _class("add")),
-            _number("div", _class("div")),
-            _number("exp", _class("exp")),
-            _number("activation", activation),
-            _number("param", param),
+    display=Display(
+        table=Table(
+            name="name",
+            columns=(
+                Column("type", "type", "text", caffe_type),
+                _number("macc", _class("mac")),
+                _number("comp", _class("cmp")),
+                _number("add", _class("add")),
+                _number("div", _class("div")),
+                _number("exp", _class("exp")),
+                _number("activation", activation),
+                _number("param", param),
+            ),
+            collapse=collapse,
         ),
-        collapse=collapse,
+        human=human,
     ),
-    human=human,
     notes=(
         "netscope multiplies everything by the batch: give -b 1 for one image",
         "netscope stops at a layer that it does not know; here the rest of the model is counted",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flopwise.conventions.convention import Convention, Override, described
+from flopwise.conventions.convention import Convention, Override, described, renamed
 from flopwise.graph import Dim, Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
@@ -295,7 +295,7 @@ CONVENTION = Convention(
     any_domain=True,
     unlisted=frozenset(UNLISTED.split()),
     fold=False,
-    layer_names=layer_names,
+    listing=lambda graph, rows, own: renamed(graph, rows, layer_names(graph.nodes)),
     notes=(
         "onnx-tool stops at an operator that it does not know; here the rest of the model is counted",
         "onnx-tool's own shape inference is not reproduced: where it differs (auto_pad, ceil_mode), figures follow the "

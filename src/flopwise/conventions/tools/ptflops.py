@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, Whole
 from flopwise.conventions.emulation import as_modules, modules
 from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer
@@ -250,9 +250,11 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     overrides=as_modules.in_words(_whole, HOOKS, FUNCTIONS),
-    whole=_whole,
+    whole=Whole(
+        _whole,
+        totals={"params": modules.trained},
+        remarks=lambda graph: modules.remarks("ptflops", graph, modules.without_rule(graph, HOOKS)),
+    ),
     closed=False,
-    own={"params": modules.trained},
-    remarks=lambda graph: modules.remarks("ptflops", graph, modules.without_rule(graph, HOOKS)),
     notes=("ptflops divides what modules cost by the batch, and does not what functions cost",),
 )

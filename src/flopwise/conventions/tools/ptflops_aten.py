@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from flopwise.conventions.convention import Convention, described
+from flopwise.conventions.convention import Convention, Whole, described
 from flopwise.conventions.emulation.dispatcher import kernels
 from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.tools.torch import missed
@@ -65,7 +65,5 @@ CONVENTION = Convention(
     overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},
     others="zero",
     fold=False,
-    whole=_whole,
-    own={"params": params},
-    remarks=lambda graph: missed(graph, fused=True),
+    whole=Whole(_whole, totals={"params": params}, remarks=lambda graph: missed(graph, fused=True)),
 )

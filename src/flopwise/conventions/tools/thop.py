@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, Whole
 from flopwise.conventions.emulation import as_modules, modules
 from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer, bare
@@ -183,9 +183,11 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     overrides=as_modules.in_words(_whole, HOOKS, {}),
-    whole=_whole,
+    whole=Whole(
+        _whole,
+        totals={"params": _params},
+        remarks=lambda graph: modules.remarks("thop", graph, modules.without_rule(graph, HOOKS)),
+    ),
     closed=False,
-    own={"params": _params},
-    remarks=lambda graph: modules.remarks("thop", graph, modules.without_rule(graph, HOOKS)),
     notes=("thop counts nothing for functions, operators and classes that it has no rule for",),
 )

@@ -11,7 +11,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from flopwise.conventions.convention import Convention, described
+from flopwise.conventions.convention import Convention, Whole, described
 from flopwise.conventions.emulation.dispatcher import is_product, kernels
 from flopwise.conventions.emulation.guard import attempt
 from flopwise.graph import Graph, Node
@@ -73,7 +73,6 @@ CONVENTION = Convention(
     overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},
     others="zero",
     fold=False,
-    whole=_whole,
-    remarks=lambda graph: missed(graph, fused=False),
+    whole=Whole(_whole, remarks=lambda graph: missed(graph, fused=False)),
     backward=backward,
 )

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, Whole
 from flopwise.conventions.emulation import as_modules, modules
 from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer, bare
@@ -296,8 +296,10 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     overrides=as_modules.in_words(_whole, dict.fromkeys(_COSTLY, mult_adds), {}),
-    whole=_whole,
-    own={"params": _params, "output_bytes": _output_bytes},
-    remarks=lambda graph: modules.remarks("torchinfo", graph),
+    whole=Whole(
+        _whole,
+        totals={"params": _params, "output_bytes": _output_bytes},
+        remarks=lambda graph: modules.remarks("torchinfo", graph),
+    ),
     notes=("torchinfo's mult-adds are right for convolutions and for linear layers of two dimensions",),
 )

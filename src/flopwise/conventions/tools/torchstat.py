@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, Whole
 from flopwise.conventions.emulation import as_modules, modules
 from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer
@@ -296,9 +296,7 @@ CONVENTION = Convention(
     others="zero",
     fold=False,
     overrides=as_modules.in_words(_whole, dict(FLOPS), {}),
-    whole=_whole,
-    own=TOTALS,
-    remarks=_remarks,
+    whole=Whole(_whole, totals=TOTALS, remarks=_remarks),
     notes=(
         "what torchstat calls Flops are multiply-adds; its MAdd counts operations, about two for each",
         "torchstat always takes one image, and counts a module once however often it is called",

@@ -156,7 +156,7 @@ def _heads(figure: str, comparison: Comparison, look: Look, rank: int = 1) -> It
     named = look.width is None or room + (FIGURE + SHARE) * (len(comparison.labels) - 1) <= look.width
     for model, label in enumerate(comparison.labels):
         convention = comparison.profiles[model].convention
-        human = convention.human if figure == "count" else None
+        human = convention.display.human if figure == "count" else None
         letter = _letter(model)
         total = f"{letter}: {label}" if named else letter
         title = f"{_title(figure, comparison, model)} {letter}" if figure else total

@@ -50,7 +50,7 @@ def render_classes(
     Raises:
         InputError: the format is unknown.
     """
-    own = profile.convention.table is not None
+    own = profile.convention.display.table is not None
     if format == "json":
         return json.dump(tool_table.content(profile, full) if own else _content(profile, full))
     look = Look(human, header, width, color, ascii)
@@ -62,9 +62,9 @@ def render_classes(
 
 def classes_of(profile: Profile) -> Mapping[str, Counts]:
     """The classes to show: label -> weight of each of flopwise's classes in it; none where a tool has its own table."""
-    if profile.convention.table is not None:
+    if profile.convention.display.table is not None:
         return {}
-    return profile.convention.classes or {name: Counts(**{name: 1}) for name in CLASSES}
+    return profile.convention.display.classes or {name: Counts(**{name: 1}) for name in CLASSES}
 
 
 def formula(profile: Profile) -> str:
@@ -108,7 +108,7 @@ def _in_total(profile: Profile, look: Look, format: str) -> Sheet:
     return Sheet(
         heads=(
             Head("class", "operation class", "text", 0),
-            Head("count", "count", "number", 1, convention.human),
+            Head("count", "count", "number", 1, convention.display.human),
             *((Head("unknown", "unknown", "number"), *NAMED) if named else ()),
         ),
         lines=(*lines, total) if named else tuple(lines),
@@ -122,13 +122,13 @@ def _per_layer(profile: Profile, look: Look, format: str) -> Sheet:
     """One line for each layer and a column for each class; of flopwise's own classes those that the model uses."""
     convention = profile.convention
     named = (convention.name, convention.unit) if format == "csv" else ()
-    classes = [Head(label, look.text(label), "number", 5, convention.human) for label in classes_of(profile)]
+    classes = [Head(label, look.text(label), "number", 5, convention.display.human) for label in classes_of(profile)]
     sheet = Sheet(
         heads=(
             Head("name", "layer", "text", 0),
             Head("type", "type", "text", 4),
             *classes,
-            Head("total", look.text(f"total {convention.unit}"), "number", 1, convention.human),
+            Head("total", look.text(f"total {convention.unit}"), "number", 1, convention.display.human),
             *(NAMED if named else ()),
         ),
         lines=tuple(
@@ -141,7 +141,7 @@ def _per_layer(profile: Profile, look: Look, format: str) -> Sheet:
         squeeze=True,
         complete=True,
     )
-    return sheet if convention.classes or named else _without_zeros(sheet)
+    return sheet if convention.display.classes or named else _without_zeros(sheet)
 
 
 def _without_zeros(sheet: Sheet) -> Sheet:

@@ -114,7 +114,7 @@ def _to_shares(entries: Sequence[Entry], position: int) -> None:
 
 
 def _tool(profile: Profile, full: bool) -> Tool:
-    table = profile.convention.table
+    table = profile.convention.display.table
     if table is None:
         raise ValueError(f"the convention {profile.convention.name} has no table of its own")
     return Tool(profile, table, full)

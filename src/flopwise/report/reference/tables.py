@@ -148,8 +148,8 @@ def _convention(c: Convention) -> Iterator[str]:
         yield f"- Operators without a rule of its own: {OTHERS[c.others]}"
     if c.unlisted:
         yield f"- Neither listed nor counted: {', '.join(sorted(c.unlisted))}"
-    if c.table is not None:
-        yield f"- `flopwise flops -c {c.name}` shows {', '.join(column.title for column in c.table.columns)}"
+    if c.display.table is not None:
+        yield f"- `flopwise flops -c {c.name}` shows {', '.join(column.title for column in c.display.table.columns)}"
     if not c.fold:
         yield "- Operators on weights and constants are counted too"
     for note in c.notes:

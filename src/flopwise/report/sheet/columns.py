@@ -257,8 +257,9 @@ def defaults(format: str, by: str, profile: Profile) -> tuple[Column, ...]:
     if profile.training is not None:
         place = keys.index("count%" if "count%" in keys else "count") + 1
         keys[place:place] = _TRAINED["csv" if format == "csv" else ""].split()
-    if profile.convention.activations is not None and "activations" not in keys:
-        keys.insert(keys.index("count"), "activations")
+    for key in profile.convention.display.columns:
+        if key not in keys:
+            keys.insert(keys.index("count"), key)
     same = profile.convention.name == "macs" and format != "csv"
     return tuple(COLUMNS[key] for key in keys if not (same and key == "macs"))
 

@@ -122,7 +122,7 @@ def head(column: Column, profile: Profile, by: str, look: Look) -> Head:
     figure = COLUMNS.get(column.key.removesuffix("%"), column)
     if column.kind == "percent" and isinstance(cell(figure, profile.sum, profile), AtLeast):
         title += " of known"
-    human = convention.human if column.key == "count" else None
+    human = convention.display.human if column.key == "count" else None
     return Head(column.key, look.text(title), column.kind, column.rank, human)
 
 
@@ -222,7 +222,7 @@ def summary(profile: Profile, look: Look) -> tuple[Figure, ...]:
         if key == convention.name:  # flops counts FLOPs and macs MACs: once is enough
             continue
         value = cell(COLUMNS[key], profile.sum, profile)
-        figures.append(figure(title, value, unit, look, convention.human if key == "count" else None))
+        figures.append(figure(title, value, unit, look, convention.display.human if key == "count" else None))
     figures.append(figure("peak activation bytes", profile.peak_activation_bytes, "B", look))
     return (*figures, *_training(profile, look))
 
