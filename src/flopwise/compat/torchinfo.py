@@ -296,7 +296,7 @@ def _check(what: str, given: Iterable[Any], known: Iterable[Any]) -> None:
 
 def _not_run(model: nn.Module) -> Graph:
     """The modules of a model that nobody called."""
-    from flopwise.readers.torch.capture.modules import stored_tensors, submodules
+    from flopwise.readers.torch.runs.modules import stored_tensors, submodules
 
     found = submodules(model, stored_tensors(model))
     return Graph(type(model).__name__, "torch", "", (), (), (), modules=found)

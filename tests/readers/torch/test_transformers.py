@@ -13,7 +13,8 @@ import tests.torch_vision  # noqa: E402, F401 # before a model of transformers a
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.readers.torch.inputs.tensors import filled, settle  # noqa: E402
+from flopwise.readers.torch.inputs.arguments import settle  # noqa: E402
+from flopwise.readers.torch.inputs.making import filled  # noqa: E402
 
 #: What configurations call their sizes, and how large they are here.
 SIZES = {

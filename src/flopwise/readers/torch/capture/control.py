@@ -6,101 +6,99 @@ Source: ``torch/_higher_order_ops`` of PyTorch 2.13.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.errors import ModelError
 from flopwise.graph import Body
-from flopwise.readers.torch.capture.plans import Plan
+from flopwise.readers.torch.capture.interception_plan import Plan
+from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import flat
 from flopwise.readers.torch.capture.values import NeedsValues
 
-if TYPE_CHECKING:
-    from flopwise.readers.torch.capture.recorder import Watch
 
-
-def run(watch: Watch, plan: Plan, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the operator hands back, with the operations of its functions written down.
+def run(recorder: Recorder, plan: Plan, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the operator returns; the operations of its functions are recorded.
 
     Raises:
-        ModelError: nothing is known of the operator.
+        ModelError: there is no rule for the operator.
     """
     name = plan.name.removeprefix("higher.")
     if name in _CONTROL:
-        with watch:
-            return _CONTROL[name](watch, plan, *args, **kwargs)
-    if name in _SETTINGS:  # looks at nothing itself; it sets something, and calls the function
+        with recorder.interception:
+            return _CONTROL[name](recorder, plan, *args, **kwargs)
+    if name in _SETTINGS:  # computes nothing itself: it sets something and calls the function
         with torch._C.DisableTorchFunction():
-            inside = _Watched(watch, args[_SETTINGS[name]])
+            inside = _Intercepted(recorder, args[_SETTINGS[name]])
             return func(*args[: _SETTINGS[name]], inside, *args[_SETTINGS[name] + 1 :], **kwargs)
     if name in _WRAPPERS:
-        with watch:
+        with recorder.interception:
             return args[0](*args[_WRAPPERS[name] :])
-    raise ModelError(f"{plan.public} is an operator with functions inside, of which flopwise knows nothing")
+    raise ModelError(f"{plan.public} is an operator with functions inside, which flopwise does not know")
 
 
-class _Watched:
-    """A function that is watched although it is called from where nothing is."""
+class _Intercepted:
+    """A function that is intercepted although it is called from where interception is off."""
 
-    def __init__(self, watch: Watch, function: Callable[..., Any]) -> None:
-        self._watch = watch
+    def __init__(self, recorder: Recorder, function: Callable[..., Any]) -> None:
+        self._recorder = recorder
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with torch._C._EnableTorchFunction(), self._watch:
+        with torch._C._EnableTorchFunction(), self._recorder.interception:
             return self._function(*args, **kwargs)
 
 
-def _truth(watch: Watch, asked: Any, public: str) -> bool:
+def _truth(recorder: Recorder, asked: Any, public: str) -> bool:
     """Whether a condition holds.
 
     Raises:
         NeedsValues: it follows from the input.
     """
-    if watch.real or not isinstance(asked, TorchTensor):
+    if recorder.real or not isinstance(asked, TorchTensor):
         return bool(asked)
-    known = watch._value_of(asked)
+    known = recorder.stand_ins.elements_of(asked)
     if known is None:
         raise NeedsValues(public)
     return bool(known)
 
 
-def _cond(watch: Watch, plan: Plan, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any] = ()) -> Any:
-    """One of two branches; both where nobody knows which, as the two bodies of an If."""
+def _cond(recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any] = ()) -> Any:
+    """The result of one of two branches; where the condition is not known both are recorded, as the bodies of an If."""
     try:
-        return (true_fn if _truth(watch, pred, plan.public) else false_fn)(*operands)
+        return (true_fn if _truth(recorder, pred, plan.public) else false_fn)(*operands)
     except NeedsValues:
         pass
-    position = len(watch.events)
+    index, position = len(recorder.events), recorder.position
     with torch._C.DisableTorchFunction():
         result = pred.new_empty(())
-    watch._write(plan, result, (pred,), {}, (watch._ours(pred),), {})
-    around = watch.within
+    recorder.write(plan, result, (pred,), {}, (recorder.stand_ins.graphed(pred),), {})
+    around = position.within
     for part, branch in (("then_branch", true_fn), ("else_branch", false_fn)):
-        watch.within = (*around, Body(position, part, 1, True))
+        position.within = (*around, Body(index, part, 1, True))
         try:
             made = branch(*operands)
         finally:
-            watch.within = around
+            position.within = around
         result = made if part == "then_branch" else result
-    outputs = tuple([watch.tensor_of(t) for t in flat((result,))])
-    watch.events[position] = watch.events[position]._replace(outputs=outputs)
+    outputs = tuple([recorder.stand_ins.tensor_of(t) for t in flat((result,))])
+    recorder.events[index] = recorder.events[index]._replace(outputs=outputs)
     return result
 
 
 def _while(
-    watch: Watch, plan: Plan, cond_fn: Any, body_fn: Any, carried: Sequence[Any], more: Sequence[Any] = ()
+    recorder: Recorder, plan: Plan, cond_fn: Any, body_fn: Any, carried: Sequence[Any], more: Sequence[Any] = ()
 ) -> tuple[Any, ...]:
     """As many runs of the body as the condition says."""
     state = tuple(carried)
-    while _truth(watch, cond_fn(*state, *more), plan.public):
+    while _truth(recorder, cond_fn(*state, *more), plan.public):
         state = tuple(body_fn(*state, *more))
     return state
 
 
-def _map(watch: Watch, plan: Plan, function: Any, xs: Sequence[TorchTensor], more: Sequence[Any]) -> Any:
+def _map(recorder: Recorder, plan: Plan, function: Any, xs: Sequence[TorchTensor], more: Sequence[Any]) -> Any:
     """A run for each index of the first axis, and the results in a row."""
     runs = [function(*[x[i] for x in xs], *more) for i in range(xs[0].shape[0])]
     if isinstance(runs[0], TorchTensor):
@@ -109,7 +107,12 @@ def _map(watch: Watch, plan: Plan, function: Any, xs: Sequence[TorchTensor], mor
 
 
 def _scan(
-    watch: Watch, plan: Plan, combine: Any, init: Sequence[Any], xs: Sequence[TorchTensor], more: Sequence[Any] = ()
+    recorder: Recorder,
+    plan: Plan,
+    combine: Any,
+    init: Sequence[Any],
+    xs: Sequence[TorchTensor],
+    more: Sequence[Any] = (),
 ) -> tuple[Any, ...]:
     """A run for each index of the first axis, each with what the one before carried on."""
     state, rows = tuple(init), []
@@ -120,11 +123,13 @@ def _scan(
     return (*state, *[torch.stack(column) for column in zip(*rows, strict=True)])
 
 
-def _hinted(watch: Watch, plan: Plan, body: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hints: Any) -> Any:
+def _hinted(
+    recorder: Recorder, plan: Plan, body: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hints: Any
+) -> Any:
     return body(*args, **kwargs)
 
 
-def _strict(watch: Watch, plan: Plan, function: Any, operands: Sequence[Any]) -> Any:
+def _strict(recorder: Recorder, plan: Plan, function: Any, operands: Sequence[Any]) -> Any:
     return function(*operands)
 
 

@@ -1,72 +1,76 @@
-"""What makes tensors while a program is watched: from numbers alone, like another tensor, or on another device.
+"""Functions that make tensors: from numbers alone, like another tensor, or on another device.
 
-They are made on meta, wherever the program wants them; their elements are kept beside where they are known and few.
+They are made on meta, wherever the program wants them; few and known elements are kept beside.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor as TorchTensor
 
-from flopwise.readers.torch.capture.plans import Plan
+from flopwise.readers.torch.capture.interception_plan import Plan
+from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import like_meta
 from flopwise.readers.torch.capture.values import sized_by
 
-if TYPE_CHECKING:
-    from flopwise.readers.torch.capture.recorder import Watch
-
 _META = torch.device("meta")
 
-#: Operators that make a tensor of the numbers that they are given.
+#: Operators that make a tensor of the numbers that they are called with.
 _OF_NUMBERS = frozenset(f"aten.{name}" for name in ("tensor", "as_tensor", "asarray", "vander", "scalar_tensor"))
 
 
-def factory(watch: Watch, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A tensor that is made from numbers."""
-    if watch.real:
-        return watch._record(plan, func, args, kwargs)
-    given = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}
+def factory(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A tensor made from numbers."""
+    if recorder.real:
+        return recorder.record(plan, func, args, kwargs)
+    options = _without_device(kwargs)
     if plan.name in _OF_NUMBERS:
         if args and isinstance(args[0], TorchTensor):
-            return watch._record(plan, func, args, given)
-        return _of_numbers(watch, plan, func, args, given)
-    if any(isinstance(a, TorchTensor) for a in (*args, *given.values())):
-        return watch._record(plan, func, args, given)
-    return watch._record(
-        plan, func, args, {**given, "device": _META}, lambda: func(*args, **{**given, "device": "cpu"})
-    )
+            return recorder.record(plan, func, args, options)
+        return _of_numbers(recorder, plan, func, args, options)
+    if any(isinstance(a, TorchTensor) for a in (*args, *options.values())):
+        return recorder.record(plan, func, args, options)
+    on_meta = {**options, "device": _META}
+    return recorder.record(plan, func, args, on_meta, lambda: func(*args, **{**options, "device": "cpu"}))
 
 
-def like(watch: Watch, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def like(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A tensor of the size of another, or of its type."""
-    if watch.real or not args or not isinstance(args[0], TorchTensor):
-        return watch._record(plan, func, args, kwargs)
-    given = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}
+    if recorder.real or not args or not isinstance(args[0], TorchTensor):
+        return recorder.record(plan, func, args, kwargs)
+    options = _without_device(kwargs)
     if plan.name == "aten.new_tensor":
-        data = args[1] if len(args) > 1 else given["data"]
-        return _of_numbers(watch, plan, torch.tensor, (data,), {"dtype": given.get("dtype", args[0].dtype)})
-    first = watch._swap(args[0])
-    return watch._record(plan, func, args, given, lambda: func(sized_by(first), *args[1:], **given))
+        data = args[1] if len(args) > 1 else options["data"]
+        return _of_numbers(recorder, plan, torch.tensor, (data,), {"dtype": options.get("dtype", args[0].dtype)})
+    first = recorder.stand_ins.swap(args[0])
+    return recorder.record(plan, func, args, options, lambda: func(sized_by(first), *args[1:], **options))
 
 
-def _of_numbers(watch: Watch, plan: Plan, func: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """A tensor of given numbers; some may be tensors themselves, of which the elements are known or not."""
-    data, known = watch.values.in_numbers(watch._swap(list(args)))
-    made = func(*data, **given)
-    return watch.stand_in(made) if known else watch._record(plan, lambda *parts: like_meta(made), args, {})
-
-
-def move(watch: Watch, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A tensor of another type, or the same one where only the device is another."""
-    if watch.real:
-        return watch._record(plan, func, args, kwargs)
+def move(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A tensor of another type, or the same one where only the device changes."""
+    if recorder.real:
+        return recorder.record(plan, func, args, kwargs)
+    swap = recorder.stand_ins.swap
     if plan.name not in ("aten.to", "aten.type"):
-        return args[0] if isinstance(args[0], TorchTensor) and id(args[0]) in watch.known else watch._swap(args[0])
+        stored = isinstance(args[0], TorchTensor) and id(args[0]) in recorder.stand_ins.graph_tensors
+        return args[0] if stored else swap(args[0])
     wanted = [a for a in args[1:] if not isinstance(a, (torch.device, str)) or (plan.name == "aten.type")]
-    wanted = [watch._swap(a) for a in wanted if not (isinstance(a, int) and not isinstance(a, bool))]
-    given = {k: v for k, v in kwargs.items() if k != "device"}
-    if not any(isinstance(a, (torch.dtype, TorchTensor, str)) for a in (*wanted, *given.values())):
+    wanted = [swap(a) for a in wanted if not (isinstance(a, int) and not isinstance(a, bool))]
+    options = {k: v for k, v in kwargs.items() if k != "device"}
+    if not any(isinstance(a, (torch.dtype, TorchTensor, str)) for a in (*wanted, *options.values())):
         return args[0]
-    return watch._record(plan, func, (args[0], *wanted), given)
+    return recorder.record(plan, func, (args[0], *wanted), options)
+
+
+def _of_numbers(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A tensor of numbers; some may be tensors themselves, whose elements are known or not."""
+    stand_ins = recorder.stand_ins
+    data, known = recorder.values.in_numbers(stand_ins.swap(list(args)))
+    made = func(*data, **options)
+    return stand_ins.stand_in(made) if known else recorder.record(plan, lambda *parts: like_meta(made), args, {})
+
+
+def _without_device(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}

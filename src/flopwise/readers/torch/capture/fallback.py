@@ -48,7 +48,9 @@ _WORDS = ("cannot be called on meta tensors", "torch.nonzero()", "_local_scalar_
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
-def second(values: Values, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def second_attempt(
+    values: Values, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
     """The result with numbers in place of small tensors, or by a rule of ours; None when there is neither.
 
     Args:

@@ -1,1 +1,5 @@
-"""What a module is called with: from shapes, from tensors, or from its configuration."""
+"""The arguments that a module is called with.
+
+Comes in: shapes, texts, tensors or nothing, as a caller describes them. Goes out: arguments for a run, and the graph
+tensor of each tensor inside them.
+"""

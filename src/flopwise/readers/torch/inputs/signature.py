@@ -11,8 +11,9 @@ from torch import nn
 from flopwise.errors import InputError
 from flopwise.readers.inputs import InputSpec, given, parse
 from flopwise.readers.torch.capture.tensors import DTYPES
+from flopwise.readers.torch.inputs.arguments import parameters_of
 from flopwise.readers.torch.inputs.configured import configured
-from flopwise.readers.torch.inputs.tensors import WHOLE, parameters_of
+from flopwise.readers.torch.inputs.making import WHOLE
 
 
 def open_specs(model: nn.Module, inputs: Any) -> list[InputSpec]:

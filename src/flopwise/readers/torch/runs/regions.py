@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from flopwise.readers.torch.capture.recorder import Watch
+from flopwise.readers.torch.capture.recorder import Recorder
 
 #: The entry in ``Node.via`` of what runs in a checkpoint, followed by the number of the call.
 CHECKPOINT = "torch.utils.checkpoint.checkpoint#"
@@ -23,32 +23,32 @@ APPLIED = "torch.autograd.Function.apply:"
 
 
 @contextlib.contextmanager
-def regions(watch: Watch) -> Iterator[None]:
+def regions(recorder: Recorder) -> Iterator[None]:
     """Operations say meanwhile in which of these they ran."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_functions(watch))
-        if watch.grad and "torch.utils.checkpoint" in sys.modules:
-            stack.enter_context(_checkpoints(watch))
+        stack.enter_context(_functions(recorder))
+        if recorder.grad and "torch.utils.checkpoint" in sys.modules:
+            stack.enter_context(_checkpoints(recorder))
         yield
 
 
 @contextlib.contextmanager
-def _inside(watch: Watch, entry: str) -> Iterator[None]:
-    before = watch.regions
-    watch.regions = (*before, entry)
+def _inside(recorder: Recorder, entry: str) -> Iterator[None]:
+    before = recorder.position.regions
+    recorder.position.regions = (*before, entry)
     try:
         yield
     finally:
-        watch.regions = before
+        recorder.position.regions = before
 
 
-def _next(watch: Watch) -> int:
-    watch.regions_entered += 1
-    return watch.regions_entered
+def _next(recorder: Recorder) -> int:
+    recorder.regions_entered += 1
+    return recorder.regions_entered
 
 
 @contextlib.contextmanager
-def _functions(watch: Watch) -> Iterator[None]:
+def _functions(recorder: Recorder) -> Iterator[None]:
     """Watch the functions with a gradient of their own."""
     owner: Any = torch.autograd.Function
     original = vars(owner)["apply"]
@@ -58,15 +58,15 @@ def _functions(watch: Watch) -> Iterator[None]:
         run = original.__get__(None, cls)
         if threading.get_ident() != thread:
             return run(*args, **kwargs)
-        number = _next(watch)
+        number = _next(recorder)
         if cls.__name__ == "CheckpointFunction" and cls.__module__ == "torch.utils.checkpoint":
-            with _inside(watch, f"{CHECKPOINT}{number}{REENTRANT}"):
+            with _inside(recorder, f"{CHECKPOINT}{number}{REENTRANT}"):
                 return args[0](*args[2:])  # the function itself, so that its gradients are seen
-        with _inside(watch, f"{APPLIED}{cls.__name__}#{number}"):
-            given = args if watch.real else [watch._swap(a) for a in args]
+        with _inside(recorder, f"{APPLIED}{cls.__name__}#{number}"):
+            given = args if recorder.real else [recorder.stand_ins.swap(a) for a in args]
             result = run(*given, **kwargs)
-        if watch.grad:
-            watch.applied(cls.__name__, given, result)
+        if recorder.grad:
+            recorder.applied(cls.__name__, given, result)
         return result
 
     owner.apply = classmethod(apply)
@@ -77,13 +77,13 @@ def _functions(watch: Watch) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _checkpoints(watch: Watch) -> Iterator[None]:
+def _checkpoints(recorder: Recorder) -> Iterator[None]:
     """Watch what is computed once more in the backward pass."""
     hook: Any = sys.modules["torch.utils.checkpoint"]._checkpoint_hook
     open_: list[Any] = []
 
     def enter(self: Any) -> Any:
-        region = _inside(watch, f"{CHECKPOINT}{_next(watch)}")
+        region = _inside(recorder, f"{CHECKPOINT}{_next(recorder)}")
         region.__enter__()
         open_.append(region)
         return super(hook, self).__enter__()

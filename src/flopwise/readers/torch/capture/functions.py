@@ -1,0 +1,189 @@
+"""PyTorch's functions by what an interception does with them; whatever is in no table is recorded as an operator."""
+
+from __future__ import annotations
+
+#: Special methods of Python's operators -> the ATen name.
+SIGNS = {
+    "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
+    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__div__": "div",
+    "__idiv__": "div_", "__matmul__": "matmul", "__imatmul__": "matmul_", "__mod__": "remainder",
+    "__imod__": "remainder_", "__ifloordiv__": "floor_divide_", "__ipow__": "pow_", "__and__": "bitwise_and",
+    "__rand__": "bitwise_and", "__iand__": "bitwise_and_", "__or__": "bitwise_or", "__ror__": "bitwise_or",
+    "__ior__": "bitwise_or_", "__xor__": "bitwise_xor", "__rxor__": "bitwise_xor", "__ixor__": "bitwise_xor_",
+    "__lshift__": "bitwise_left_shift", "__ilshift__": "bitwise_left_shift_", "__rshift__": "bitwise_right_shift",
+    "__irshift__": "bitwise_right_shift_", "__invert__": "bitwise_not", "__neg__": "neg", "__pos__": "positive",
+    "__abs__": "abs", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
+    "__getitem__": "getitem", "__setitem__": "setitem_",
+}  # fmt: skip
+
+#: Attributes whose reading makes a view.
+VIEWS = {"T": "numpy_T", "mT": "mT", "H": "matrix_H", "mH": "mH", "data": "detach", "real": "real", "imag": "imag"}
+
+#: Functions whose result depends on the elements and is not a tensor.
+VALUES = frozenset(
+    [
+        "item",
+        "tolist",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "__index__",
+        "__complex__",
+        "__nonzero__",
+        "__long__",
+        "is_nonzero",
+        "equal",
+        "allclose",
+        "numpy",
+        "__array__",
+        "__contains__",
+        "__format__",
+        "__repr__",
+        "__str__",
+        "is_same_size",
+        "_local_scalar_dense",
+        "__dlpack__",
+    ]
+)
+
+#: Functions that say or set something about a tensor and compute nothing.
+ASKED = frozenset(
+    [
+        "size",
+        "dim",
+        "stride",
+        "numel",
+        "nelement",
+        "element_size",
+        "storage_offset",
+        "is_contiguous",
+        "is_floating_point",
+        "is_complex",
+        "is_signed",
+        "is_conj",
+        "is_neg",
+        "is_inference",
+        "is_pinned",
+        "is_set_to",
+        "is_shared",
+        "is_sparse",
+        "is_tensor",
+        "data_ptr",
+        "get_device",
+        "requires_grad_",
+        "register_hook",
+        "register_post_accumulate_grad_hook",
+        "retain_grad",
+        "__hash__",
+        "__len__",
+        "__dir__",
+        "__reduce_ex__",
+        "ndimension",
+        "untyped_storage",
+        "storage",
+        "storage_type",
+        "_is_view",
+        "_version",
+        "names",
+        "rename",
+        "rename_",
+        "has_names",
+        "is_coalesced",
+        "is_distributed",
+        "sym_size",
+        "sym_numel",
+        "result_type",
+        "can_cast",
+        "promote_types",
+        "is_storage",
+        "get_default_dtype",
+        "is_grad_enabled",
+        "_is_zerotensor",
+        "dense_dim",
+        "sparse_dim",
+        "q_scale",
+        "q_zero_point",
+        "qscheme",
+        "__get__",
+        "broadcast_shapes",
+        "_has_compatible_shallow_copy_type",
+        "is_vulkan_available",
+        "is_autocast_available",
+        "__delete__",
+        "_typed_storage",
+        "_use_cudnn_ctc_loss",
+        "dim_order",
+        "type_as_",
+        "_make_subclass",
+        "cudnn_is_acceptable",
+        "is_inference_mode_enabled",
+        "__cuda_array_interface__",
+        "__torch_dispatch__",
+    ]
+)
+
+#: Functions that make a tensor of a given size from nothing but numbers.
+FACTORIES = frozenset(
+    [
+        "zeros",
+        "ones",
+        "full",
+        "empty",
+        "arange",
+        "range",
+        "linspace",
+        "logspace",
+        "eye",
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "tensor",
+        "as_tensor",
+        "scalar_tensor",
+        "empty_strided",
+        "tril_indices",
+        "triu_indices",
+        "normal",
+        "from_file",
+        "bartlett_window",
+        "blackman_window",
+        "hamming_window",
+        "hann_window",
+        "kaiser_window",
+        "complex",
+        "polar",
+        "asarray",
+        "vander",
+        "sparse_coo_tensor",
+        "sparse_csr_tensor",
+        "empty_permuted",
+        "cartesian_prod",
+    ]
+)
+
+#: Functions that make a tensor of the size of another, or of its type, whatever its elements are.
+LIKES = frozenset(
+    [
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "empty_like",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty",
+        "new_empty_strided",
+        "new_tensor",
+        "new",
+    ]
+)
+
+#: Functions that move a tensor to another device or type.
+MOVES = frozenset(["to", "cpu", "cuda", "xpu", "mps", "ipu", "hpu", "mtia", "pin_memory", "type"])
+
+#: Python functions that are recorded whole: looked into, they would call themselves without end.
+OPAQUE = frozenset(["multi_margin_loss"])

@@ -1,0 +1,144 @@
+"""Interception: PyTorch hands over each public function that a program calls, and the plan says what to do with it."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor as TorchTensor
+from torch.overrides import TorchFunctionMode
+
+from flopwise.readers.torch.capture import control, factories
+from flopwise.readers.torch.capture.flex import flex_attention
+from flopwise.readers.torch.capture.interception_plan import Plan, plan_of
+from flopwise.readers.torch.capture.recorder import Recorder
+from flopwise.readers.torch.capture.signs import is_sign
+from flopwise.readers.torch.capture.stand_ins import transform_level
+from flopwise.readers.torch.capture.values import NeedsLower, NeedsValues
+
+_PLANS: dict[Any, Plan] = {}
+_SIGN_PLANS: dict[Any, Plan] = {}
+
+#: Modules in which PyTorch works out the shapes of results in Python.
+_META_RULES = frozenset(
+    {
+        "torch._meta_registrations",
+        "torch._prims",
+        "torch._prims_common.wrappers",
+        "torch._refs",
+        "torch._refs.nn.functional",
+        "torch._decomp.decompositions",
+    }
+)
+
+
+class Interception(TorchFunctionMode):
+    """Hands the functions that a program calls to a recorder, in the thread that entered it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        recorder.interception = self
+        self._inside: set[Any] = set()
+        self._ways: dict[str, Callable[[Plan, Any, tuple[Any, ...], dict[str, Any]], Any]] = {
+            "record": recorder.record,
+            "through": self._through,
+            "ask": self._ask,
+            "factory": functools.partial(factories.factory, recorder),
+            "like": functools.partial(factories.like, recorder),
+            "values": self.value,
+            "device": self._device,
+            "move": functools.partial(factories.move, recorder),
+            "set": self._set,
+            "higher": self._higher,
+            "lower": self._lower,
+        }
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        plan = _PLANS.get(func)
+        if plan is None:
+            plan = plan_of(func)
+            _PLANS[func] = plan
+        if transform_level() is not None:
+            return self._lower(plan, func, args, kwargs or {})
+        frame = sys._getframe(1)
+        if frame.f_globals.get("__name__") in _META_RULES:  # part of an operation that was not seen itself
+            self._recorder.stand_ins.foreign.append(plan.name)
+            return func(*args, **(kwargs or {}))
+        if plan.sign and is_sign(frame):
+            plan = _SIGN_PLANS.get(func) or _SIGN_PLANS.setdefault(func, replace(plan, public=plan.sign))
+        return self._ways[plan.way](plan, func, args, kwargs or {})
+
+    def _through(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a Python function of PyTorch's and record the operations inside it."""
+        recorder, position = self._recorder, self._recorder.position
+        if func in self._inside:  # it calls ``__torch_function__`` once more all the same
+            return recorder.record(Plan("record", plan.name, plan.public, func), func, args, kwargs)
+        self._inside.add(func)
+        before = position.via
+        position.via = (*before, plan.public)
+        try:
+            with self:
+                return plan.call(*args, **kwargs)
+        finally:
+            position.via = before
+            self._inside.discard(func)
+
+    def _lower(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Leave to the dispatcher a function that is transformed, or that computes gradients.
+
+        Raises:
+            NeedsLower: the dispatcher does not record, or gradients are not recorded.
+        """
+        recorder, swap = self._recorder, self._recorder.stand_ins.swap
+        if not recorder.low or (plan.way == "lower" and not recorder.grad):
+            raise NeedsLower
+        if recorder.real or plan.way != "lower" or transform_level() is not None:
+            return func(*args, **kwargs)
+        return func(*[swap(a) for a in args], **{k: swap(v) for k, v in kwargs.items()})
+
+    def _ask(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        recorder, swap = self._recorder, self._recorder.stand_ins.swap
+        if recorder.real:
+            return func(*args, **kwargs)
+        if plan.name == "aten.requires_grad_":
+            if recorder.grad:
+                func(swap(args[0]), *args[1:], **kwargs)
+            return args[0]
+        return func(*[swap(a) if a.__class__ in (list, tuple) else a for a in args], **kwargs)
+
+    def _device(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return func(*args, **kwargs) if self._recorder.real else self._recorder.device
+
+    def value(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a function that looks at elements returns.
+
+        Raises:
+            NeedsValues: the elements are not known.
+        """
+        recorder = self._recorder
+        if recorder.real:
+            return func(*args, **kwargs)
+        if plan.name in ("aten.__repr__", "aten.__str__", "aten.__format__"):
+            return "<tensor>"
+        elements = [recorder.stand_ins.elements_of(a) if isinstance(a, TorchTensor) else a for a in args]
+        if any(e is None and isinstance(a, TorchTensor) for e, a in zip(elements, args, strict=True)):
+            raise NeedsValues(plan.public)
+        return func(*elements, **kwargs)
+
+    def _set(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        recorder = self._recorder
+        return func(*args, **kwargs) if recorder.real else func(*[recorder.stand_ins.swap(a) for a in args])
+
+    def _higher(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if plan.name == "higher.flex_attention":
+            position = self._recorder.position
+            outside, position.busy = position.busy, True
+            try:
+                return flex_attention(self._recorder, args)
+            finally:
+                position.busy = outside
+        return control.run(self._recorder, plan, func, args, kwargs)

@@ -1,0 +1,143 @@
+"""The interception plan: which functions are recorded, looked into, answered at once, or left alone."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from flopwise.readers.torch.capture.functions import ASKED, FACTORIES, LIKES, MOVES, OPAQUE, SIGNS, VALUES, VIEWS
+from flopwise.readers.torch.capture.signs import SIGN_OF_METHOD
+
+Way = Literal["record", "through", "ask", "factory", "like", "values", "device", "move", "set", "higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What the interception does when a function is called."""
+
+    way: Way
+    #: The ATen name with its namespace, in-place ones with a trailing underscore ("aten.add_").
+    name: str
+    #: The name under which a program knows it ("torch.nn.functional.relu").
+    public: str
+    #: What to call: the function, or its copy that does not call ``__torch_function__`` again.
+    call: Callable[..., Any]
+    #: Whether it writes into its first argument.
+    inplace: bool = False
+    #: The name under which a program knows it when it writes it as a sign ("torch.Tensor.__add__").
+    sign: str = ""
+
+
+#: Names in the globals of a Python function that decide whether it calls ``__torch_function__``.
+_OVERRIDE_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+
+_GLOBALS: dict[int, dict[str, Any]] = {}
+
+
+def _never(*tensors: object) -> bool:
+    return False
+
+
+def _plain(function: types.FunctionType) -> types.FunctionType:
+    """A copy of a Python function that runs at once, without calling ``__torch_function__`` first."""
+    scope = _GLOBALS.get(id(function.__globals__))
+    if scope is None:
+        scope = {**function.__globals__, **dict.fromkeys(_OVERRIDE_CHECKS, _never)}
+        _GLOBALS[id(function.__globals__)] = scope
+    copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _public(function: Any, name: str) -> str:
+    """The name under which a program reaches a function ("torch.nn.functional.relu")."""
+    module = getattr(function, "__module__", None) or ""
+    owner = getattr(function, "__qualname__", name).rpartition(".")[0]
+    if owner in ("TensorBase", "Tensor") or module == "torch._tensor":
+        return f"torch.Tensor.{name}"
+    if module == "torch._C._nn" or (owner == "" and hasattr(torch.nn.functional, name) and module != "torch"):
+        return f"torch.nn.functional.{name}"
+    if owner.startswith("_VariableFunctions") or module in ("torch", "torch.functional", "torch._VF"):
+        return f"torch.{name}"
+    if "boolean_dispatch" in owner:
+        return f"torch.nn.functional.{name}"
+    return f"{module}.{name}" if module else name
+
+
+def plan_of(function: Any) -> Plan:
+    """The plan for any function that ``__torch_function__`` or ``__torch_dispatch__`` receives."""
+    if isinstance(function, torch._ops.OpOverload):
+        space, _, name = function._schema.name.partition("::")
+        base, inplace = f"{space}.{name}", function._schema.is_mutable and name.endswith("_")
+        way: Way = "values" if name in VALUES else "factory" if name in FACTORIES else "record"
+        return Plan(way, base, f"torch.ops.{base}", function, inplace)
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        base = function._qualified_op_name.replace("::", ".")
+        name = base.rpartition(".")[2]
+        way = "values" if name in VALUES else "factory" if name in FACTORIES else "record"
+        return Plan(way, base, f"torch.ops.{base}", function, name.endswith("_"))
+    if isinstance(function, torch._ops.HigherOrderOperator):
+        name = str(function._name)
+        return Plan("higher", f"higher.{name}", f"torch.ops.higher_order.{name}", function)
+    name = getattr(function, "__name__", type(function).__name__)
+    if name in ("__get__", "__set__", "__delete__"):
+        return _attribute(function, name)
+    public = _public(function, name)
+    if function in (torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward):
+        return Plan("lower", f"autograd.{name}", public, function)
+    bare = SIGNS.get(name, name)
+    if bare in VALUES:
+        return Plan("values", f"aten.{bare}", public, function)
+    if bare in ASKED:
+        return Plan("ask", f"aten.{bare}", public, function)
+    if isinstance(function, types.FunctionType) and name not in OPAQUE:
+        return _python(function, public, bare)
+    way = "factory" if bare in FACTORIES else "like" if bare in LIKES else "move" if bare in MOVES else "record"
+    inplace = bare.endswith("_") and not bare.endswith("__")
+    space = "quantized" if "quantized" in public else "aten"
+    sign = f"torch.Tensor.{SIGN_OF_METHOD[bare]}" if public == f"torch.Tensor.{bare}" and bare in SIGN_OF_METHOD else ""
+    return Plan(way, f"{space}.{bare}", public, function, inplace, sign)
+
+
+def _attribute(function: Any, name: str) -> Plan:
+    """The plan for reading or writing an attribute of a tensor."""
+    attribute = getattr(getattr(function, "__self__", None), "__name__", "")
+    public = f"torch.Tensor.{attribute}"
+    if name == "__set__":
+        return Plan("set", f"aten.{attribute}", public, function)
+    if attribute == "device":
+        return Plan("device", "aten.device", public, function)
+    if attribute in VIEWS:
+        return Plan("record", f"aten.{VIEWS[attribute]}", public, function)
+    return Plan("ask", f"aten.{attribute}", public, function)
+
+
+def _python(function: types.FunctionType, public: str, bare: str) -> Plan:
+    """The plan for a function of PyTorch's Python layer: the operations inside it are recorded."""
+    choice: Any = torch._jit_internal.boolean_dispatched.get(function)
+    if choice is None:
+        return Plan("through", f"aten.{bare}", public, _plain(function))
+    # One of two functions, chosen by a flag; both would call ``__torch_function__`` again, so the choice is made here.
+    either = {key: _plain(choice[key]) for key in ("if_true", "if_false")}
+    index, argument, default = choice["index"], choice["arg_name"], choice["default"]
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        flag = kwargs.get(argument, args[index] if index < len(args) else default)
+        return either["if_true" if flag else "if_false"](*args, **kwargs)
+
+    name = choice["if_false"].__name__.lstrip("_")
+    package = "torch" if function.__module__ == "torch.functional" else "torch.nn.functional"
+    return Plan("through", f"aten.{name}", f"{package}.{name}", chosen)
+
+
+def synthetic(name: str, public: str) -> Plan:
+    """A plan for an operation that no function of PyTorch stands for; nobody calls it."""
+    return Plan("record", name, public, _not_called)
+
+
+def _not_called(*args: Any) -> None:
+    raise AssertionError("an operation that is only written down was called")

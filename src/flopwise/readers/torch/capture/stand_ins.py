@@ -1,0 +1,145 @@
+"""The meta tensors that stand in for a program's tensors, and the graph tensor of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor as TorchTensor
+
+from flopwise.graph import Kind, Tensor
+from flopwise.readers.torch.capture.packed import shape_of
+from flopwise.readers.torch.capture.position import Position
+from flopwise.readers.torch.capture.tensors import DTYPES, in_order, like_meta
+from flopwise.readers.torch.capture.values import Values
+
+_META = torch.device("meta")
+_PARAMETER = torch.nn.Parameter
+
+#: The level of nested function transforms (``torch.func``) that a program is in; None outside of any.
+transform_level = torch._C._functorch.maybe_current_level
+
+
+class StandIns:
+    """One graph tensor for each PyTorch tensor, and on meta runs one meta tensor in its place."""
+
+    def __init__(self, graph_tensors: dict[int, Tensor], position: Position, real: bool, grad: bool) -> None:
+        """
+        Args:
+            graph_tensors: the graph tensor of each parameter, buffer and input, by id.
+            position: where the run is.
+            real: whether the run computes with the tensors themselves.
+            grad: whether gradients are recorded.
+        """
+        self.graph_tensors = graph_tensors
+        self.values = Values()
+        #: Names of tensors that are neither stored nor the result of a recorded operation, and such operations.
+        self.foreign: list[str] = []
+        self._position = position
+        self._real = real
+        self._grad = grad
+        self._count = 0
+        self._stand_ins: dict[int, tuple[TorchTensor, TorchTensor]] = {}
+        self._held: list[TorchTensor] = []
+
+    def swap(self, thing: Any) -> Any:
+        """An argument with stand-ins in place of the program's tensors, and meta in place of its devices."""
+        if isinstance(thing, TorchTensor):
+            is_stand_in = "_flopwise" in thing.__dict__ and id(thing) not in self.graph_tensors
+            return thing if is_stand_in else self.stand_in(thing)
+        kind = thing.__class__
+        if kind is tuple or kind is list:
+            return kind([self.swap(part) for part in thing])
+        if kind is torch.device or (kind is str and thing.partition(":")[0] in ("cpu", "cuda", "mps", "xpu")):
+            return _META
+        if kind is dict:
+            return {key: self.swap(part) for key, part in thing.items()}
+        return thing
+
+    def stand_in(self, tensor: TorchTensor) -> TorchTensor:
+        """The meta tensor that stands in for a tensor of the program, the same one every time."""
+        pair = self._stand_ins.get(id(tensor))
+        if pair is not None:
+            return pair[1]
+        position = self._position
+        outside, position.busy = position.busy, True
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            graph_tensor = self.graph_tensors.get(id(tensor)) or self._constant(tensor)
+            stand_in = like_meta(tensor)
+            if isinstance(tensor, _PARAMETER):
+                stand_in = _PARAMETER(stand_in, tensor.requires_grad)
+            elif self._grad and tensor.requires_grad and transform_level() is None:
+                stand_in.requires_grad_()
+            stand_in._flopwise = graph_tensor  # type: ignore[attr-defined]
+            if graph_tensor.kind != "weight":
+                self.values.hold(stand_in, tensor)
+        position.busy = outside
+        self._stand_ins[id(tensor)] = (tensor, stand_in)
+        return stand_in
+
+    def graphed(self, thing: Any) -> Any:
+        """An argument with graph tensors in place of PyTorch's."""
+        if isinstance(thing, TorchTensor):
+            return self.tensor_of(thing)
+        kind = thing.__class__
+        if kind is tuple or kind is list:
+            return kind([self.graphed(part) for part in thing])
+        if kind is dict:
+            return {key: self.graphed(part) for key, part in thing.items()}
+        return thing
+
+    def tensor_of(self, tensor: TorchTensor) -> Tensor:
+        """The graph tensor of one of PyTorch's."""
+        graph_tensor: Tensor | None = self.graph_tensors.get(id(tensor)) or tensor.__dict__.get("_flopwise")
+        if graph_tensor is not None:
+            return graph_tensor
+        if not self._real:
+            return self.stand_in(tensor).__dict__["_flopwise"]  # type: ignore[no-any-return]
+        constant = self._constant(tensor)
+        self.graph_tensors[id(tensor)] = constant
+        self._held.append(tensor)  # so that its id stays its own
+        return constant
+
+    def is_argument(self, tensor: TorchTensor) -> bool:
+        """Whether a tensor has a graph tensor already, so that an operation handed it back as it was."""
+        return "_flopwise" in tensor.__dict__ or id(tensor) in self.graph_tensors
+
+    def result(self, tensor: TorchTensor, inplace: bool) -> Tensor:
+        """A new graph tensor for a result; what is written into a view is written into the tensor behind it."""
+        self._count += 1
+        made = Tensor(
+            f"t{self._count}",
+            shape_of(tensor),
+            DTYPES.get(tensor.dtype),
+            grad=self._grad and tensor.requires_grad,
+            contiguous=in_order(tensor),
+        )
+        self._assign(tensor, made)
+        if inplace:
+            base = tensor._base
+            if base is not None and self.is_argument(base):
+                whole = self.tensor_of(base)
+                grad = self._grad and base.requires_grad
+                self._assign(base, replace(whole, name=made.name, kind="activation", grad=grad))
+        return made
+
+    def elements_of(self, tensor: TorchTensor) -> TorchTensor | None:
+        """The elements of a tensor of the program; None where they are not known."""
+        return self.values.of(self.swap(tensor))
+
+    def _assign(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
+        if id(tensor) in self.graph_tensors:
+            self.graph_tensors[id(tensor)] = graph_tensor
+        else:
+            tensor._flopwise = graph_tensor  # type: ignore[attr-defined]
+
+    def _constant(self, tensor: TorchTensor) -> Tensor:
+        """A graph tensor for one that the program holds outside of its parameters and buffers."""
+        self._count += 1
+        name = f"constant{self._count}"
+        if tensor.is_meta and not isinstance(tensor, _PARAMETER):
+            self.foreign.append(name)
+        kind: Kind = "weight" if isinstance(tensor, _PARAMETER) else "constant"
+        graph_tensor = Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+        return replace(graph_tensor, contiguous=in_order(tensor))

@@ -1,0 +1,139 @@
+"""Tensors made from what a caller says of them: a shape, a text, an array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor as TorchTensor
+from torch import nn
+
+from flopwise.errors import InputError
+from flopwise.readers.inputs import FORM, InputSpec, parse
+from flopwise.readers.torch.capture.tensors import DTYPES
+
+_BY_NAME = {name: dtype for dtype, name in reversed(DTYPES.items())}
+
+#: Parameters of forward() that hold whole numbers: positions in a table, and flags of what is padding.
+WHOLE = [
+    "input_ids",
+    "decoder_input_ids",
+    "token_type_ids",
+    "position_ids",
+    "attention_mask",
+    "decoder_attention_mask",
+    "labels",
+    "ids",
+    "tokens",
+    "input_tokens",
+    "pixel_attention_mask",
+    "bbox",
+    "idx",
+    "indices",
+    "token_ids",
+]
+
+#: Those that are 1 where there is something.
+_ONES = ("mask",)
+
+
+def position_name(names: Sequence[str], position: int) -> str:
+    return names[position] if position < len(names) else f"input{position}"
+
+
+def is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list, torch.Size)) and bool(value) and all(type(v) in (int, str) for v in value)
+
+
+class Making:
+    """Tensors from what the caller says of them."""
+
+    def __init__(self, model: nn.Module, dims: Mapping[str, int], batch: int | None) -> None:
+        self._dims = dims
+        self._batch = batch
+        self._dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+        if self._dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            self._dtype = torch.float32
+        self.made: set[int] = set()
+
+    def one(self, name: str, value: Any) -> Any:
+        """The argument that a value stands for."""
+        if isinstance(value, TorchTensor):
+            return value
+        if isinstance(value, InputSpec):
+            return self._from(value)
+        if isinstance(value, numpy.ndarray):
+            return torch.from_numpy(value.copy())
+        if isinstance(value, str):
+            return self._from(parse(value if value.startswith(f"{name}:") else f"{name}:{value}", [name]))
+        if is_shape(value):
+            return self._tensor(name, tuple(value), None)
+        if isinstance(value, Mapping):
+            return {key: self.one(key, part) for key, part in value.items()}
+        if isinstance(value, (list, tuple)) and value:
+            return type(value)([self.one(name, part) for part in value])
+        return value
+
+    def text(self, text: str, names: Sequence[str], position: int) -> tuple[str | None, Any]:
+        """The name that a text gives, None when it gives none, and the argument."""
+        named = any(text.startswith(f"{name}:") for name in names)
+        if named:
+            spec = parse(text, names)
+            return spec.name, self._from(spec)
+        head = text.partition(":")[0]
+        if head != text and head.isidentifier() and names and not _looks_like_input(head):
+            raise InputError(
+                f"no input is named as in {text!r}; the inputs are {', '.join(map(repr, names))}; write {FORM}"
+            )
+        spec = parse(text, [position_name(names, position)])
+        return None, self._from(spec)
+
+    def _from(self, spec: InputSpec) -> Any:
+        if spec.value is not None:
+            wanted = _BY_NAME.get(spec.dtype or "")
+            tensor = torch.as_tensor(numpy.asarray(spec.value))
+            return tensor.to(wanted) if wanted else tensor.to(self._default(spec.name, tensor))
+        return self._tensor(spec.name, spec.shape, spec.dtype)
+
+    def _default(self, name: str, tensor: TorchTensor) -> torch.dtype:
+        return self._dtype if tensor.is_floating_point() else tensor.dtype
+
+    def _tensor(self, name: str, shape: Sequence[int | str], dtype: str | None) -> TorchTensor:
+        sizes = [self._size(d, name) for d in shape]
+        if self._batch is not None and sizes:
+            sizes[0] = self._batch
+        if any(size < 0 for size in sizes):
+            raise InputError(f"input {name!r}: {'x'.join(map(str, sizes))} has a negative size")
+        if dtype is not None and dtype not in _BY_NAME:
+            raise InputError(f"input {name!r}: PyTorch has no element type {dtype}")
+        kind = _BY_NAME[dtype] if dtype else torch.int64 if name in WHOLE else self._dtype
+        with torch.device("meta"):
+            tensor = torch.empty(sizes, dtype=kind)
+        self.made.add(id(tensor))
+        return tensor
+
+    def _size(self, dim: int | str, name: str) -> int:
+        if isinstance(dim, int):
+            return dim
+        if dim not in self._dims:
+            raise InputError(f"input {name!r}: {dim!r} has no value; give --dim {dim}=NUMBER")
+        return self._dims[dim]
+
+
+def _looks_like_input(head: str) -> bool:
+    from flopwise.graph.dtypes import ALIASES, BITS
+
+    return head.lower() in BITS or head.lower() in ALIASES or ("x" in head and head.replace("x", "").isdigit())
+
+
+def filled(tensor: TorchTensor, name: str) -> TorchTensor:
+    """Elements for an input of which only the shape is known: ones for masks, zeros for whole numbers, else chance."""
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        return torch.rand(tensor.shape, dtype=torch.float32, generator=torch.Generator().manual_seed(0)).to(
+            tensor.dtype
+        )
+    if any(word in name for word in _ONES):
+        return torch.ones(tensor.shape, dtype=tensor.dtype)
+    return torch.zeros(tensor.shape, dtype=tensor.dtype)

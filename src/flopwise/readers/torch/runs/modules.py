@@ -1,0 +1,116 @@
+"""The modules of a model: their names, tensors and options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor as TorchTensor
+from torch import nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+from flopwise.errors import ModelError
+from flopwise.graph import Kind, Submodule, Tensor
+from flopwise.readers.torch.capture.tensors import DTYPES
+
+
+def stored_tensors(model: nn.Module) -> dict[int, tuple[TorchTensor, Tensor]]:
+    """The graph tensor of each parameter and buffer, by id; a shared one has the first of its names.
+
+    Raises:
+        ModelError: a parameter has no shape yet.
+    """
+    tensors: dict[int, tuple[TorchTensor, Tensor]] = {}
+    for path, module in model.named_modules():
+        prefix = f"{path}." if path else ""
+        for name, parameter in module._parameters.items():
+            if parameter is None or id(parameter) in tensors:
+                continue
+            if isinstance(parameter, (UninitializedParameter, UninitializedBuffer)):
+                raise ModelError(f"{prefix}{name}: a lazy parameter has no shape yet; run the model once before")
+            tensors[id(parameter)] = (parameter, _graph_tensor(parameter, prefix + name, "weight"))
+        for name, buffer in module._buffers.items():
+            if buffer is None or id(buffer) in tensors:
+                continue
+            statistic = buffer.is_floating_point() and name not in module._non_persistent_buffers_set
+            tensors[id(buffer)] = (buffer, _graph_tensor(buffer, prefix + name, "buffer" if statistic else "constant"))
+    return tensors
+
+
+def _graph_tensor(tensor: TorchTensor, name: str, kind: Kind) -> Tensor:
+    return Tensor(name, tuple(tensor.shape), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+
+
+class Options(Mapping[str, Any]):
+    """The plain attributes of a module, looked up when somebody asks."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self._options: dict[str, Any] | None = None
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        if self._options is None:
+            self._options = {
+                name: value
+                for name, value in vars(self._module).items()
+                if not name.startswith("_") and name != "training" and _is_plain(value)
+            }
+            for name in ("num_heads", "embed_dim", "normalized_shape"):
+                value = getattr(self._module, name, None)
+                if name not in self._options and _is_plain(value) and value is not None:
+                    self._options[name] = value
+        return self._options
+
+    def __getitem__(self, name: str) -> Any:
+        return self._plain[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plain)
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+
+def _is_plain(value: Any) -> bool:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return True
+    return isinstance(value, (tuple, list)) and all(map(_is_plain, value))
+
+
+def submodules(model: nn.Module, stored: Mapping[int, tuple[TorchTensor, Tensor]]) -> tuple[Submodule, ...]:
+    """Every module of a model, in the order of its definition."""
+    paths: dict[int, list[str]] = {}
+    modules: list[nn.Module] = []
+    for path, module in model.named_modules(remove_duplicate=False):
+        if id(module) not in paths:
+            modules.append(module)
+        paths.setdefault(id(module), []).append(path)
+    return tuple([_submodule(paths[id(module)], module, stored) for module in modules])
+
+
+def _submodule(paths: list[str], module: nn.Module, stored: Mapping[int, tuple[TorchTensor, Tensor]]) -> Submodule:
+    own = [*module._parameters.items(), *module._buffers.items()]
+    return Submodule(
+        path=paths[0],
+        kind=_kind(type(module)),
+        tensors={name: stored[id(t)][1] for name, t in own if t is not None and id(t) in stored},
+        options=Options(module),
+        bases=tuple([_kind(c) for c in type(module).__mro__[:-1]]),
+        training=module.training,
+        text=_text(module),
+        also=tuple(paths[1:]),
+    )
+
+
+def _kind(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _text(module: nn.Module) -> str:
+    if type(module).extra_repr is nn.Module.extra_repr:
+        return ""
+    try:
+        return str(module.extra_repr())
+    except Exception:  # what a module says of itself is no reason to fail
+        return ""

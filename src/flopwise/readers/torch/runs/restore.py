@@ -1,0 +1,196 @@
+"""A model is after a run what it was before: attributes, modes, containers, statistics, gradients and random state."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor as TorchTensor
+from torch import nn
+
+#: Attributes that every module has; what stands in them is a module, a tensor or a function.
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+
+#: Values without an inside that a program could change.
+_ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, torch.device)
+_OPAQUE = (nn.Module, FunctionType, MethodType, BuiltinFunctionType, ModuleType)
+_CLOSED = (*_ATOMS, *_OPAQUE)
+
+#: How far from a module its containers are looked into, and how many entries of one.
+_DEPTH, _ENTRIES = 6, 10_000
+
+
+class Containers:
+    """The contents of the lists, dicts, sets and plain objects that a module holds beside its tensors and modules."""
+
+    def __init__(self) -> None:
+        #: Tensors inside that are neither parameters nor buffers.
+        self.tensors: list[TorchTensor] = []
+        self._seen: set[int] = set()
+        self._restores: list[Callable[[], None]] = []
+
+    def add(self, value: Any, depth: int = 0) -> None:
+        """Remember what is in a value, and in what is in it."""
+        if isinstance(value, _CLOSED) or depth > _DEPTH or id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        if isinstance(value, TorchTensor):
+            self.tensors.append(value)
+            return
+        parts: Any = ()
+        if isinstance(value, dict):
+            self._restores.append(_dict(value))
+            parts = value.values()
+        elif isinstance(value, (list, deque, bytearray)):
+            self._restores.append(_sequence(value))
+            parts = () if isinstance(value, bytearray) else value
+        elif isinstance(value, set):
+            self._restores.append(_set(value))
+        elif isinstance(value, (tuple, frozenset)):
+            parts = value
+        attributes = getattr(value, "__dict__", None)
+        if isinstance(attributes, dict):
+            self._restores.append(_dict(attributes))
+            parts = (*parts, *attributes.values())
+        if len(parts) <= _ENTRIES:
+            for part in parts:
+                self.add(part, depth + 1)
+
+    def restore(self) -> None:
+        """Put back what was there."""
+        for restore in self._restores:
+            restore()
+
+
+def _dict(held: dict[Any, Any]) -> Callable[[], None]:
+    before = dict(held)
+
+    def restore() -> None:
+        if len(held) != len(before) or any(held.get(key, _GONE) is not value for key, value in before.items()):
+            dict.clear(held)
+            dict.update(held, before)
+
+    return restore
+
+
+def _sequence(held: list[Any] | deque[Any] | bytearray) -> Callable[[], None]:
+    before = list(held)
+
+    def restore() -> None:
+        if len(held) != len(before) or any(a is not b for a, b in zip(held, before, strict=True)):
+            held.clear()
+            held.extend(before)
+
+    return restore
+
+
+def _set(held: set[Any]) -> Callable[[], None]:
+    before = set(held)
+
+    def restore() -> None:
+        if held != before:
+            held.clear()
+            held.update(before)
+
+    return restore
+
+
+class Elements:
+    """The elements of a model's tensors on a run that computes with them."""
+
+    def __init__(self, model: nn.Module, others: list[TorchTensor]) -> None:
+        """
+        Args:
+            model: its buffers are copied at once, its parameters when an operation is about to write into one.
+            others: tensors of the model that are neither, copied at once.
+        """
+        plain = [t for t in (*model.buffers(), *others) if not t.is_meta and t.layout is torch.strided]
+        self._copies = [(t, t.detach().clone()) for t in plain]
+        self._parameters: dict[int, TorchTensor] = {}
+        for parameter in model.parameters():
+            if not parameter.is_meta and parameter.layout is torch.strided and type(parameter.data) is TorchTensor:
+                self._parameters.setdefault(parameter.untyped_storage().data_ptr(), parameter)
+
+    def before_write(self, tensor: TorchTensor) -> None:
+        """Copy the parameter whose storage an operation is about to write into."""
+        if self._parameters and not tensor.is_meta and tensor.layout is torch.strided:
+            parameter = self._parameters.pop(tensor.untyped_storage().data_ptr(), None)
+            if parameter is not None:
+                self._copies.append((parameter, parameter.detach().clone()))
+
+    def restore(self) -> None:
+        """Put back the elements; kernels that keep statistics do not say that they wrote, so all are compared."""
+        with torch.no_grad():
+            for tensor, before in self._copies:
+                if not torch.equal(tensor.detach(), before):
+                    tensor.detach().copy_(before)
+
+
+@contextlib.contextmanager
+def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[Elements | None]:
+    """Whatever happens inside, the model is afterwards as it was before; yields what keeps elements on a real run.
+
+    Args:
+        model: the model.
+        training: the mode to put its modules into meanwhile; None leaves them.
+        real: whether elements of its tensors may change.
+    """
+    modules = list(model.modules())
+    attributes = [_dict(vars(m)) for m in modules]
+    containers = Containers()
+    for module in modules:
+        for name, value in vars(module).items():
+            if name in _OF_EVERY_MODULE:
+                if isinstance(value, dict):
+                    attributes.append(_dict(value))
+                elif isinstance(value, set):
+                    attributes.append(_set(value))
+            else:
+                containers.add(value)
+    elements = Elements(model, containers.tensors) if real else None
+    gradients = [(p, p.grad) for p in model.parameters()]
+    if training is not None:
+        for module in modules:
+            vars(module)["training"] = training
+    try:
+        with _random_state():
+            yield elements
+    finally:
+        for restore in attributes:
+            restore()
+        containers.restore()
+        if elements is not None:
+            elements.restore()
+        for parameter, gradient in gradients:
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
+
+
+@contextlib.contextmanager
+def _random_state() -> Iterator[None]:
+    """Python's, numpy's and PyTorch's generators, and the default element type, are afterwards as they were."""
+    python, default = random.getstate(), torch.get_default_dtype()
+    generator = torch.get_rng_state()
+    cuda: Any = torch.cuda
+    devices = cuda.get_rng_state_all() if cuda.is_initialized() else []
+    numpy = sys.modules.get("numpy")
+    legacy = numpy.random.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        torch.set_default_dtype(default)
+        torch.set_rng_state(generator)
+        if devices:
+            cuda.set_rng_state_all(devices)
+        if numpy:
+            numpy.random.set_state(legacy)
+
+
+_GONE = object()

@@ -1,0 +1,181 @@
+"""One run of a module: in meta tensors or real ones, with its operations and calls recorded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from flopwise.errors import FlopwiseError
+from flopwise.graph import Call, Module, Tensor
+from flopwise.readers.options import Mode
+from flopwise.readers.torch.capture.dispatch import Dispatch
+from flopwise.readers.torch.capture.interception import Interception
+from flopwise.readers.torch.capture.recorder import Event, Recorder
+from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues
+from flopwise.readers.torch.inputs.arguments import Arguments
+from flopwise.readers.torch.inputs.containers import tensors_inside
+from flopwise.readers.torch.inputs.making import filled
+from flopwise.readers.torch.runs.calls import Calls
+from flopwise.readers.torch.runs.environment import plain_execution
+from flopwise.readers.torch.runs.modules import stored_tensors
+from flopwise.readers.torch.runs.regions import regions
+from flopwise.readers.torch.runs.restore import restored
+
+
+class Run(NamedTuple):
+    """What was recorded of one run."""
+
+    events: Sequence[Event]
+    calls: Sequence[Call]
+    #: The parameters and buffers with their graph tensors, by id.
+    stored: dict[int, tuple[torch.Tensor, Tensor]]
+    outputs: tuple[Tensor, ...]
+    #: Names of tensors and operations of which no operation was seen that made them.
+    foreign: Sequence[str]
+
+
+class RunError(Exception):
+    """The module raised.
+
+    Attributes:
+        where: the module in which it happened and the shapes it was called with, ready to be put before the words.
+        words: what happened, in one line.
+    """
+
+    def __init__(self, where: str, words: str) -> None:
+        super().__init__(words)
+        self.where = where
+        self.words = words
+
+
+def run(model: nn.Module, arguments: Arguments, mode: Mode, *, grad: bool, real: bool) -> Run:
+    """Run a module and record it; once more with the dispatcher recording too, where not every operation was seen.
+
+    Args:
+        model: the module; afterwards it is as it was.
+        arguments: what to call it with.
+        mode: the mode of its modules.
+        grad: whether gradients are recorded.
+        real: whether to compute with real tensors.
+
+    Raises:
+        RunError: it raised.
+    """
+    low = any(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
+    try:
+        recorded = _run(model, arguments, mode, grad, real, low)
+        if low or real or not recorded.foreign:
+            return recorded
+    except NeedsLower:  # for gradients that the program asks for, or functions that it transforms
+        grad = True
+    return _run(model, arguments, mode, grad, real, low=True)
+
+
+def _run(model: nn.Module, arguments: Arguments, mode: Mode, grad: bool, real: bool, low: bool) -> Run:
+    """As ``run``, once; ``low`` says whether the dispatcher records too."""
+    stored = stored_tensors(model)
+    args, kwargs, inputs = arguments.copies(real)
+    graph_tensors = {key: tensor for key, (_, tensor) in (stored | inputs).items()}
+    device = next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
+    recorder = Recorder(graph_tensors, device, real=real, grad=grad, low=low)
+    interception = Interception(recorder)
+    calls = Calls(model, recorder)
+    training = {"eval": False, "train": True, "as-is": None}[mode]
+    with restored(model, training, real) as elements, plain_execution():
+        if elements is not None:
+            recorder.before_write = elements.before_write
+        if not real:
+            _give_values(recorder, arguments)
+            if low and grad:  # in a function that is transformed nothing can be made to need a gradient
+                for tensor, _ in stored.values():
+                    recorder.stand_ins.stand_in(tensor)
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(torch.set_grad_enabled(grad))
+                stack.enter_context(calls.recorded())
+                stack.enter_context(regions(recorder))
+                if low:
+                    stack.enter_context(Dispatch(recorder, interception))
+                stack.enter_context(interception)
+                result = _runner(model, recorder)(*args, **kwargs)
+            outputs = calls.flat((result,))
+        except FlopwiseError:
+            raise
+        except NeedsValues as error:
+            asked = (
+                f"{error.function} asks for elements"
+                if error.function
+                else "it asks for the elements of a large tensor"
+            )
+            raise RunError(_where(calls), asked) from error
+        except RecursionError as error:
+            raise RunError(_where(calls), "recurses without end") from error
+        except Exception as error:  # whatever a program raises is reported in one line
+            raise RunError(_where(calls), _words(error)) from error
+    return Run(recorder.events, calls.calls, stored, outputs, recorder.stand_ins.foreign)
+
+
+def _give_values(recorder: Recorder, arguments: Arguments) -> None:
+    """Give elements to whole-number inputs of which only the shape is known: masks and positions decide what runs."""
+    for _, tensor in tensors_inside((arguments.args, arguments.kwargs)):
+        if id(tensor) in arguments.made and not tensor.is_floating_point() and tensor.numel() <= LARGEST:
+            stand_in = recorder.stand_ins.stand_in(tensor)
+            stand_in._flopwise_values = filled(tensor, arguments.tensors[id(tensor)].name)  # type: ignore[attr-defined]
+
+
+def _runner(model: nn.Module, recorder: Recorder) -> Callable[..., Any]:
+    """The callable that runs a module: itself, or for a graph that remembers its modules, its operations one by one."""
+    if not isinstance(model, torch.fx.GraphModule) or not any("nn_module_stack" in n.meta for n in model.graph.nodes):
+        return model
+    return _GraphRunner(model, recorder)
+
+
+class _GraphRunner(torch.fx.Interpreter):
+    """Runs a graph whose operations say in which module they were before they were put into the graph."""
+
+    def __init__(self, model: torch.fx.GraphModule, recorder: Recorder) -> None:
+        super().__init__(model)
+        self._position = recorder.position
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        flat, _ = torch.utils._pytree.tree_flatten((args, kwargs))
+        return self.run(*flat)
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        steps = node.meta.get("nn_module_stack", {}).values()
+        before = self._position.scope
+        self._position.scope = tuple([Module(path, _class_name(kind)) for path, kind in steps])
+        try:
+            return super().run_node(node)
+        finally:
+            self._position.scope = before
+
+
+def _class_name(kind: Any) -> str:
+    return (kind if isinstance(kind, str) else kind.__qualname__).rpartition(".")[2]
+
+
+def _where(calls: Calls) -> str:
+    """The module in which it happened, and the shapes it was called with."""
+    if calls.failed is None:
+        return ""
+    step, inputs = calls.failed
+    shapes = " and ".join("×".join(map(str, t.dims)) or "a scalar" for t in inputs[:3])
+    module = f"in {step.path} ({step.kind})" if step.path else ""
+    words = ", ".join(part for part in (module, f"given {shapes}" if shapes else "") if part)
+    return f"{words}: " if words else ""
+
+
+def _words(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    operator, lacks, _ = text.partition(": We could not find the fake impl for this operator")
+    if lacks:
+        return f"{operator} does not run on them"
+    if len(text) > 300:
+        text = text[:297] + "..."
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
