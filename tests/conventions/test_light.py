@@ -114,13 +114,13 @@ def test_benanza_totals(model: str) -> None:
 
 def test_benanza_rows_as_people_read_them(alexnet: Profile) -> None:
     benanza = CONVENTIONS["benanza"]
-    assert benanza.human is not None
+    assert benanza.display.human is not None
     found = []
     for row in alexnet.rows:
         assert row.view is not None
         assert row.count is not None
         classes = [row.view.dot(merged) for merged in benanza.classes.values()]
-        found.append(" | ".join([row.name, row.type, *map(benanza.human, [*classes, row.count])]))
+        found.append(" | ".join([row.name, row.type, *map(benanza.display.human, [*classes, row.count])]))
     assert found == ALEXNET.strip().splitlines()
 
 
