@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -196,13 +195,3 @@ def add_up(name: str, rows: Iterable[Row], kind: str = "", depth: int = 0) -> Su
         depth=depth,
         **{key: sum((v for v in (getattr(r, key) for r in rows) if v is not None), 0) for key in _ADDED},
     )
-
-
-def layer_names(nodes: Sequence[Node]) -> list[str]:
-    """A name for each node: its own, or the operator in lower case with its running number (``conv_3``)."""
-    seen: Counter[str] = Counter()
-    names: list[str] = []
-    for node in nodes:
-        seen[node.op] += 1
-        names.append(node.name or f"{node.op.rpartition('::')[2].lower()}_{seen[node.op]}")
-    return names

@@ -119,7 +119,7 @@ def test_benanza_rows_as_people_read_them(alexnet: Profile) -> None:
     for row in alexnet.rows:
         assert row.view is not None
         assert row.count is not None
-        classes = [row.view.dot(merged) for merged in benanza.classes.values()]
+        classes = [row.view.dot(merged) for merged in benanza.display.classes.values()]
         found.append(" | ".join([row.name, row.type, *map(benanza.display.human, [*classes, row.count])]))
     assert found == ALEXNET.strip().splitlines()
 

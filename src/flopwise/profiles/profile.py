@@ -12,6 +12,7 @@ from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
+from flopwise.graph.names import layer_names
 from flopwise.memory import peak_activation_bytes
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import Folding, fold
@@ -20,7 +21,7 @@ from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count
 from flopwise.profiles.control_flow import settle_control_flow
 from flopwise.profiles.grouping import by_dtype, by_module, by_op
 from flopwise.profiles.training import Training
-from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up, layer_names
+from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up
 
 if TYPE_CHECKING:
     import pandas

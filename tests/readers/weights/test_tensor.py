@@ -19,8 +19,6 @@ import flopwise
 from flopwise.errors import ModelError
 from flopwise.readers.weights.encoding import NARROW, PLAIN, coding, length
 from flopwise.readers.weights.tensor import Payload, open_payloads
-from flopwise.readers.weights.uses import node_names
-from flopwise.rows import layer_names
 
 ML = {name: getattr(ml_dtypes, ml) for name, (ml, _) in NARROW.items()} | {"bfloat16": ml_dtypes.bfloat16}
 
@@ -190,11 +188,6 @@ def test_whose_tensors_they_are(tmp_path: Path) -> None:
         }
         assert (found["q"].zero_point, found["q"].scale) == ("z", "s")
         assert found["w"].zero_point == ""
-
-
-def test_operators_are_named_as_in_a_profile() -> None:
-    profile = flopwise.profile("examples/tiny_resnet.onnx")
-    assert list(node_names(profile.graph)) == layer_names(profile.graph.nodes)
 
 
 def test_a_graph_and_bytes_give_the_same_as_the_file(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.graph.names import layer_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def uses(graph: Graph) -> dict[str, Use]:
     found: dict[str, Use] = {}
     handed: dict[str, Use] = {}
     slots: Counter[str] = Counter()
-    for name, node in zip(node_names(graph), graph.nodes, strict=True):
+    for name, node in zip(layer_names(graph.nodes), graph.nodes, strict=True):
         for one in QUANTISED.get(node.op, ()):
             _note_scales(node, one, from_stored, found)
         parts = [(t, from_stored.get(t.name) or ((t.name,) if t.kind in STORED else ())) for t in node.known_inputs]
@@ -85,14 +85,6 @@ def uses(graph: Graph) -> dict[str, Use]:
             found[source] = replace(found[source], layer=use.layer, op=use.op, slot=slots[use.layer])
             slots[use.layer] += 1
     return found
-
-
-def node_names(graph: Graph) -> Iterator[str]:
-    """A name for each operator: its own, or the operator in lower case with its running number (``conv_3``)."""
-    seen: Counter[str] = Counter()
-    for node in graph.nodes:
-        seen[node.op] += 1
-        yield node.name or f"{node.op.rpartition('::')[2].lower()}_{seen[node.op]}"
 
 
 def _note_scales(node: Node, one: Quantised, from_stored: dict[str, tuple[str, ...]], found: dict[str, Use]) -> None:

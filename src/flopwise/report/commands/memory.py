@@ -6,11 +6,11 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flopwise.graph.names import layer_names
 from flopwise.memory import ALIGNMENT, Buffer, Liveness, Plan, liveness, plan_arena, weight_bytes_by_dtype
 from flopwise.report.formats import json, writers
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, figure, without_empty
-from flopwise.rows import layer_names
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.graph import STORED, Tensor
+from flopwise.graph.names import layer_names
 from flopwise.report.formats import json, writers
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, without_empty
-from flopwise.rows import layer_names
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

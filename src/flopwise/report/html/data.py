@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.graph.names import layer_names
 from flopwise.memory import Buffer, liveness
 from flopwise.report.html.modules import groups
 from flopwise.report.html.views import Views, views
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, cell
 from flopwise.report.sheet.sheet import Look, is_gap, shape_text
-from flopwise.rows import Row, layer_names
+from flopwise.rows import Row
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
