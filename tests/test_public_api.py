@@ -10,12 +10,14 @@ from onnx import TensorProto, helper
 import flopwise
 
 NAMES = {
+    "Bound",
     "CONVENTIONS",
     "OPERATORS",
     "CaffeOptions",
     "Comparison",
     "Convention",
     "Counts",
+    "Device",
     "FlopwiseError",
     "Formula",
     "Graph",
@@ -33,8 +35,10 @@ NAMES = {
     "TorchOptions",
     "Weights",
     "__version__",
+    "bound",
     "check",
     "compare",
+    "devices",
     "formula",
     "profile",
     "read",

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison
     from flopwise.analyses.formula.formula import Formula
     from flopwise.analyses.sparsity import Sparsity
+    from flopwise.analyses.timing.bound import Bound
+    from flopwise.analyses.timing.device import Device
     from flopwise.analyses.weights.result import Weights
+    from flopwise.api.bound import bound, devices
     from flopwise.api.check import check
     from flopwise.api.compare import compare
     from flopwise.api.formula import formula
@@ -35,10 +38,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CONVENTIONS",
     "OPERATORS",
+    "Bound",
     "CaffeOptions",
     "Comparison",
     "Convention",
     "Counts",
+    "Device",
     "FlopwiseError",
     "Formula",
     "Graph",
@@ -56,8 +61,10 @@ __all__ = [
     "TorchOptions",
     "Weights",
     "__version__",
+    "bound",
     "check",
     "compare",
+    "devices",
     "formula",
     "profile",
     "read",
@@ -71,9 +78,11 @@ _HOMES = {
     "CONVENTIONS": "conventions",
     "OPERATORS": "operators.tables",
     "CaffeOptions": "readers.options",
+    "Bound": "analyses.timing.bound",
     "Comparison": "analyses.compare",
     "Convention": "conventions",
     "Counts": "operators.counts",
+    "Device": "analyses.timing.device",
     "FlopwiseError": "errors",
     "Formula": "analyses.formula.formula",
     "Graph": "graph",
@@ -90,8 +99,10 @@ _HOMES = {
     "Tensor": "graph",
     "TorchOptions": "readers.options",
     "Weights": "analyses.weights.result",
+    "bound": "api.bound",
     "check": "api.check",
     "compare": "api.compare",
+    "devices": "api.bound",
     "formula": "api.formula",
     "profile": "api.profile",
     "read": "api.read",

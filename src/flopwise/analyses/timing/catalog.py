@@ -1,0 +1,204 @@
+"""The devices that flopwise knows, from the tables in ``data``.
+
+A table is read as text first and parsed only where it names the device, because parsing all of them takes longer than
+profiling a small model.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any
+
+from flopwise.analyses.timing.device import Cache, Device, Peak
+from flopwise.errors import InputError
+
+#: The tables, in the order in which devices are listed.
+TABLES = ("nvidia", "jetson", "amd", "apple", "google", "cpu")
+
+_UNITS: dict[str, tuple[Any, float]] = {"TFLOP/s": ("FLOP/s", 1e12), "GB/s": ("B/s", 1e9), "us": ("s", 1e-6)}
+_DEVICE = "\n[[device]]\n"
+
+
+def devices() -> tuple[Device, ...]:
+    """Every device of the tables."""
+    return tuple(_device(block, header) for name in TABLES for block, header in _blocks(name))
+
+
+def find(name: str) -> Device:
+    """The device of a name or an alias, whatever its case and its spaces.
+
+    Raises:
+        InputError: no device goes by that name; the nearest names are in the message.
+    """
+    key = _key(name)
+    for table in TABLES:
+        for block, header in _blocks(table):
+            if key in _names(block):
+                return _device(block, header)
+    known = [n for table in TABLES for block, _ in _blocks(table) for n in _names(block)]
+    near = difflib.get_close_matches(key, known, 4, 0.5)
+    near += [n for n in known if key and key in n and n not in near][: max(0, 5 - len(near))]
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    raise InputError(f"unknown device {name!r}; {hint}flopwise devices lists all")
+
+
+def cores() -> Mapping[str, Mapping[str, Any]]:
+    """The processor cores of the table of CPUs, by name: vector width, arithmetic units, loads, highest clock."""
+    table: Mapping[str, Mapping[str, Any]] = _header("cpu")["core"]
+    return table
+
+
+def figures_of_core(core: str, count: int, ghz: float) -> Iterator[Peak]:
+    """What so many cores of a kind can do at a clock, in GHz: products by element type, and loads from the first cache.
+
+    float32: cores x clock x FMA units x vector bits / 32 x 2.
+    """
+    row, title = cores()[core], _documents("cpu")
+    document = title[row["source"]]
+    lanes = row["fma_units"] * row["vector_bits"] // 32
+    factors = {"float32": 1, "float64": 0.5, **row.get("factors", {})}
+    cycles = count * ghz * 1e9
+    how = f"{count} cores x {ghz:g} GHz"
+
+    def peak(what: str, dtype: str | None, per_cycle: float, unit: Any, text: str) -> Peak:
+        source = f"{how} x {text}: {document['title']}"
+        value, one = cycles * per_cycle, ghz * 1e9 * per_cycle
+        return Peak(what, dtype, value, unit, "derived", source, document["url"], document["opened"], core=one)
+
+    for dtype, factor in factors.items():
+        yield peak("vector", dtype, 2 * lanes * factor, "FLOP/s", f"{2 * lanes * factor:g} FLOP a cycle ({core})")
+    for dtype, flop in row.get("matrix", {}).items():
+        yield peak("matrix", dtype, flop, "FLOP/s", f"{flop} FLOP a cycle (AMX)")
+    yield peak("l1", None, row["load_bytes"], "B/s", f"{row['load_bytes']} bytes a cycle ({core})")
+
+
+def most_bandwidth(core: str) -> Peak | None:
+    """The fastest memory of any listed CPU with a kind of core, for machines that do not tell theirs."""
+    found = []
+    for block, header in _blocks("cpu"):
+        if f'core = "{core}"' in block:
+            found += [(p, d.name) for d in [_device(block, header)] for p in d.peaks if p.what == "dram"]
+    if not found:
+        return None
+    peak, name = max(found, key=lambda pair: pair[0].value)
+    source = f"no machine with {core} cores has faster memory than {name}: {peak.source}"
+    return Peak("dram", None, peak.value, "B/s", "derived", source, peak.url, peak.verified)
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\s_]+", "-", name.strip().lower())
+
+
+@functools.cache
+def _text(table: str) -> str:
+    return files("flopwise.analyses.timing").joinpath(f"data/{table}.toml").read_text("utf-8")
+
+
+def _blocks(table: str) -> Iterator[tuple[str, str]]:
+    """The text of each device, and the table that it is in."""
+    for block in _text(table).split(_DEVICE)[1:]:
+        yield block, table
+
+
+def _names(block: str) -> list[str]:
+    """Identifier, aliases and name of a device, as keys."""
+    lines = {k: v for k, _, v in (line.partition(" = ") for line in block.split("\n", 4)[:4])}
+    found = re.findall(r'"([^"]+)"', " ".join((lines["id"], lines.get("aliases", ""), lines["name"])))
+    return [_key(name) for name in found]
+
+
+@functools.cache
+def _header(table: str) -> Mapping[str, Any]:
+    return _parse(_text(table).split(_DEVICE, 1)[0])
+
+
+def _documents(table: str) -> Mapping[str, Mapping[str, Any]]:
+    documents: Mapping[str, Mapping[str, Any]] = _header(table)["document"]
+    return documents
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    table: dict[str, Any] = tomllib.loads(text)
+    return table
+
+
+@functools.lru_cache(maxsize=512)
+def _device(block: str, table: str) -> Device:
+    row = _parse(block)
+    documents = _documents(table)
+    common = {
+        "id": row["id"],
+        "name": row["name"],
+        "kind": row["kind"],
+        "vendor": row["vendor"],
+        "memory_bytes": row["memory_bytes"],
+        "aliases": tuple(row.get("aliases", ())),
+        "note": row.get("note", ""),
+    }
+    if table == "cpu":
+        return _cpu(row, documents, common)
+    caches = tuple(Cache(c["level"], c["bytes"]) for c in row.get("caches", ()))
+    return Device(**common, caches=caches, peaks=tuple(_figure(f, documents) for f in row["figures"]))
+
+
+def _figure(row: Mapping[str, Any], documents: Mapping[str, Mapping[str, Any]]) -> Peak:
+    document = documents[row["source"]]
+    unit, factor = _UNITS[row["unit"]]
+    return Peak(
+        what=row["what"],
+        dtype=row.get("dtype"),
+        value=row["value"] * factor,
+        unit=unit,
+        kind=row.get("kind", "datasheet"),
+        source=document["title"],
+        url=document["url"],
+        verified=row.get("verified", document["opened"]),
+        dense=row.get("dense", True),
+    )
+
+
+def _cpu(row: Mapping[str, Any], documents: Mapping[str, Mapping[str, Any]], common: dict[str, Any]) -> Device:
+    """A CPU: the figures of all its kinds of cores added up, one core's being the best of them."""
+    document, kinds = documents[row["source"]], cores()
+    total: dict[tuple[str, str | None], Peak] = {}
+    for part in row["cores"]:
+        for peak in figures_of_core(part["core"], part["count"], part["ghz"]):
+            before = total.get((peak.what, peak.dtype))
+            total[peak.what, peak.dtype] = peak if before is None else _added(before, peak)
+    memory = row["memory"]
+    rate = memory["channels"] * memory["bytes"] * memory["mega_transfers"] * 1e6
+    how = f"{memory['channels']} channels x {memory['bytes']} bytes x {memory['mega_transfers']} MT/s"
+    dram = Peak(
+        "dram", None, rate, "B/s", "derived", f"{how}: {document['title']}", document["url"], document["opened"]
+    )
+    caches = (
+        Cache("l1", sum(p["count"] * kinds[p["core"]]["l1_bytes"] for p in row["cores"])),
+        Cache("l2", sum(p["count"] * kinds[p["core"]]["l2_bytes"] for p in row["cores"])),
+        Cache("llc", row["llc_bytes"]),
+    )
+    count = sum(part["count"] for part in row["cores"])
+    return Device(**common, cores=count, caches=caches, peaks=(*total.values(), dram))
+
+
+def _added(one: Peak, other: Peak) -> Peak:
+    core = max(one.core or 0, other.core or 0)
+    return Peak(
+        one.what,
+        one.dtype,
+        one.value + other.value,
+        one.unit,
+        "derived",
+        f"{one.source}; {other.source}",
+        one.url,
+        one.verified and other.verified,
+        core=core,
+    )

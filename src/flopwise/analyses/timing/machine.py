@@ -1,0 +1,270 @@
+"""The machine that flopwise runs on, as devices: its CPU from what the system says, its GPUs through NVML."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flopwise.analyses.timing import catalog
+from flopwise.analyses.timing.device import Cache, Device, Peak
+from flopwise.errors import InputError
+
+#: (vendor, family) -> model numbers and the kind of core behind them, in the order of looking.
+_MODELS: dict[tuple[str, int], tuple[tuple[range | tuple[int, ...], str], ...]] = {
+    ("GenuineIntel", 6): (
+        ((60, 63, 69, 70, 61, 71, 79, 86), "broadwell"),
+        ((78, 94, 142, 158, 165, 166), "skylake-client"),
+        ((85,), "skylake-server"),
+        ((106, 108, 125, 126, 140, 141, 167), "sunny-cove"),
+        ((143, 207), "golden-cove-server"),
+        ((151, 154, 183, 186, 191, 170, 172), "golden-cove"),
+        ((173, 174), "redwood-cove-server"),
+        ((181, 189, 197, 198), "lion-cove"),
+        ((175, 190), "gracemont"),
+    ),
+    ("AuthenticAMD", 23): ((range(0x30), "zen"), (range(0x30, 0x100), "zen2")),
+    ("AuthenticAMD", 25): (
+        ((*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)), "zen4"),
+        (range(0x100), "zen3"),
+    ),
+    ("AuthenticAMD", 26): ((range(0x100), "zen5"),),
+}
+
+#: Part number of an Arm core -> kind.
+_ARM = {0xD0C: "neoverse-n1", 0xD49: "neoverse-n1", 0xD40: "neoverse-v1", 0xD4F: "neoverse-v2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the system says of its CPU; "" and 0 where it says nothing."""
+
+    vendor: str = ""
+    family: int = 0
+    model: int = 0
+    stepping: int = 0
+    name: str = ""
+    microcode: str = ""
+    part: int = 0
+    flags: tuple[str, ...] = ()
+    #: Cores that this process may use.
+    cores: int = 1
+    #: Highest clock of a core; None where the system does not tell it, as in virtual machines.
+    ghz: float | None = None
+    caches: tuple[Cache, ...] = ()
+    memory_bytes: int = 0
+    hypervisor: bool = False
+    numa: int = 1
+
+
+def facts(root: Path = Path("/")) -> Facts:
+    """What the system says of its CPU."""
+    if not (root / "proc/cpuinfo").exists():
+        return _portable_facts()
+    info = _cpuinfo(root)
+    flags = tuple(sorted((info.get("flags") or info.get("Features") or "").split()))
+    return Facts(
+        vendor=info.get("vendor_id", ""),
+        family=_integer(info.get("cpu family")),
+        model=_integer(info.get("model")),
+        stepping=_integer(info.get("stepping")),
+        name=info.get("model name", ""),
+        microcode=info.get("microcode", ""),
+        part=_integer(info.get("CPU part")),
+        flags=flags,
+        cores=usable_cores(root),
+        ghz=_ghz(root),
+        caches=_caches(root, usable_cores(root)),
+        memory_bytes=_memory(root),
+        hypervisor="hypervisor" in flags,
+        numa=max(1, len(list((root / "sys/devices/system/node").glob("node[0-9]*")))),
+    )
+
+
+def usable_cores(root: Path = Path("/")) -> int:
+    """Cores that this process may use: its affinity, and the quota of its control group."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _read(root / "sys/fs/cgroup/cpu.max").partition(" ")
+    if quota.isdigit() and period.strip().isdigit() and int(period):
+        count = min(count, max(1, -(-int(quota) // int(period))))
+    return count
+
+
+def core_of(known: Facts) -> str | None:
+    """The kind of core behind the facts, a name in the table of CPUs; None where it is not listed."""
+    if known.part in _ARM:
+        return _ARM[known.part]
+    for models, core in _MODELS.get((known.vendor, known.family), ()):
+        if known.model in models:
+            return "cascade-lake" if core == "skylake-server" and "avx512_vnni" in known.flags else core
+    if "avx512f" in known.flags:
+        return "zen5"
+    return "zen3" if {"avx2", "fma"} <= {*known.flags} else None
+
+
+def this_cpu(known: Facts | None = None) -> Device:
+    """This machine's CPU, with the figures that follow from its kind of core and its clock."""
+    known = known or facts()
+    core = core_of(known)
+    peaks: tuple[Peak, ...] = ()
+    note = ""
+    if core is not None:
+        ghz = known.ghz or catalog.cores()[core]["most_ghz"]
+        peaks = tuple(catalog.figures_of_core(core, known.cores, ghz))
+        memory = catalog.most_bandwidth(core)
+        peaks += (memory,) if memory else ()
+        if known.ghz is None:
+            note = f"the system does not tell its clock, so {ghz:g} GHz is taken, the highest of any {core} chip"
+    vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(known.vendor, "arm" if known.part else "")
+    name = f"{known.name or platform.processor() or 'CPU'} ({known.cores} core{'s' if known.cores > 1 else ''})"
+    return Device("cpu", name, "cpu", vendor, known.memory_bytes, peaks, ("this",), known.cores, known.caches, note)
+
+
+def this_gpus() -> tuple[Device, ...]:
+    """This machine's NVIDIA GPUs, with the figures of their models; () without a driver or without nvidia-ml-py."""
+    try:
+        import pynvml
+    except ImportError:
+        return ()
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ()
+    found = []
+    try:
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            name = pynvml.nvmlDeviceGetName(handle)
+            memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+            found.append(_gpu(index, name if isinstance(name, str) else name.decode(), memory))
+    except pynvml.NVMLError:
+        return tuple(found)
+    finally:
+        pynvml.nvmlShutdown()
+    return tuple(found)
+
+
+def _gpu(index: int, name: str, memory: int) -> Device:
+    """A GPU that NVML names, with the figures of the listed model of that name whose memory is nearest."""
+    words = {*name.lower().replace("-", " ").split()} - {"nvidia", "geforce", "tesla", "gpu", "hbm3", "hbm2e"}
+    near = [
+        d
+        for d in catalog.devices()
+        if d.vendor == "nvidia" and d.kind == "gpu" and words & {*d.id.split("-"), *d.id.replace("-", " ").split()}
+    ]
+    best = max(
+        near,
+        key=lambda d: (
+            len(words & {*d.name.lower().replace("-", " ").split(), *d.id.split("-")}),
+            -abs(d.memory_bytes - memory),
+        ),
+        default=None,
+    )
+    if best is None:
+        return Device(f"gpu{index}", name, "gpu", "nvidia", memory, (), note="its model is not listed")
+    return replace(best, id=f"gpu{index}", name=name, memory_bytes=memory, note=f"figures of {best.name}")
+
+
+def present() -> tuple[Device, ...]:
+    """The devices of this machine: its CPU, then its GPUs."""
+    return (this_cpu(), *this_gpus())
+
+
+def named(name: str | None) -> Device:
+    """A device of this machine ("cpu", "gpu0") or of the tables; None is this machine's CPU.
+
+    Raises:
+        InputError: no device goes by that name.
+    """
+    if name is None or name.lower() in ("cpu", "this"):
+        return this_cpu()
+    if name.lower().startswith("gpu") and name[3:].isdigit():
+        gpus = this_gpus()
+        if int(name[3:]) >= len(gpus):
+            raise InputError(f"no {name} in this machine: NVML shows {len(gpus)} (the nvidia extra and a driver help)")
+        return gpus[int(name[3:])]
+    return catalog.find(name)
+
+
+def _cpuinfo(root: Path) -> Mapping[str, str]:
+    first = _read(root / "proc/cpuinfo").split("\n\n", 1)[0]
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _integer(text: str | None) -> int:
+    try:
+        return int(text or "0", 0)
+    except ValueError:
+        return 0
+
+
+def _ghz(root: Path) -> float | None:
+    found = [_read(p) for p in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/cpuinfo_max_freq")]
+    clocks = [int(text) for text in found if text.isdigit()]
+    return max(clocks) / 1e6 if clocks else None
+
+
+def _caches(root: Path, cores: int) -> tuple[Cache, ...]:
+    """The data caches that so many cores can use, each level added up over its instances."""
+    found: dict[str, int] = {}
+    folder = root / "sys/devices/system/cpu/cpu0/cache"
+    entries = sorted(folder.glob("index[0-9]*"))
+    last = max((_integer(_read(e / "level")) for e in entries), default=0)
+    for entry in entries:
+        level, size = _integer(_read(entry / "level")), _read(entry / "size")
+        if _read(entry / "type") == "Instruction" or not size[:-1].isdigit():
+            continue
+        nbytes = int(size[:-1]) * {"K": 1 << 10, "M": 1 << 20}.get(size[-1], 1)
+        sharing = max(1, _count(_read(entry / "shared_cpu_list")))
+        name = f"l{level}" if level < max(last, 3) else "llc"
+        found[name] = nbytes * -(-cores // sharing)
+    return tuple(Cache(level, nbytes) for level, nbytes in found.items())
+
+
+def _count(ranges: str) -> int:
+    """How many numbers a list such as 0-3,8 names."""
+    total = 0
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            total += int(last or first) - int(first) + 1
+    return total
+
+
+def _memory(root: Path) -> int:
+    for line in _read(root / "proc/meminfo").splitlines():
+        if line.startswith("MemTotal"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _portable_facts() -> Facts:
+    """What py-cpuinfo says, on systems without /proc; little without it."""
+    try:
+        import cpuinfo
+    except ImportError:
+        return Facts(name=platform.processor(), cores=usable_cores())
+    info: Mapping[str, Any] = cpuinfo.get_cpu_info()
+    hertz = (info.get("hz_advertised") or info.get("hz_actual") or (0,))[0]
+    sizes = {"l2": info.get("l2_cache_size"), "llc": info.get("l3_cache_size")}
+    return Facts(
+        vendor=str(info.get("vendor_id_raw", "")),
+        family=int(info.get("family", 0)),
+        model=int(info.get("model", 0)),
+        stepping=int(info.get("stepping", 0)),
+        name=str(info.get("brand_raw", "")),
+        flags=tuple(sorted(info.get("flags", ()))),
+        cores=usable_cores(),
+        ghz=hertz / 1e9 or None,
+        caches=tuple(Cache(level, size) for level, size in sizes.items() if isinstance(size, int)),
+    )

@@ -1,0 +1,138 @@
+"""Devices and their figures, as a table or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise.report.formats import json, writers
+from flopwise.report.sheet.columns import Value
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
+from flopwise.report.sheet.units import human
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.device import Device, Peak
+
+FORMATS = (*writers.SHEET_FORMATS, "json")
+
+#: Element types of the overview, and the titles of their columns: dense TFLOP/s.
+_TYPES = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16", "float8e4m3fn": "FP8", "int8": "INT8"}
+
+
+def render_devices(devices: Sequence[Device], format: str = "table", look: Look | None = None) -> str:
+    """One line for each device: dense TFLOP/s by element type, memory and its bandwidth.
+
+    Raises:
+        InputError: the format is unknown.
+    """
+    look = look or Look()
+    if format == "json":
+        return json.dump({"schema": "flopwise.devices/1", "devices": [_content(d) for d in devices]})
+    heads = (
+        Head("name", "name", "text", 0),
+        Head("device", "device", "text", 2),
+        *(Head(key, title, "ratio", 3 + i) for i, (key, title) in enumerate(_TYPES.items())),
+        Head("memory_gb", "GB", "ratio", 5),
+        Head("bandwidth", "GB/s", "ratio", 1),
+        Head("unverified", "", "text", 8),
+    )
+    sheet = Sheet(
+        heads=heads,
+        lines=tuple(Line(_overview(d)) for d in devices),
+        about=(f"{len(devices)} devices", "dense TFLOP/s, a multiply-add is two"),
+        notes=(
+            "unverified: the document was not opened when the figures were written down",
+            "flopwise devices NAME shows every figure with its source",
+        ),
+    )
+    return writers.write(sheet, format, look, FORMATS)
+
+
+def render_device(device: Device, format: str = "table", look: Look | None = None) -> str:
+    """Every figure of one device with its kind and its source.
+
+    Raises:
+        InputError: the format is unknown.
+    """
+    look = look or Look()
+    if format == "json":
+        return json.dump({"schema": "flopwise.devices/1", "devices": [_content(device)]})
+    heads = (
+        Head("what", "figure", "text", 0),
+        Head("dtype", "type", "text", 1),
+        Head("value", "", "number" if format == "csv" else "text", 1),
+        Head("unit", "unit", "text", 2 if format == "csv" else 1),
+        Head("dense", "", "text", 3),
+        Head("kind", "kind", "text", 4),
+        Head("verified", "", "text", 4),
+        Head("source", "source", "text", 2, prose=True),
+    )
+    memory = [human(device.memory_bytes, "B") + " memory"] if device.memory_bytes else []
+    caches = [f"{c.level.upper()} {human(c.nbytes, 'B')}" for c in device.caches]
+    names = [f"also {', '.join(device.aliases)}"] if device.aliases else []
+    sheet = Sheet(
+        heads=heads,
+        lines=tuple(Line(_figure(peak, format)) for peak in device.peaks),
+        about=(look.text(device.name), device.id, *map(look.text, names), *memory, *caches),
+        notes=tuple(look.text(note) for note in (device.note,) if note),
+    )
+    return writers.write(sheet, format, look, FORMATS)
+
+
+def _overview(device: Device) -> tuple[Value, ...]:
+    rates: list[Value] = []
+    for dtype in _TYPES:
+        peak = device.flops(dtype)
+        rates.append(peak.value / 1e12 if peak is not None and peak.dtype == dtype else "")
+    memory = device.bandwidth()
+    bandwidth: Value = memory.value / 1e9 if memory is not None and memory.what == "dram" else ""
+    verified = all(peak.verified for peak in device.peaks)
+    size: Value = device.memory_bytes / 1e9 if device.memory_bytes else ""
+    return (device.id, device.name, *rates, size, bandwidth, "" if verified else "unverified")
+
+
+def _figure(peak: Peak, format: str) -> tuple[Value, ...]:
+    value: Value = peak.value if format == "csv" else human(round(peak.value), peak.unit) if peak.unit != "s" else ""
+    if peak.unit == "s" and format != "csv":
+        value = f"{peak.value * 1e6:.3g} us"
+    dense = "" if peak.dtype is None else "dense" if peak.dense else "with sparsity"
+    verified = "" if peak.verified else "unverified"
+    source = f"{peak.source} <{peak.url}>" if peak.url else peak.source
+    return (
+        peak.what,
+        peak.dtype or "",
+        value,
+        peak.unit if format == "csv" else "",
+        dense,
+        peak.kind,
+        verified,
+        source,
+    )
+
+
+def _content(device: Device) -> dict[str, Any]:
+    return {
+        "id": device.id,
+        "name": device.name,
+        "aliases": list(device.aliases),
+        "kind": device.kind,
+        "vendor": device.vendor,
+        "cores": device.cores,
+        "memory_bytes": device.memory_bytes or None,
+        "caches": {cache.level: cache.nbytes for cache in device.caches},
+        "figures": [
+            {
+                "what": peak.what,
+                "dtype": peak.dtype,
+                "value": peak.value,
+                "unit": peak.unit,
+                "dense": peak.dense,
+                "kind": peak.kind,
+                "verified": peak.verified,
+                "source": peak.source,
+                "url": peak.url or None,
+            }
+            for peak in device.peaks
+        ],
+        "note": device.note or None,
+    }

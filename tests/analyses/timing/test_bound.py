@@ -1,0 +1,203 @@
+"""Physical floors: what must be computed and moved, and that no estimate is below them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+from tests.analyses.timing.models import chain, model
+
+import flopwise
+from flopwise.analyses.timing.bound import Bound, physical_bound
+from flopwise.analyses.timing.catalog import devices, find
+from flopwise.analyses.timing.device import Cache, Device, Peak
+from flopwise.analyses.timing.quantities import must_move
+from flopwise.analyses.timing.roofline import roofline
+from flopwise.errors import InputError
+
+
+def peak(what: str, value: float, dtype: str | None = None, **others: Any) -> Peak:
+    return Peak(what, dtype, value, "FLOP/s" if dtype else "B/s", others.pop("kind", "datasheet"), "a test", **others)
+
+
+#: 1 TFLOP/s, 10 GB/s from memory, 100 GB/s from a cache of 1 MB.
+SLOW = Device(
+    "slow",
+    "Slow",
+    "gpu",
+    "nobody",
+    10**9,
+    (peak("vector", 1e12, "float32"), peak("l1", 1e11), peak("dram", 1e10)),
+    caches=(Cache("l1", 10**6),),
+)
+
+
+def bound(content: bytes, device: Device = SLOW, **others: Any) -> Bound:
+    return physical_bound(flopwise.profile(content), device, **others)
+
+
+def test_the_floor_is_arithmetic_or_memory() -> None:
+    found = bound(chain(layers=3, size=64, batch=8))
+    assert found.physical.compute_ns == pytest.approx(2 * 3 * 8 * 64 * 64 / 1e12 * 1e9)
+    moved = 4 * (3 * 64 * 64 + 2 * 8 * 64)
+    assert found.physical.movement.total == moved
+    assert found.physical.level == "l1"
+    assert found.physical.memory_ns == pytest.approx(moved / 1e11 * 1e9)
+    assert (found.physical.roof, found.verdict) == ("memory", "roofline")
+
+
+def test_a_model_that_no_cache_holds_comes_from_memory() -> None:
+    found = bound(chain(layers=3, size=512, batch=8))
+    assert found.physical.level == "dram"
+    assert found.physical.memory_ns == pytest.approx(4 * (3 * 512 * 512 + 2 * 8 * 512) / 1e10 * 1e9)
+
+
+def test_rows_are_charged_the_fastest_level_and_their_roofline_the_memory_that_holds_them() -> None:
+    row = bound(chain(layers=1, size=1024, batch=1)).rows[0]
+    assert row.physical_ns == pytest.approx(4 * (1024 * 1024 + 2 * 1024) / 1e11 * 1e9)
+    assert row.roofline_ns == pytest.approx(10 * row.physical_ns)
+    assert row.roof == "memory"
+
+
+def test_a_device_without_a_figure_for_caches_charges_rows_their_arithmetic_alone() -> None:
+    device = Device("d", "D", "gpu", "", 1, (peak("vector", 1e12, "float32"), peak("dram", 1e9)))
+    found = bound(chain(layers=1), device)
+    assert found.rows[1].physical_ns == 0
+    assert found.rows[1].roofline_ns is not None
+    assert found.rows[1].roofline_ns > 0
+
+
+def test_without_figures_the_floor_says_what_it_lacks() -> None:
+    found = bound(chain(layers=1), Device("z80", "Z80", "cpu", "", 0, ()))
+    assert found.physical.ns == 0
+    assert any("no figure for products" in note for note in found.notes)
+    assert any("no figure for its memory" in note for note in found.notes)
+
+
+def test_a_table_that_is_picked_from_is_charged_what_is_picked() -> None:
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
+    content = model(nodes, {"ids": (1, 5)}, ["y"], {"table": (1000, 16)}, integers=["ids"])
+    found = must_move(flopwise.read(content))
+    assert found.weights == 5 * 16 * 4
+    assert found.inputs == 5 * 8
+
+
+def test_a_tied_table_that_is_also_multiplied_is_charged_whole() -> None:
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["e"]),
+        helper.make_node("Gemm", ["e", "table"], ["y"], transB=1),
+    ]
+    content = model(nodes, {"ids": (5,)}, ["y"], {"table": (1000, 16)}, integers=["ids"])
+    assert must_move(flopwise.read(content)).weights == 1000 * 16 * 4
+
+
+def test_a_cache_that_grows_is_written_where_it_is_new() -> None:
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["present"], axis=2),
+        helper.make_node("MatMul", ["q", "present"], ["y"]),
+    ]
+    shapes = {"past": (1, 2, 100, 8), "new": (1, 2, 1, 8), "q": (1, 2, 1, 101)}
+    found = must_move(flopwise.read(model(nodes, shapes, ["present", "y"])))
+    assert found.outputs == 4 * (2 * 8 + 2 * 8)
+    assert found.inputs == 4 * (2 * 100 * 8 + 2 * 8 + 2 * 101)
+
+
+def test_experts_that_no_token_uses_are_not_read() -> None:
+    nodes = [
+        helper.make_node("MoE", ["x", "router", "w1", "", "w2"], ["y"], domain="com.microsoft", k=2),
+    ]
+    weights = {"w1": (8, 16, 32), "w2": (8, 32, 16)}
+    content = model(nodes, {"x": (1, 16), "router": (1, 8)}, ["y"], weights, domains=["com.microsoft"])
+    assert must_move(flopwise.read(content)).weights == 4 * 2 * 2 * 16 * 32
+
+
+def convolution(stride: int = 1, group: int = 1, kernel: int = 3) -> bytes:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[stride] * 2, group=group, pads=[kernel // 2] * 4)
+    return model([node], {"x": (1, 8, 16, 16)}, ["y"], {"w": (8, 8 // group, kernel, kernel)})
+
+
+@pytest.mark.parametrize(("how", "fewer"), [({}, True), ({"stride": 2}, False), ({"group": 8}, False)])
+def test_winograd_is_for_plain_three_by_three_convolutions(how: dict[str, int], fewer: bool) -> None:
+    plain, allowed = bound(convolution(**how)), bound(convolution(**how), winograd=True)
+    ratio = plain.physical.compute_ns / allowed.physical.compute_ns
+    assert ratio == pytest.approx(2.25 if fewer else 1, rel=1e-3)
+    assert any("--winograd" in note for note in plain.notes) == fewer
+    assert not any("--winograd" in note for note in allowed.notes)
+
+
+def test_a_layer_without_a_count_leaves_a_floor_that_holds() -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Odd", ["h"], ["y"], domain="acme")]
+    found = bound(model(nodes, {"x": (8, 8)}, ["y"], {"w": (8, 8)}, domains=["acme"]))
+    assert found.rows[1].status == "unknown"
+    assert found.physical.compute_ns > 0
+    assert any("1 layer without a count" in note for note in found.notes)
+
+
+def test_another_element_type_of_arithmetic() -> None:
+    device = find("a100")
+    plain, fast = bound(chain(), device), bound(chain(), device, dtype="tfloat32")
+    assert plain.physical.compute_ns / fast.physical.compute_ns == pytest.approx(156 / 19.5)
+    assert any("TF32" in note for note in plain.notes)
+
+
+def test_figures_that_nobody_checked_are_named() -> None:
+    unverified = bound(chain(), find("h100"))
+    assert any(note.startswith("unverified") and "H100" in note for note in unverified.notes)
+    assert not any("unverified" in note for note in bound(chain(), find("tpu-v4")).notes)
+
+
+def test_fewer_cores_take_longer() -> None:
+    device = find("epyc-9654")
+    one, all_ = bound(chain(), device, threads=1), bound(chain(), device)
+    assert one.physical.compute_ns / all_.physical.compute_ns == pytest.approx(96)
+
+
+def test_of_several_figures_the_highest_counts() -> None:
+    measured = SLOW.with_peaks((peak("vector", 2e12, "float32", kind="measured"),))
+    found = bound(chain(), measured)
+    assert found.physical.compute_ns == pytest.approx(bound(chain()).physical.compute_ns / 2)
+    assert found.machine is not None
+    lower = SLOW.with_peaks((peak("vector", 5e11, "float32", kind="measured"),))
+    assert bound(chain(), lower).physical.compute_ns == bound(chain()).physical.compute_ns
+
+
+def test_sparse_figures_are_never_used() -> None:
+    device = SLOW.with_peaks((peak("matrix", 8e12, "float32", dense=False),))
+    assert bound(chain(), device).physical == bound(chain()).physical
+
+
+@given(st.sampled_from(devices()), st.integers(1, 64), st.integers(1, 512))
+@settings(max_examples=40, deadline=None)
+def test_more_work_never_takes_less(device: Device, batch: int, size: int) -> None:
+    small = roofline(device, macs=batch * size * size, nbytes=size * size)
+    large = roofline(device, macs=2 * batch * size * size, nbytes=2 * size * size)
+    assert large.seconds == pytest.approx(2 * small.seconds)
+    for level in ("l1", "l2", "llc"):
+        near = roofline(device, macs=batch * size * size, nbytes=size * size, level=level)
+        assert near.seconds <= small.seconds
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda d: d.id)
+def test_no_row_has_a_floor_above_its_roofline(device: Device) -> None:
+    for row in bound(chain(), device).rows:
+        assert row.physical_ns is not None
+        assert row.roofline_ns is not None
+        assert row.physical_ns <= row.roofline_ns * (1 + 1e-9)
+
+
+def test_the_public_functions() -> None:
+    found = flopwise.bound(chain(), device="h100")
+    assert found.device.id == "h100-sxm"
+    assert "physical floor" in str(found)
+    assert flopwise.bound(flopwise.profile(chain()), device=SLOW).physical.ns == bound(chain()).physical.ns
+    assert flopwise.devices("H100") == (found.device,)
+    assert len(flopwise.devices()) > 60
+    with pytest.raises(InputError, match="unknown device"):
+        flopwise.bound(chain(), device="abacus")
+    with pytest.raises(InputError, match="97 threads: AMD EPYC 9654 has 96 cores"):
+        flopwise.bound(chain(), device="epyc-9654", threads=97)
+    with pytest.raises(InputError, match="unknown element type"):
+        flopwise.bound(chain(), device="h100", dtype="float7")

@@ -1,0 +1,159 @@
+"""The tables of devices: every figure has a source, a unit, and says whether it is dense."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from flopwise.analyses.timing import catalog
+from flopwise.analyses.timing.device import LEVELS, Device
+from flopwise.errors import InputError
+from flopwise.graph.dtypes import BITS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TABLES: dict[str, dict[str, Any]] = {
+    name: tomllib.loads(files("flopwise.analyses.timing").joinpath(f"data/{name}.toml").read_text("utf-8"))
+    for name in catalog.TABLES
+}
+DEVICES = {device.id: device for device in catalog.devices()}
+
+
+def refusal(row: dict[str, Any], documents: dict[str, Any]) -> str:
+    """Why a figure may not stand in a table; "" when it may."""
+    if row.get("source") not in documents:
+        return "no source"
+    if row["what"] in ("matrix", "vector"):
+        if not isinstance(row.get("dense"), bool):
+            return "neither dense nor sparse"
+        if row.get("dtype") not in {*BITS, "tfloat32"}:
+            return "no element type"
+        if row.get("unit") != "TFLOP/s":
+            return "no unit"
+    elif row["what"] not in (*LEVELS, "link") or row.get("unit") != "GB/s":
+        return "no unit"
+    return "" if row.get("value", 0) > 0 else "no value"
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.TABLES if name != "cpu"])
+def test_every_figure_has_a_source_a_unit_and_a_flag(name: str) -> None:
+    table = TABLES[name]
+    for device in table["device"]:
+        assert any(row["what"] == "dram" for row in device["figures"]), device["id"]
+        for row in device["figures"]:
+            assert not refusal(row, table["document"]), (device["id"], row)
+        for cache in device.get("caches", ()):
+            assert cache["source"] in table["document"]
+            assert cache["level"] in LEVELS
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"source": None}, "no source"),
+        ({"source": "a blog"}, "no source"),
+        ({"dense": None}, "neither dense nor sparse"),
+        ({"unit": "TOPS"}, "no unit"),
+        ({"dtype": None}, "no element type"),
+        ({"value": 0}, "no value"),
+    ],
+)
+def test_a_figure_without_its_source_is_refused(change: dict[str, Any], why: str) -> None:
+    row = {"what": "matrix", "dtype": "float16", "value": 1, "unit": "TFLOP/s", "dense": True, "source": "a"}
+    assert refusal(row, {"a": {}}) == ""
+    assert refusal({**row, **change}, {"a": {}}) == why
+
+
+def test_cpus_say_what_their_figures_follow_from() -> None:
+    table = TABLES["cpu"]
+    for name, core in table["core"].items():
+        assert core["source"] in table["document"], name
+        assert core["most_ghz"] >= max(
+            (c["ghz"] for d in table["device"] for c in d["cores"] if c["core"] == name), default=0
+        ), name
+    for device in table["device"]:
+        assert device["source"] in table["document"]
+        assert all(part["core"] in table["core"] for part in device["cores"])
+
+
+@pytest.mark.parametrize("name", catalog.TABLES)
+def test_documents_have_a_title_and_a_link(name: str) -> None:
+    table = TABLES[name]
+    for key, document in table["document"].items():
+        assert re.match(r"https://\S+$", document["url"]), key
+        assert document["title"]
+        assert isinstance(document["opened"], bool)
+    text = files("flopwise.analyses.timing").joinpath(f"data/{name}.toml").read_text("utf-8")
+    for key in table["document"]:
+        assert f'source = "{key}"' in text, f"{key} is the source of nothing"
+
+
+def test_there_are_enough_devices_and_no_name_stands_for_two() -> None:
+    assert len(DEVICES) >= 60
+    names = [n for d in DEVICES.values() for n in {catalog._key(n) for n in (d.id, d.name, *d.aliases)}]
+    assert len(names) == len({*names})
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda d: d.id)
+def test_sparse_figures_are_no_more_than_twice_the_dense_ones(device: Device) -> None:
+    for peak in device.peaks:
+        if not peak.dense:
+            dense = [p.value for p in device.peaks if p.dense and (p.what, p.dtype) == (peak.what, peak.dtype)]
+            assert dense, f"{peak.dtype} has a figure with sparsity and none without"
+            assert dense[0] < peak.value <= 2.01 * dense[0]
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda d: d.id)
+def test_narrower_types_and_nearer_memories_are_no_slower(device: Device) -> None:
+    rates = {t: device.flops(t) for t in ("float64", "float32", "float16", "float8e4m3fn")}
+    known = [p.value for t, p in rates.items() if p is not None and p.dtype == t]
+    assert known == sorted(known)
+    levels = [p.value for level in LEVELS for p in device.peaks if p.what == level]
+    assert levels == sorted(levels, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tera", "giga"),
+    [
+        ("h100", "bfloat16", 989.4, 3350),  # some tables have 3,072 GB/s, with which a floor would be too high
+        ("h20", "bfloat16", 148, 4000),  # 900 GB/s is its NVLink
+        ("a100-sxm-40gb", "bfloat16", 312, 1555),
+        ("a100-pcie-80gb", "float32", 19.5, 1935),
+        ("h100-pcie", "float16", 756, 2039),
+        ("mi300x", "float8e4m3fn", 2614.9, 5325),
+        ("tpu-v5e", "int8", 393, 819),
+        ("rtx-4090", "float32", 82.6, 1008),
+        ("epyc-9654", "float32", 96 * 3.7 * 32 / 1e3, 460.8),
+        ("xeon-platinum-8480+", "bfloat16", 56 * 3.8 * 2048 / 1e3, 307.2),
+        ("core-i9-13900k", "float32", (8 * 5.8 * 32 + 16 * 4.3 * 16) / 1e3, 89.6),
+    ],
+)
+def test_known_figures(name: str, dtype: str, tera: float, giga: float) -> None:
+    device = catalog.find(name)
+    peak, memory = device.flops(dtype), device.bandwidth()
+    assert peak is not None
+    assert memory is not None
+    assert peak.value == pytest.approx(tera * 1e12)
+    assert memory.value == pytest.approx(giga * 1e9)
+
+
+def test_names_are_found_whatever_their_case_and_spaces() -> None:
+    assert catalog.find("RTX 4090") == catalog.find("nvidia_geforce_rtx_4090") == catalog.find("rtx-4090")
+
+
+@pytest.mark.parametrize(("name", "near"), [("h10", "h100"), ("rtx 4095", "rtx-4090"), ("mi300", "mi300x")])
+def test_an_unknown_device_names_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(InputError, match=f"unknown device '{name}'; did you mean .*'{near}'"):
+        catalog.find(name)
+
+
+def test_a_name_like_no_other_is_answered_without_a_guess() -> None:
+    with pytest.raises(InputError, match=r"^unknown device '!!!'; flopwise devices lists all$"):
+        catalog.find("!!!")

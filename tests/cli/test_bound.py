@@ -1,0 +1,99 @@
+"""``flopwise bound`` and ``flopwise devices``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def test_a_table(run: Run, tiny: Path) -> None:
+    result = run("bound", tiny, "--device", "tpu-v4")
+    assert result.code == 0
+    assert "Google TPU v4 (chip)" in result.out
+    assert "physical floor" in result.out
+    assert "bytes that must move" in result.out
+
+
+def test_json(run: Run, tiny: Path) -> None:
+    found = json.loads(run("bound", tiny, "--device", "h100", "-f", "json").out)
+    assert found["schema"] == "flopwise.bound/1"
+    assert list(found) == [
+        "schema",
+        "model",
+        "environment",
+        "floors",
+        "measured_ns",
+        "noise",
+        "coverage",
+        "verdict",
+        "rows",
+        "notes",
+    ]
+    assert found["verdict"] == "roofline"
+    assert found["floors"]["engine_ns"] is None
+    assert isinstance(found["floors"]["physical_ns"], int)
+    assert list(found["rows"][0])[:7] == ["name", "op", "time_ns", "floor_ns", "physical_ns", "roof", "status"]
+    assert found["environment"]["device"]["id"] == "h100-sxm"
+    assert all(peak["source"] for peak in found["environment"]["peaks"])
+
+
+@pytest.mark.parametrize("format", ["table", "markdown", "csv", "latex"])
+def test_formats(run: Run, tiny: Path, format: str) -> None:
+    result = run("bound", tiny, "--device", "h100", "-f", format, "--by", "op")
+    assert result.code == 0
+    assert "Conv" in result.out
+
+
+def test_columns_order_and_the_slowest(run: Run, tiny: Path) -> None:
+    args = ("bound", tiny, "--device", "h100", "-f", "csv", "--columns", "name,roofline", "--sort", "roofline")
+    lines = run(*args, "--top", "3").out.splitlines()
+    assert lines[0] == "name,roofline"
+    times = [float(line.split(",")[1]) for line in lines[1:]]
+    assert len(times) == 3
+    assert times == sorted(times, reverse=True)
+
+
+def test_this_machine(run: Run, tiny: Path) -> None:
+    assert run("bound", tiny).code == 0
+    assert run("devices", "cpu").code == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--device", "h10"), "unknown device 'h10'; did you mean 'h100'"),
+        (("--device", "h100", "--columns", "speed"), "unknown column 'speed'; known: name"),
+        (("--device", "h100", "--dtype", "float7"), "unknown element type 'float7'"),
+        (("--device", "epyc-9654", "--threads", "200"), "200 threads: AMD EPYC 9654 has 96 cores"),
+    ],
+)
+def test_wrong_input_is_one_line(run: Run, tiny: Path, args: tuple[str, ...], message: str) -> None:
+    result = run("bound", tiny, *args)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_strict(run: Run, tmp_path: Path) -> None:
+    custom = Path(__file__).parents[2] / "examples" / "custom_op.onnx"
+    assert run("bound", custom, "--device", "h100").code == 0
+    assert run("bound", custom, "--device", "h100", "--strict").code == 1
+
+
+def test_devices(run: Run) -> None:
+    result = run("devices", "-f", "csv")
+    assert result.code == 0
+    assert sum(line.startswith("h100-sxm,") for line in result.out.splitlines()) == 1
+    one = run("devices", "h100")
+    assert "NVIDIA H100 Tensor Core GPU datasheet" in one.out
+    assert "unverified" in one.out
+    assert "with sparsity" in one.out
+    found = json.loads(run("devices", "mi300x", "-f", "json").out)["devices"][0]
+    assert found["id"] == "mi300x"
+    assert all(figure["source"] and figure["unit"] for figure in found["figures"])
+    assert run("devices", "abacus").code == 2
