@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnx.shape_inference
 from google.protobuf.message import DecodeError
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
@@ -25,6 +24,8 @@ from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, load
 from flopwise.readers.onnx.loops import name_control_flow, refuse_unknown_loops
+from flopwise.readers.onnx.native.inference import Inference
+from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.normalize.order import in_execution_order
 from flopwise.readers.onnx.normalize.spelling import unify
 from flopwise.readers.onnx.shapes.checks import misfits
@@ -155,8 +156,8 @@ def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolve
     noted = notes(proto.graph)
     name_control_flow(proto.graph)
     inferred = proto.graph
-    with contextlib.suppress(Exception):  # types are a help here, and nothing depends on them
-        inferred = onnx.shape_inference.infer_shapes(proto).graph
+    with contextlib.suppress(Exception), hidden(proto):  # types are a help here, and nothing depends on them
+        inferred = Inference().model(proto).graph
     values = (*inferred.input, *inferred.value_info, *inferred.output)
     shapes = Shapes({v.name: v.type for v in values}, proto.graph.initializer)
     return Resolved(proto, shapes, skeleton, name, reopen, noted, False, tuple(map(one_line, warnings)))

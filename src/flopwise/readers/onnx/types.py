@@ -212,6 +212,12 @@ def one_line(text: str) -> str:
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
 
 
+def first_line(error: Exception) -> str:
+    """What an error of onnx's C++ side says, on one line."""
+    text = " ".join(str(error).split()).replace("[ShapeInferenceError] ", "").replace("[TypeInferenceError] ", "")
+    return text[:300]
+
+
 def in_short(messages: Sequence[str], more: str) -> list[str]:
     """The first messages, and how many more there are."""
     rest = len(messages) - TOLD

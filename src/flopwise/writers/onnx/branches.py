@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy
 import onnx
-from onnx import TypeProto, numpy_helper, shape_inference
+from onnx import TypeProto, numpy_helper
 
+from flopwise.readers.onnx.native.inference import Inference
+from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.normalize.order import needs
-from flopwise.readers.onnx.shapes.unsafe import hidden
 from flopwise.readers.onnx.types import Shapes, bodies, tensor_type
 
 
@@ -63,7 +64,7 @@ def _refused(model: onnx.ModelProto, body: onnx.GraphProto, names: Iterable[str]
     alone = onnx.ModelProto(graph=graph, opset_import=model.opset_import, ir_version=model.ir_version)
     with hidden(alone):
         try:
-            shape_inference.infer_shapes(alone, strict_mode=True)
+            Inference().model(alone, strict=True)
         except Exception:  # onnx raises several kinds
             return True
     return False

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import onnx
-from onnx import shape_inference
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.skeleton import TAG, tag
-from flopwise.readers.onnx.shapes.unsafe import hidden
+from flopwise.readers.onnx.native.functions import inlined
 from flopwise.readers.onnx.types import bodies, refuse_bytes
 
 #: Types of attributes by the field that holds the value; the oldest models leave the type out.
@@ -57,7 +56,7 @@ def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     warnings = _settle_versions(proto, domains - {"ai.onnx"})
     if proto.functions:
         _name_constants(proto)
-        proto, more = _inline(proto)
+        proto, more = inlined(proto)
         _refuse_unreadable(proto.graph)
         warnings += more
     return proto, warnings
@@ -146,35 +145,3 @@ def _name_constants(proto: onnx.ModelProto) -> None:
             for attribute in node.attribute:
                 if attribute.HasField("t") and not attribute.t.name.startswith(TAG):
                     attribute.t.name = tag(number, place)
-
-
-def _inline(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
-    """The model with its local functions in place of their calls."""
-    from onnx import inliner
-
-    try:
-        inlined = inliner.inline_local_functions(proto)
-    except Exception as error:  # the C++ side raises plain RuntimeError, among others
-        raise ModelError(f"its functions cannot be inlined ({first_line(error)})") from error
-    if not inlined.functions:
-        return inlined, []
-    # What is left is written for another operator set than the model, and has to be converted. That needs all types.
-    for tensor in inlined.graph.initializer:
-        inlined.graph.value_info.append(
-            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-        )
-    try:
-        with hidden(inlined) as wrong:
-            typed = shape_inference.infer_shapes(inlined)
-        if not wrong:
-            return inliner.inline_local_functions(typed, convert_version=True), []
-    except Exception:  # no conversion exists
-        pass
-    names = ", ".join(f"{f.domain}::{f.name}" for f in inlined.functions)
-    return inlined, [f"functions written for another operator set than the model are not looked into: {names}"]
-
-
-def first_line(error: Exception) -> str:
-    """What an error of onnx's C++ side says, on one line."""
-    text = " ".join(str(error).split()).replace("[ShapeInferenceError] ", "").replace("[TypeInferenceError] ", "")
-    return text[:300]

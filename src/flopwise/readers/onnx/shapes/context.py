@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.types import Facts, Shapes
 
 #: Operators in bodies that are looked at before loops are no longer followed one iteration after the other.
@@ -27,5 +28,7 @@ class Context:
     trips: dict[str, int] = field(default_factory=dict)
     #: The names of all control-flow operators so far, with their trips where these are certain.
     met: dict[str, int | None] = field(default_factory=dict)
+    #: onnx's own shape inference.
+    inference: Inference = field(default_factory=Inference)
     #: How many operators may still be looked at in order to follow loops; one element, shared by all graphs.
     steps: list[int] = field(default_factory=lambda: [STEPS])

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import onnx
-from onnx import TypeProto, shape_inference
+from onnx import TypeProto
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.normalize.spelling import first_line
+from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes.context import Context
 from flopwise.readers.onnx.shapes.evaluation import QUERIES
 from flopwise.readers.onnx.shapes.second_pass import ASKED, SecondPass
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.shapes.unsafe import hidden
 from flopwise.readers.onnx.types import (
     CONTROL_FLOW,
     TOO_MANY,
@@ -23,6 +22,7 @@ from flopwise.readers.onnx.types import (
     concrete,
     describe,
     elements,
+    first_line,
     in_short,
 )
 
@@ -79,21 +79,22 @@ def _resolve(model: onnx.ModelProto, context: Context, declared: Mapping[str, Ty
     shapes.take(context.facts)
     state = State(model, shapes, context)
     second = SecondPass(state, declared)
-    with hidden(model) as hints:
+    with hidden(model) as suspects:
         foreseen = second.foresee() if operators & QUERIES else []
         graph.initializer.extend(foreseen)
         inferred = graph
         try:
             # Without data propagation: it keeps an entry for each element of a vector. The second pass is no slower.
-            inferred = shape_inference.infer_shapes(model).graph
+            inferred = context.inference.model(model).graph
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
-            hints.append(f"shape inference stopped: {first_line(error)}")
+            suspects.warnings.append(f"shape inference stopped: {first_line(error)}")
+        suspects.reveal_unproven()
         if foreseen:
             del graph.initializer[-len(foreseen) :]
         for value in (*inferred.value_info, *inferred.output):
             if shapes.shape(value.name) is None:
                 shapes.set(value.name, value.type)
-        shapes.warnings.extend(in_short(hints, "more invalid operators"))
+        shapes.warnings.extend(in_short(suspects.warnings, "more invalid operators"))
         flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n) for n in graph.node)
         if context.inside or flows or any(shapes.shape(n) is None for n in names):
             second.run()

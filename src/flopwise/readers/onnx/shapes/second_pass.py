@@ -14,14 +14,13 @@ import numpy
 import onnx
 from onnx import TypeProto, numpy_helper
 
-from flopwise.readers.onnx.normalize.spelling import first_line
 from flopwise.readers.onnx.shapes.bounds import BOUNDED, bounds
 from flopwise.readers.onnx.shapes.control_flow.enter import enter
 from flopwise.readers.onnx.shapes.evaluation import EVALUABLE, QUERIES, evaluable, evaluate
-from flopwise.readers.onnx.shapes.inference import Inference
+from flopwise.readers.onnx.shapes.node_types import NodeTypes
 from flopwise.readers.onnx.shapes.sequences import RULES, members
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, concrete, describe, in_short
+from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, concrete, describe, first_line, in_short
 
 #: Operators on sequences and optionals of which onnx infers the type, but not what is asked of it.
 ASKED: frozenset[str] = frozenset({"Optional", "OptionalHasElement", "SequenceLength"})
@@ -39,7 +38,7 @@ class SecondPass:
         self.state = state
         self.shapes = state.shapes
         self.declared = declared
-        self.inference = Inference(state)
+        self.node_types = NodeTypes(state)
 
     def foresee(self) -> list[onnx.TensorProto]:
         """Values that follow from stored tensors and the shapes of inputs alone: shape arithmetic, mostly.
@@ -60,9 +59,8 @@ class SecondPass:
                         continue
                     if not all(self.shapes.sized(o) for o in node.output if o):
                         self.infer(node)
-                if evaluable(node, state):
-                    evaluate(node, state)
-                    made.extend(o for o in node.output if o in state.values)
+                self.attempt(node, self.evaluate)
+                made.extend(o for o in node.output if o in state.values)
         state.failures.clear()  # they come again
         arrays = ((name, state.values[name]) for name in made)
         return [numpy_helper.from_array(v, name) for name, v in arrays if isinstance(v, numpy.ndarray)]
@@ -93,7 +91,7 @@ class SecondPass:
         """Shapes of the node's outputs by onnx's own rule, else as the file declares them, else as upper bounds."""
         types: Mapping[str, TypeProto] = {}
         try:
-            types = self.inference.types(node)
+            types = self.node_types.of(node)
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
             self.state.failures.append(f"no shape for {describe(node)}: {first_line(error)}")
         for output, type_ in types.items():

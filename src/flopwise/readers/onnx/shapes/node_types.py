@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 import onnx
-from onnx import TypeProto, defs, numpy_helper, shape_inference
+from onnx import TypeProto, defs, numpy_helper
 
 from flopwise.readers.onnx.normalize.first_opset import modern
 from flopwise.readers.onnx.normalize.order import needs
@@ -17,15 +17,15 @@ from flopwise.readers.onnx.shapes.state import State
 from flopwise.readers.onnx.types import bodies
 
 
-class Inference:
-    """onnx's rules for the nodes of one graph; nodes like earlier ones are not asked about again."""
+class NodeTypes:
+    """The types of the outputs of the nodes of one graph; onnx is not asked again about a node like an earlier one."""
 
     def __init__(self, state: State) -> None:
         self.state = state
         #: The types of the outputs of earlier nodes.
         self.answers: dict[Any, list[TypeProto]] = {}
 
-    def types(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
+    def of(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
         """The types of a node's outputs as far as onnx knows them; errors of its C++ side come through."""
         state = self.state
         try:
@@ -50,8 +50,8 @@ class Inference:
             return {}
         types.update((k, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for k, t in data.items())
         data.update((i, numpy_helper.from_array(state.values[i], i)) for i in inputs if i in state.values)
-        answer: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
-            schema, node, types, data, opset_imports=state.imports, ir_version=state.ir_version
+        answer: Mapping[str, TypeProto] = state.context.inference.node(
+            schema, node, types, data, state.imports, state.ir_version
         )
         if key is not None:
             self.answers[key] = [answer.get(o, TypeProto()) for o in node.output]
@@ -69,7 +69,7 @@ class Inference:
                 graph.initializer.append(numpy_helper.from_array(state.values[name], name))
         graph.output.extend(onnx.ValueInfoProto(name=o) for o in node.output if o)
         model = onnx.ModelProto(graph=graph, opset_import=state.imports, ir_version=state.ir_version)
-        inferred = shape_inference.infer_shapes(model).graph
+        inferred = state.context.inference.model(model).graph
         return {v.name: v.type for v in (*inferred.value_info, *inferred.output)}
 
     def _key(self, node: onnx.NodeProto, inputs: list[str]) -> Any:

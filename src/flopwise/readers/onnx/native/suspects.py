@@ -1,0 +1,156 @@
+"""Nodes that onnx's C++ shape inference must not see: it does not check them, and crashes, hangs or takes all memory.
+
+Found by giving every operator random inputs and attributes (onnx 1.23.2). Invalid nodes stay without shape, and a
+warning says so. Nodes that are not proven safe in a model are inferred by themselves later, when the types of their
+inputs are certain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+
+import onnx
+
+from flopwise.readers.onnx.native.proven import PROVEN, is_proven
+from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe
+
+#: A domain that onnx does not know; it leaves such operators alone.
+_UNKNOWN = "flopwise.suspect"
+
+#: No tensor has a higher rank, so an axis beyond it is a mistake, and so is a shape with more dimensions.
+_RANK = 1 << 10
+
+
+#: Letters, and in each operand three dots at most once.
+_EQUATION = re.compile(rb"(\w*(\.{3})?\w*)(,\w*(\.{3})?\w*)*(->\w*(\.{3})?\w*)?")
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
+    return next((a.i for a in node.attribute if a.name == name), default)
+
+
+def _axis(node: onnx.NodeProto, long: set[str]) -> str:
+    axis = _attribute(node, "axis", -1)
+    return "" if abs(axis) < _RANK else f"axis {axis}"
+
+
+def _batch_dims(node: onnx.NodeProto, long: set[str]) -> str:
+    dims = _attribute(node, "batch_dims", 0)
+    return "" if 0 <= dims < _RANK else f"batch_dims {dims}"
+
+
+def _num_outputs(node: onnx.NodeProto, long: set[str]) -> str:
+    number = _attribute(node, "num_outputs", len(node.output))
+    return "" if number == len(node.output) else f"num_outputs {number}, but {len(node.output)} outputs"
+
+
+def _input(node: onnx.NodeProto, long: set[str]) -> str:
+    return "" if node.input and node.input[0] else "no input"
+
+
+def _equation(node: onnx.NodeProto, long: set[str]) -> str:
+    """What is wrong with the equation of an Einsum: onnx looks for dots without end where there are not three."""
+    equation = next((a.s for a in node.attribute if a.name == "equation"), b"").replace(b" ", b"")
+    return "" if _EQUATION.fullmatch(equation) else f"equation {equation.decode('utf-8', 'replace')!r}"
+
+
+def _shape(node: onnx.NodeProto, long: set[str]) -> str:
+    return f"a shape with more than {_RANK} dimensions" if long.intersection(node.input[1:2]) else ""
+
+
+#: What is wrong with a node, by operator; "" if nothing is. ``long`` are the tensors that are too long to be a shape.
+_CHECKS: dict[str, Callable[[onnx.NodeProto, set[str]], str]] = {
+    "Einsum": _equation,
+    "Expand": _shape,
+    "EyeLike": _input,
+    "GatherND": _batch_dims,
+    "LayerNormalization": _axis,
+    "RMSNormalization": _axis,
+    "RegexFullMatch": _input,
+    "Split": _num_outputs,
+}
+
+
+class Suspects:
+    """The nodes of a model that onnx must not see with the whole model."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        #: What is wrong with each invalid node.
+        self.warnings: list[str] = []
+        self._holders = (model, *model.functions)
+        self._invalid: list[tuple[onnx.NodeProto, str]] = []
+        self._unproven: list[tuple[onnx.NodeProto, str]] = []
+        nodes = _suspicious(model)
+        long = _long(model.graph) if any(n.op_type == "Expand" for n in nodes) else set()
+        for node in nodes:
+            check = None if node.domain else _CHECKS.get(node.op_type)
+            wrong = check(node, long) if check else ""
+            if wrong:
+                self.warnings.append(f"{describe(node)} is invalid ({wrong}), so its output has no shape")
+                self._invalid.append((node, node.domain))
+            elif not is_proven(node):
+                self._unproven.append((node, node.domain))
+        self._hidden = bool(self._invalid or self._unproven)
+        if self._hidden:
+            for node, _ in (*self._invalid, *self._unproven):
+                node.domain = _UNKNOWN
+            for holder in self._holders:
+                holder.opset_import.add(domain=_UNKNOWN, version=1)
+
+    @property
+    def any(self) -> bool:
+        """Whether there are suspects."""
+        return self._hidden
+
+    def reveal_unproven(self) -> None:
+        """Bring the nodes back that are not proven safe in a model; they may be looked at one by one."""
+        for node, domain in self._unproven:
+            node.domain = domain
+        self._unproven = []
+
+    def reveal(self) -> None:
+        """Bring all nodes back."""
+        self.reveal_unproven()
+        for node, domain in self._invalid:
+            node.domain = domain
+        if self._hidden:
+            for holder in self._holders:
+                holder.opset_import.pop()
+
+
+@contextlib.contextmanager
+def hidden(model: onnx.ModelProto) -> Iterator[Suspects]:
+    """Hide suspects from onnx while the context lasts: their operators go by a domain that it leaves alone."""
+    suspects = Suspects(model)
+    try:
+        yield suspects
+    finally:
+        suspects.reveal()
+
+
+def _suspicious(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The nodes that there is a check for or that are not proven, those in functions and in bodies included."""
+    nodes: list[onnx.NodeProto] = []
+    waiting = [model.graph.node, *(f.node for f in model.functions)]
+    while waiting:
+        for node in waiting.pop():
+            op = node.op_type
+            if op in _UNSUSPICIOUS and not node.domain:
+                continue
+            if op in _CHECKS or not is_proven(node):
+                nodes.append(node)
+            if node.domain or op in CONTROL_FLOW:
+                waiting.extend(b.node for b in bodies(node))
+    return nodes
+
+
+def _long(graph: onnx.GraphProto) -> set[str]:
+    """Inputs and initialisers that are too long to be a shape."""
+    inputs = {v.name for v in graph.input if sum(d.dim_value for d in v.type.tensor_type.shape.dim) > _RANK}
+    return inputs | {t.name for t in graph.initializer if sum(t.dims) > _RANK}
+
+
+#: Operators of the standard domain that need no second look.
+_UNSUSPICIOUS: frozenset[str] = PROVEN - _CHECKS.keys() - CONTROL_FLOW
