@@ -15,14 +15,15 @@ from flopwise.analyses.formula.points import unknown_loops
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.shapes import in_modules
 from flopwise.analyses.formula.sizes import closed_model, open_inputs
-from flopwise.api.read import format_of, read
+from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
 from flopwise.operators.tables import Rule
-from flopwise.readers.formats import shown
+from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec
 from flopwise.readers.options import OnnxOptions, TorchOptions, options_of
+from flopwise.readers.source.location import shown
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,15 +65,15 @@ def formula(
         InputError: no dimension is open, no sizes were found that the model takes, the convention is unknown, or the
             format has no formulas.
     """
-    kind, chosen = format_of(model), conventions.get(convention)
-    if kind == "caffe":
-        raise InputError(f"{model}: formulas are not made for Caffe nets, which have numbers for all their dimensions")
+    format, chosen = format_of(model), conventions.get(convention)
+    if not format.has_graph:
+        raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
+    if not format.formulas:
+        raise InputError(f"{model}: formulas are not made for {format.models}")
     if not chosen.closed:
         raise InputError(f"{chosen.name} rounds in ways that no formula follows; give another convention")
-    if kind == "weights":
-        raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
     counting = Counting(chosen, rules, fold)
-    if kind == "torch":
+    if format.module is not None:
         own = options_of(TorchOptions, options, keywords)
         result = _of_module(model, inputs, counting, dims, batch_size, own, progress)
     else:

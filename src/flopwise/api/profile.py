@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
-from flopwise.api.read import format_of, read
+from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.operators.tables import Rule
 from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.readers.formats import format_of
 from flopwise.readers.options import TorchOptions, options_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def profile(
     if isinstance(model, Graph):
         graph = model
     else:
-        if train and format_of(model) == "torch":
+        if train and format_of(model).options is TorchOptions:
             own = options_of(TorchOptions, options, keywords)
             options, keywords = replace(own, mode=own.mode or "train", grad=True), {}
         graph = read(model, inputs, dims=dims, batch_size=batch_size, options=options, progress=progress, **keywords)

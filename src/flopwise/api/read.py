@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from flopwise.errors import InputError
 from flopwise.graph import Graph
-from flopwise.readers.formats import is_caffe, is_callable, is_checkpoint, is_module, is_torch_file, is_weights
-from flopwise.readers.options import CaffeOptions, OnnxOptions, Options, TorchOptions, options_of
+from flopwise.readers.formats import format_of
+from flopwise.readers.options import Options, options_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from flopwise.readers.options import Keywords
-
-#: Format -> the options that it takes.
-OPTIONS: dict[str, type[Options]] = {
-    "onnx": OnnxOptions,
-    "torch": TorchOptions,
-    "caffe": CaffeOptions,
-    "weights": Options,
-}
 
 
 def read(
@@ -62,50 +52,5 @@ def read(
         ModelError: the model cannot be read.
         InputError: a shape is missing or does not fit, or an option is for another format.
     """
-    kind = format_of(model, inputs)
-    return _READERS[kind](model, inputs, dims, batch_size, progress, options_of(OPTIONS[kind], options, keywords))
-
-
-def format_of(model: object, inputs: Any = None) -> str:
-    """The format of a model: a key of OPTIONS.
-
-    Args:
-        model: as in :func:`read`.
-        inputs: as in :func:`read`; with inputs, a file of PyTorch's is taken for a program, and refused if it is none.
-    """
-    if is_weights(model) or (inputs is None and is_checkpoint(model)):
-        return "weights"
-    if is_module(model) or is_callable(model) or is_torch_file(model):
-        return "torch"
-    return "caffe" if is_caffe(model) else "onnx"
-
-
-def _weights(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
-    from flopwise.readers.weights.read import read_weights
-
-    if dims:
-        raise InputError("dims: only for models with a graph")
-    progress("reading the header")
-    return read_weights(os.fsdecode(model), inputs, batch_size)
-
-
-def _torch(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
-    from flopwise.readers.torch.model import read_model
-
-    return read_model(model, inputs, dims, batch_size, progress, cast("TorchOptions", options))
-
-
-def _caffe(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
-    from flopwise.readers.caffe.read import read_caffe
-
-    return read_caffe(model, inputs, dims, batch_size, progress, **vars(options))
-
-
-def _onnx(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
-    from flopwise.readers.onnx.read import read_onnx
-
-    return read_onnx(model, inputs, dims, batch_size, cast("OnnxOptions", options).trips, progress)
-
-
-#: Format -> what reads it.
-_READERS: dict[str, Callable[..., Graph]] = {"onnx": _onnx, "torch": _torch, "caffe": _caffe, "weights": _weights}
+    format = format_of(model)
+    return format.read(model, inputs, dims, batch_size, progress, options_of(format.options, options, keywords))

@@ -10,7 +10,7 @@ from flopwise import conventions
 from flopwise.errors import InputError
 from flopwise.operators.tables import Rule
 from flopwise.profiles.profile import profile_graph
-from flopwise.readers.formats import is_caffe
+from flopwise.readers.formats import format_of
 from flopwise.readers.onnx.read import graph_of, resolve_onnx
 from flopwise.writers.onnx.write import Written, write_onnx
 
@@ -54,8 +54,9 @@ def write_shapes(
         ModelError: the model cannot be read.
         InputError: a shape is missing or does not fit, a tensor is unknown, or the file cannot be written.
     """
-    if is_caffe(model):
-        raise InputError(f"{model}: only ONNX models are written; without -o the shapes of a Caffe net are listed")
+    format = format_of(model)
+    if not format.writable:
+        raise InputError(f"{model}: only ONNX models are written; without -o the shapes of {format.models} are listed")
     resolved = resolve_onnx(model, inputs, dims, batch_size, trips, progress)
     costs = profile_graph(graph_of(resolved, progress), conventions.get("flops"), rules) if annotate else None
     progress("writing the model")

@@ -11,7 +11,10 @@ from flopwise.analyses.sparsity import Asked, Sparsity, sparsity_of, sparsity_of
 from flopwise.analyses.sparsity import asked as asked_for
 from flopwise.errors import InputError, ModelError
 from flopwise.profiles.profile import Profile
-from flopwise.readers import formats
+from flopwise.readers.format import ends_in
+from flopwise.readers.formats import format_of, in_folder, open_stored
+from flopwise.readers.options import TorchOptions
+from flopwise.readers.source.location import is_callable, shown
 
 if TYPE_CHECKING:
     from flopwise.analyses.sparsity import Order
@@ -57,34 +60,23 @@ def sparsity(
     """
     wanted = asked_for(blocks, patterns, min_size, min_ratio, tolerance, ranks, order)
     if isinstance(model, str | os.PathLike) and os.path.isdir(model):
-        model = formats.in_folder(os.fspath(model))
-    if holds_tensors_alone(model):
-        given = [name for name, value in {"inputs": inputs, **options}.items() if value and name not in _ABOUT_COUNTS]
-        if given:
-            raise InputError(f"{formats.shown(str(model))}: holds tensors and no operators; {given[0]} is of no use")
+        model = in_folder(os.fspath(model))
+    format = format_of(model)
+    if not isinstance(model, Profile) and not format.has_graph:
+        useless = [name for name, value in {"inputs": inputs, **options}.items() if value and name not in _ABOUT_COUNTS]
+        if useless:
+            raise InputError(f"{shown(str(model))}: holds tensors and no operators; {useless[0]} is of no use")
         found = _of_stored(model, wanted, tensors, threads, progress, "the file holds no operators")
     else:
         try:
             profile = _profile(model, inputs, options, progress)
         except ModelError as error:
-            if not _of_caffe(model):
+            if not ends_in(model, format.weights):  # beside weights, the net is often one for training on a database
                 raise
             found = _of_stored(model, wanted, tensors, threads, progress, f"its operators cannot be read ({error})")
         else:
             found = sparsity_of(profile, wanted, tensors, threads, progress)
     return replace(found, renderer=_as_text)
-
-
-def _of_caffe(model: object) -> bool:
-    """Whether a file holds the weights of a Caffe net: the net in it is often one for training on some database."""
-    return formats.is_caffe(model) and formats.ending_of(str(model)).endswith((".caffemodel", ".caffemodel.h5"))
-
-
-def holds_tensors_alone(model: object) -> bool:
-    """Whether a file holds tensors and no operators; PyTorch's programs have an ending of their own."""
-    if formats.is_torch_file(model):
-        return not formats.ending_of(str(model)).endswith(formats.PROGRAMS)
-    return formats.is_weights(model)
 
 
 def _of_stored(
@@ -96,10 +88,8 @@ def _of_stored(
     why: str,
 ) -> Sparsity:
     """The zeros of a file whose tensors alone are looked at, for a reason."""
-    from flopwise.readers.weights.tensor import open_payloads
-
-    with open_payloads(model) as stored:
-        weights = [payload for payload in stored.payloads if payload.role == "weight"]
+    with open_stored(model) as stored:
+        weights = [tensor for tensor in stored.tensors if tensor.role == "weight"]
         found = sparsity_of_stored(stored.model, stored.format, weights, why, wanted, tensors, threads, progress)
         return replace(found, notes=(*stored.notes_by_now(), *found.notes))
 
@@ -116,10 +106,10 @@ def _profile(model: object, inputs: Any, options: dict[str, Any], progress: Call
         return model
     from flopwise.api.profile import profile
 
-    if formats.is_callable(model):
-        from flopwise.readers.torch import load
-
-        model = load.made(str(model), options.pop("arguments", None), in_memory=True)
+    format = format_of(model)
+    if is_callable(model) and format.module is not None:  # with the elements of its weights
+        own = TorchOptions(arguments=options.pop("arguments", None))
+        model = format.module(model, own, progress, in_memory=True)
     return profile(model, inputs, progress=progress, **options)
 
 

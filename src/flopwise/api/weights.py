@@ -8,7 +8,7 @@ from typing import Any
 
 from flopwise.analyses.weights.result import Weights
 from flopwise.analyses.weights.weights import check_options, measured
-from flopwise.readers.weights.tensor import open_payloads
+from flopwise.readers.formats import open_stored
 
 
 def weights(
@@ -42,7 +42,7 @@ def weights(
     check_options(by, bins, threads)
     if progress is not None:
         options["progress"] = progress
-    with open_payloads(model, **options) as stored:
+    with open_stored(model, **options) as stored:
         found = measured(stored, by, bins, histogram, layers, threads, progress)
     return replace(found, renderer=_as_text)
 

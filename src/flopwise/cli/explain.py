@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from flopwise.cli import models, options
+from flopwise.cli import options
 from flopwise.cli.output import format_of, look_of, write
 from flopwise.errors import InputError
 
@@ -54,7 +54,9 @@ def command(what: str, conventions: tuple[str, ...], by: str, **given: Any) -> i
 
 
 def _is_model(what: str) -> bool:
-    return os.path.exists(what) or what.endswith(models.ENDINGS) or os.sep in what
+    from flopwise.readers.formats import endings
+
+    return os.path.exists(what) or what.lower().endswith(endings()) or os.sep in what
 
 
 def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) -> list[Any]:

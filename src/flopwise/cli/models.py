@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from flopwise.cli.progress import Progress
-from flopwise.errors import FlopwiseError, InputError, ModelError
-from flopwise.readers.formats import in_folder, is_checkpoint, is_url, is_weights
-
-#: Endings of the files that a directory is searched for.
-ENDINGS = (".onnx", ".prototxt")
+from flopwise.errors import FlopwiseError, InputError
+from flopwise.readers.formats import models_in
 
 T = TypeVar("T")
 
@@ -26,17 +22,7 @@ def find(model: str) -> list[str]:
     Raises:
         ModelError: a directory holds none, or MODEL is of a kind that cannot be read.
     """
-    if is_url(model) or not os.path.isdir(model):
-        return [model]
-    found = [os.path.join(folder, file) for folder, _, files in os.walk(model) for file in files]
-    found = [path for path in found if path.lower().endswith(ENDINGS)]
-    if not found:
-        with contextlib.suppress(ModelError):
-            path = in_folder(model)
-            if is_weights(path) or is_checkpoint(path):
-                return [path]
-        raise ModelError(f"{model}: no model in this directory (looked for files ending in {', '.join(ENDINGS)})")
-    return sorted(found)
+    return models_in(model) if os.path.isdir(model) else [model]
 
 
 def each(models: Sequence[str], work: Callable[[str, Step], T]) -> tuple[list[T], list[str]]:

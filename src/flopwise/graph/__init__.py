@@ -1,10 +1,24 @@
 """What every reader hands over: a graph of operators with resolved shapes. It imports no framework.
 
-Comes in: nothing. Goes out: Graph, Node and Tensor, and the names of element types.
+Comes in: nothing. Goes out: Graph, Node, Tensor and StoredTensor, and the names of element types.
 """
 
 from __future__ import annotations
 
 from flopwise.graph.graph import STORED, Body, Call, Dim, Graph, Kind, Module, Node, Shape, Submodule, Tensor
+from flopwise.graph.stored import StoredTensor
 
-__all__ = ["STORED", "Body", "Call", "Dim", "Graph", "Kind", "Module", "Node", "Shape", "Submodule", "Tensor"]
+__all__ = [
+    "STORED",
+    "Body",
+    "Call",
+    "Dim",
+    "Graph",
+    "Kind",
+    "Module",
+    "Node",
+    "Shape",
+    "StoredTensor",
+    "Submodule",
+    "Tensor",
+]

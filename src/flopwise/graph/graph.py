@@ -7,12 +7,13 @@ What has no ONNX name keeps its own domain (``com.microsoft::MatMulNBits``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from flopwise.errors import ShapeError
 from flopwise.graph.dtypes import BITS, has_width
+from flopwise.graph.stored import StoredTensor
 
 if TYPE_CHECKING:
     import sympy
@@ -214,7 +215,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A model: its inputs, outputs, operators in execution order, and a lazy loader for each stored tensor.
+    """A model: its inputs, outputs, operators in execution order, and its stored tensors.
 
     The operators in the bodies of control flow follow their operator (see ``Node.within``).
     """
@@ -225,8 +226,8 @@ class Graph:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     nodes: tuple[Node, ...]
-    #: Name -> loader of a numpy array. Nothing is read before the loader is called.
-    weights: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    #: The stored tensors by name; nothing of their elements is read before somebody asks.
+    weights: Mapping[str, StoredTensor] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     #: Of a program: its modules in the order of its definition, and the calls of them; () for a file.
     modules: tuple[Submodule, ...] = ()

@@ -17,7 +17,6 @@ import numpy
 from numpy.lib import format as npy
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import FEW
 
 #: Bytes that these may take; only words are that long.
 ROOM = 1 << 20
@@ -31,34 +30,34 @@ class Held:
 
     shape: tuple[int, ...]
     dtype: numpy.dtype[Any]
-    #: The elements; None when there are more than FEW.
+    #: The elements; None when there are more than were asked for.
     value: Any
 
 
-def read_npy(path: str) -> Held:
+def read_npy(path: str, most: int) -> Held:
     """The array in a file.
+
+    Args:
+        path: the file.
+        most: elements up to which they are read.
 
     Raises:
         InputError: the file is not there, is damaged or no such file, or holds Python objects.
     """
     with _opened(path) as file:
-        return _array(file, path, os.fstat(file.fileno()).st_size)
+        return _array(file, path, os.fstat(file.fileno()).st_size, most)
 
 
-def read_npz(path: str) -> dict[str, Held]:
-    """The arrays in an archive, by name.
-
-    Raises:
-        InputError: as for `read_npy`.
-    """
-    found: dict[str, Held] = {}
+def read_npz(path: str, most: int) -> dict[str, Held]:
+    """The arrays in an archive, by name; arguments and errors as for `read_npy`."""
+    arrays: dict[str, Held] = {}
     with _opened(path) as file, zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
                 name = member.filename.removesuffix(".npy")
                 with archive.open(member) as inner:
-                    found[name] = _array(inner, f"{path}: array {name!r}", member.file_size)
-    return found
+                    arrays[name] = _array(inner, f"{path}: array {name!r}", member.file_size, most)
+    return arrays
 
 
 @contextlib.contextmanager
@@ -75,7 +74,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
         raise InputError(f"{path}: no NumPy file, or damaged ({' '.join(str(error).split())[:200]})") from error
 
 
-def _array(file: IO[bytes], what: str, size: int) -> Held:
+def _array(file: IO[bytes], what: str, size: int, most: int) -> Held:
     """The array at the start of a stream of so many bytes."""
     version = npy.read_magic(file)
     if version not in _HEADERS:
@@ -89,7 +88,7 @@ def _array(file: IO[bytes], what: str, size: int) -> Held:
     length = elements * dtype.itemsize
     if length > size:
         raise InputError(f"{what}: is truncated; an array of shape {shape} takes {length} bytes")
-    if elements > FEW or length > ROOM:
+    if elements > most or length > ROOM:
         return Held(shape, dtype, None)
     data = file.read(length)
     if len(data) < length:

@@ -1,142 +1,125 @@
-"""Which reader a model is for, by the name of its file or by what it is."""
+"""The table of model formats, and what is asked of it: which format a model has, its graph, its stored tensors.
+
+To add a format, write a ``Format`` (docs/adding.md) and give it a line in ``FORMATS``.
+"""
 
 from __future__ import annotations
 
 import os
-import re
-import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import ModelError
+from flopwise.graph import Graph
+from flopwise.readers.caffe.format import CAFFE
+from flopwise.readers.format import Format
+from flopwise.readers.onnx.format import ONNX
+from flopwise.readers.options import options_of
+from flopwise.readers.source.location import naming
+from flopwise.readers.torch.format import TORCH
+from flopwise.readers.weights import formats as weights
 
-#: Endings of Caffe's files: a net as text, a net with its weights.
-CAFFE = (".prototxt", ".caffemodel", ".caffemodel.h5")
+if TYPE_CHECKING:
+    from flopwise.readers.weights.tensor import StoredTensors
 
-#: Endings of files that PyTorch writes.
-TORCH = (".pt2", ".pt", ".pth", ".ckpt", ".bin", ".ts", ".torchscript")
-
-#: Those of files that hold a program beside the tensors.
-PROGRAMS = (".pt2", ".ts", ".torchscript")
-
-#: Endings of files that hold tensors and no graph -> the format.
-WEIGHTS = {
-    ".safetensors": "safetensors",
-    ".safetensors.index.json": "safetensors-index",
-    ".bin.index.json": "torch-index",
-    ".gguf": "gguf",
-    ".npz": "npz",
-    ".npy": "npy",
-}
-
-#: What a folder with weights is searched for, best first.
-IN_FOLDER = (".safetensors.index.json", ".bin.index.json", ".safetensors", ".gguf", ".npz", ".bin", ".pth", ".pt")
-
-
-def is_url(model: object) -> bool:
-    """Whether a model is given by its URL."""
-    return isinstance(model, str) and bool(_URL.match(model))
+#: Every format. The first that matches reads a model, and in a directory its weights are sought in this order.
+FORMATS: tuple[Format, ...] = (
+    weights.SAFETENSORS_INDEX,
+    weights.CHECKPOINT_INDEX,
+    weights.SAFETENSORS,
+    weights.GGUF,
+    weights.NPZ,
+    weights.NPY,
+    weights.CHECKPOINT,
+    TORCH,
+    CAFFE,
+    ONNX,
+)
 
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+def format_of(model: object) -> Format:
+    """The format of a model; ONNX for what no other format knows."""
+    return next((format for format in FORMATS if format.match(model)), ONNX)
 
 
-def shown(model: str) -> str:
-    """A model's name for messages: of a URL neither the user nor the query, which may hold secrets.
+def open_stored(
+    model: object,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    **keywords: Any,
+) -> StoredTensors:
+    """The stored tensors of a model; no element is read yet.
 
-    >>> shown("https://user:secret@example.org/a.onnx?token=1"), shown("a.onnx")
-    ('https://example.org/a.onnx', 'a.onnx')
-    """
-    if not is_url(model):
-        return model
-    scheme, _, rest = model.partition("://")
-    rest = rest.partition("#")[0].partition("?")[0]
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
-
-
-def ending_of(model: str) -> str:
-    """What the endings of a model are looked for in: its name in lower case, of a URL its path."""
-    return shown(model).lower()
-
-
-def is_weights(model: object) -> bool:
-    """Whether a model is a file with tensors and no graph; of PyTorch's files only a look inside tells."""
-    return isinstance(model, (str, os.PathLike)) and ending_of(os.fsdecode(model)).endswith(tuple(WEIGHTS))
-
-
-def is_checkpoint(model: object) -> bool:
-    """Whether a model is a file of PyTorch's with tensors and no program; by URL every one is taken for that.
-
-    A file that is not there is none, so that whoever reads programs says so.
-    """
-    if not isinstance(model, (str, os.PathLike)) or not is_torch_file(model):
-        return False
-    name = os.fsdecode(model)
-    if is_url(name):
-        return not ending_of(name).endswith(PROGRAMS)
-    from flopwise.readers.torch.load import holds_program, members
-
-    return os.path.isfile(name) and not name.lower().endswith(PROGRAMS) and not holds_program(members(name))
-
-
-def weight_file(model: str) -> tuple[str, str]:
-    """The file that a name stands for, and its format; "" for the format of one that has a graph.
-
-    A folder stands for the index in it, or for the only file with weights.
+    Args:
+        model: in any form that :func:`flopwise.read` takes, or a Graph, or a directory with one model or its weights.
+        inputs: as for :func:`flopwise.read`, where the format has operators.
+        dims: as there.
+        batch_size: as there.
+        progress: called with the name of each step.
+        keywords: options of formats; those that the model's does not take are left aside.
 
     Raises:
-        ModelError: the folder holds no such file, or several.
+        ModelError: the model cannot be read.
     """
-    if os.path.isdir(model):
-        model = in_folder(model)
-    ending = ending_of(model)
-    kind = next((kind for end, kind in WEIGHTS.items() if ending.endswith(end)), "")
-    return model, kind or ("torch" if ending.endswith(TORCH) else "")
+    from flopwise.readers.weights.graphs import of_graph
+
+    if isinstance(model, Graph):
+        return of_graph(model)
+    name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
+    with naming(name):
+        if name and os.path.isdir(name):
+            model = in_folder(name)
+        format = format_of(model)
+        own = {field.name for field in fields(format.options)}
+        options = options_of(format.options, None, {key: value for key, value in keywords.items() if key in own})
+        if format.stored is not None:
+            return format.stored(model, inputs, dims, batch_size, options)
+        return of_graph(format.read(model, inputs, dims, batch_size, progress, options))
 
 
 def in_folder(folder: str) -> str:
-    """The index in a folder, or the only file with weights, or the only model with a graph.
+    """The index in a directory, or the only file with weights, or the only model.
 
     Raises:
         ModelError: there is none, or there are several.
     """
     try:
-        files = sorted(os.listdir(folder))
+        names = sorted(os.listdir(folder))
     except OSError as error:
         raise ModelError(f"{folder}: cannot be read ({error.strerror or error})") from error
-    for ending in (*IN_FOLDER, ".onnx", ".caffemodel"):
-        found = [f for f in files if f.lower().endswith(ending) and not f.startswith(".")]
-        if len(found) == 1:
-            return os.path.join(folder, found[0])
-        if found:
-            raise ModelError(f"{folder}: holds {len(found)} files ending in {ending} and no index; give one of them")
+    for ending in (e for format in FORMATS for e in (*format.weights, *format.in_directories)):
+        files = [f for f in names if f.lower().endswith(ending) and not f.startswith(".")]
+        if len(files) == 1:
+            return os.path.join(folder, files[0])
+        if files:
+            raise ModelError(f"{folder}: holds {len(files)} files ending in {ending} and no index; give one of them")
     raise ModelError(f"{folder}: no file with weights in this directory")
 
 
-def is_callable(model: object) -> bool:
-    """Whether a text names a callable, as ``package.module:callable`` or ``file.py:callable``."""
-    if not isinstance(model, str) or "://" in model or os.path.exists(model):
-        return False
-    where, colon, name = model.rpartition(":")
-    if not colon or not all(part.isidentifier() for part in name.split(".")):
-        return False
-    return where.endswith(".py") or all(part.isidentifier() for part in where.split("."))
+def models_in(folder: str) -> list[str]:
+    """The models that a directory and those in it hold, in the order of their names; else its weights.
+
+    Raises:
+        ModelError: it holds neither.
+    """
+    endings = tuple(ending for format in FORMATS for ending in format.in_directories)
+    files = [os.path.join(path, file) for path, _, names in os.walk(folder) for file in names]
+    models = sorted(file for file in files if file.lower().endswith(endings))
+    if models:
+        return models
+    try:
+        weights_file = in_folder(folder)
+    except ModelError as error:
+        raise ModelError(
+            f"{folder}: no model in this directory (looked for files ending in {', '.join(endings)})"
+        ) from error
+    return [weights_file]
 
 
-def is_torch_file(model: object) -> bool:
-    """Whether a model is a file of PyTorch's."""
-    return isinstance(model, (str, os.PathLike)) and ending_of(os.fsdecode(model)).endswith(TORCH)
-
-
-def is_caffe(model: object) -> bool:
-    """Whether a model is a file of Caffe's."""
-    return isinstance(model, (str, os.PathLike)) and ending_of(os.fsdecode(model)).endswith(CAFFE)
-
-
-def is_module(model: object) -> bool:
-    """Whether a model is a PyTorch module; asks PyTorch only when somebody has imported it."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    return isinstance(model, torch.nn.Module) or (
-        "torch.export" in sys.modules and isinstance(model, torch.export.ExportedProgram)
-    )
+def endings() -> tuple[str, ...]:
+    """What the names of model files end in, formats with a graph first."""
+    ordered = sorted(FORMATS, key=lambda format: not format.has_graph)
+    return tuple(dict.fromkeys(ending for format in ordered for ending in format.endings))

@@ -154,7 +154,7 @@ def _parsed(text: str, names: Sequence[str], symbols: Collection[str]) -> list[I
     if text.startswith("@") and text.endswith(".npz"):
         from flopwise.readers.arrays import read_npz
 
-        held = read_npz(text[1:])
+        held = read_npz(text[1:], FEW)
         return [InputSpec(name, one.shape, _dtype(one.dtype, name), one.value) for name, one in held.items()]
     return [parse(text, names, symbols)]
 
@@ -231,7 +231,7 @@ def _from_file(name: str, dtype: str | None, dims: Sequence[int | str] | None, d
     """An input whose data lies in a file: ``@file.npy``."""
     from flopwise.readers.arrays import read_npy
 
-    held = read_npy(data[1:])
+    held = read_npy(data[1:], FEW)
     stored = _dtype(held.dtype, name)
     width = -(-BITS[dtype] // 8) if dtype else 0
     if dtype and stored != dtype and (stored is not None or held.dtype.itemsize != width):

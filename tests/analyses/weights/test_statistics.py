@@ -13,8 +13,9 @@ from tests.analyses.weights.arrays import arrays, expected
 from flopwise.analyses.weights import engine
 from flopwise.analyses.weights.ranges import Ruler
 from flopwise.analyses.weights.weights import measured, weights_of_arrays
-from flopwise.readers.weights.storage import Loaded
-from flopwise.readers.weights.tensor import Payload, Stored
+from flopwise.graph.stored import StoredTensor
+from flopwise.readers.weights.storage import ArrayElements
+from flopwise.readers.weights.tensor import StoredTensors
 
 ARRAYS = arrays()
 
@@ -86,8 +87,10 @@ def test_every_dtype_of_ml_dtypes(loops: ModuleType) -> None:
         mapped = name == "bfloat16"
         stored = array.view(np.uint16) if mapped else array.astype(np.float32)
         dtype = name.replace("_", "")
-        payload = Payload("x", array.shape, dtype, array.nbytes, elements=Loaded(lambda s=stored: s, flat=mapped))
-        entry = measured(Stored("m", "f", (payload,)), by="tensor")["x"]
+        payload = StoredTensor(
+            "x", array.shape, dtype, array.nbytes, elements=ArrayElements(lambda s=stored: s, flat=mapped)
+        )
+        entry = measured(StoredTensors("m", "f", (payload,)), by="tensor")["x"]
         with np.errstate(over="ignore"):
             truth = expected(wide)
         assert (entry.min, entry.max) == (truth["min"], truth["max"])
@@ -152,12 +155,12 @@ def test_a_range_wider_than_float64_has_edges_in_order() -> None:
     assert ruler.place(np.array([-1.7e308, 0.0, 1.7e308])).tolist() == [0, 50, 99]
 
 
-def _tensors(**arrays: np.ndarray) -> Stored:  # type: ignore[type-arg] # any element type
-    payloads = tuple(
-        Payload(name, a.shape, a.dtype.name, a.nbytes, "layer", elements=Loaded(lambda a=a: a, flat=True))
+def _tensors(**arrays: np.ndarray) -> StoredTensors:  # type: ignore[type-arg] # any element type
+    tensors = tuple(
+        StoredTensor(name, a.shape, a.dtype.name, a.nbytes, "layer", elements=ArrayElements(lambda a=a: a, flat=True))
         for name, a in arrays.items()
     )
-    return Stored("m", "f", payloads)
+    return StoredTensors("m", "f", tensors)
 
 
 @pytest.mark.parametrize("extreme", [1e-200, 1e200, np.finfo(np.float64).max, np.finfo(np.float64).smallest_subnormal])

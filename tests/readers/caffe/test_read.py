@@ -148,8 +148,8 @@ def test_weights_beside_a_net(tmp_path: Path) -> None:
     (tmp_path / "net.caffemodel").write_bytes(stored(4, 3, 3, 3))
     graph = read(path)
     assert graph.warnings == ()
-    assert graph.weights["c/weight"]().shape == (4, 3, 3, 3)
-    assert graph.weights["f/bias"]().dtype == numpy.float32
+    assert graph.weights["c/weight"].array().shape == (4, 3, 3, 3)
+    assert graph.weights["f/bias"].array().dtype == numpy.float32
     (tmp_path / "net.caffemodel").write_bytes(stored(6, 3, 3, 3) + layer("gone", "InnerProduct", "s", "gone", (2, 5)))
     told = read(path).warnings
     assert any("stored blobs" in w for w in told)

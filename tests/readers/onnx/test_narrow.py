@@ -68,7 +68,7 @@ def check(source: Any, name: str, content: Any) -> None:
     graph = read_onnx(source)
     (weight,) = [t for n in graph.nodes for t in n.known_inputs if t.name == "w"]
     assert (weight.dtype, weight.kind) == (name.lower(), "weight")
-    loaded = graph.weights["w"]()
+    loaded = graph.weights["w"].array()
     numpy.testing.assert_array_equal(loaded.astype(numpy.float32), content.astype(numpy.float32))
 
 

@@ -28,8 +28,8 @@ from tests.readers.source.web import (
 import flopwise
 from flopwise.cli import main
 from flopwise.errors import FlopwiseError, ModelError
+from flopwise.readers.formats import open_stored
 from flopwise.readers.source.wire import message, number_field, varint
-from flopwise.readers.weights.tensor import open_payloads
 
 #: A model of 1.3 GB: so many matrices, so large.
 LAYERS, WIDTH = 320, 1024
@@ -94,10 +94,10 @@ def test_of_a_large_onnx_file_only_the_graph_is_read(tmp_path: Path, web: Web) -
     local = flopwise.profile(tmp_path / "m.onnx")
     assert [(r.name, r.count, r.params) for r in profile.rows] == [(r.name, r.count, r.params) for r in local.rows]
     web.sent = 0
-    with open_payloads(f"{web.url}/m.onnx") as stored:
+    with open_stored(f"{web.url}/m.onnx") as stored:
         before = web.sent
-        assert next(stored.payloads[7].blocks()).size == 1 << 18
-        assert web.sent - before == stored.payloads[7].nbytes
+        assert next(stored.tensors[7].blocks()).size == 1 << 18
+        assert web.sent - before == stored.tensors[7].nbytes
 
 
 def test_of_large_shards_only_index_and_headers_are_read(
@@ -131,9 +131,9 @@ def test_external_data_lie_beside_the_url(tmp_path: Path, web: Web) -> None:
     array = _onnx(tmp_path / "a b")
     graph = flopwise.read(f"{web.url}/a%20b/m.onnx")
     assert web.log == ["/a b/m.onnx bytes=0-16383"]
-    numpy.testing.assert_array_equal(graph.weights["w"](), array)
-    with open_payloads(f"{web.url}/a%20b/m.onnx") as stored:
-        numpy.testing.assert_array_equal(stored.payloads[0].array(), array)
+    numpy.testing.assert_array_equal(graph.weights["w"].array(), array)
+    with open_stored(f"{web.url}/a%20b/m.onnx") as stored:
+        numpy.testing.assert_array_equal(stored.tensors[0].array(), array)
 
 
 @pytest.mark.parametrize("location", ["../w.bin", "/w.bin", "C:\\w.bin", "a/../../w.bin"])
@@ -148,7 +148,7 @@ def test_external_data_outside_the_folder(tmp_path: Path, web: Web, location: st
 def test_external_data_named_like_another_server(tmp_path: Path, web: Web) -> None:
     _onnx(tmp_path, "http:w.bin?x#y")
     with pytest.raises(ModelError, match="has no such file"):
-        open_payloads(f"{web.url}/m.onnx").payloads[0].array()
+        open_stored(f"{web.url}/m.onnx").tensors[0].array()
     assert {line.split(" ")[0] for line in web.log} == {"/m.onnx", "/http:w.bin?x#y"}
 
 
@@ -159,9 +159,9 @@ def test_every_format(tmp_path: Path, web: Web) -> None:
     numpy.savez_compressed(tmp_path / "b.npz", **arrays)
     numpy.save(tmp_path / "c.npy", arrays["a.weight"])
     for file in ("a.npz", "b.npz", "c.npy"):
-        with open_payloads(f"{web.url}/{file}") as far, open_payloads(tmp_path / file) as near:
-            assert far.payloads == near.payloads
-            for one, other in zip(far.payloads, near.payloads, strict=True):
+        with open_stored(f"{web.url}/{file}") as far, open_stored(tmp_path / file) as near:
+            assert far.tensors == near.tensors
+            for one, other in zip(far.tensors, near.tensors, strict=True):
                 numpy.testing.assert_array_equal(one.array(), other.array())
                 assert one.raw() is None
             assert far.notes[0].startswith("read ")
@@ -172,10 +172,10 @@ def test_caffe_weights_in_hdf5(tmp_path: Path, web: Web) -> None:
     array = numpy.random.default_rng(0).random((300, 400)).astype(numpy.float32)
     with h5py.File(tmp_path / "a.caffemodel.h5", "w") as file:
         file.create_group("data").create_group("fc")["0"] = array
-    with open_payloads(f"{web.url}/a.caffemodel.h5") as far, open_payloads(tmp_path / "a.caffemodel.h5") as near:
-        assert far.payloads == near.payloads
+    with open_stored(f"{web.url}/a.caffemodel.h5") as far, open_stored(tmp_path / "a.caffemodel.h5") as near:
+        assert far.tensors == near.tensors
         assert web.sent < 1 << 15
-        numpy.testing.assert_array_equal(far.payloads[0].array(), array)
+        numpy.testing.assert_array_equal(far.tensors[0].array(), array)
         assert any(note.startswith("read ") for note in far.notes_by_now())
 
 
@@ -224,15 +224,15 @@ def test_servers_that_behave_badly(tmp_path: Path, web: Web, mode: int, most: in
 def test_a_server_that_says_the_file_is_longer(tmp_path: Path, web: Web) -> None:
     numpy.save(tmp_path / "a.npy", numpy.zeros(5000))
     web.mode = LONGER_FILE
-    with open_payloads(f"{web.url}/a.npy") as stored:
-        _refused(stored.payloads[0].array, "sends another range than it was asked for")
+    with open_stored(f"{web.url}/a.npy") as stored:
+        _refused(stored.tensors[0].array, "sends another range than it was asked for")
 
 
 def test_a_small_file_may_come_whole(tmp_path: Path, web: Web) -> None:
     numpy.save(tmp_path / "a.npy", numpy.arange(5000))
     web.mode = WHOLE
-    with open_payloads(f"{web.url}/a.npy") as stored:
-        numpy.testing.assert_array_equal(stored.payloads[0].array(), numpy.arange(5000))
+    with open_stored(f"{web.url}/a.npy") as stored:
+        numpy.testing.assert_array_equal(stored.tensors[0].array(), numpy.arange(5000))
     assert len(web.log) == 1
 
 
@@ -247,12 +247,12 @@ def test_redirects(tmp_path: Path, web: Web) -> None:
         "/round.npy": "/round.npy",
         "/x.npy": "/there",
     }
-    with open_payloads(f"{web.url}/x.npy") as stored:
-        numpy.testing.assert_array_equal(stored.payloads[0].array(), numpy.arange(50_000))
-    _refused(lambda: open_payloads(f"{web.url}/file.npy"), "redirects to file://, which is not followed")
-    _refused(lambda: open_payloads(f"{web.url}/ftp.npy"), "redirects to ftp://, which is not followed")
-    _refused(lambda: open_payloads(f"{web.url}/data.npy"), "redirects to data://, which is not followed")
-    _refused(lambda: open_payloads(f"{web.url}/round.npy"), "more than 10 redirects")
+    with open_stored(f"{web.url}/x.npy") as stored:
+        numpy.testing.assert_array_equal(stored.tensors[0].array(), numpy.arange(50_000))
+    _refused(lambda: open_stored(f"{web.url}/file.npy"), "redirects to file://, which is not followed")
+    _refused(lambda: open_stored(f"{web.url}/ftp.npy"), "redirects to ftp://, which is not followed")
+    _refused(lambda: open_stored(f"{web.url}/data.npy"), "redirects to data://, which is not followed")
+    _refused(lambda: open_stored(f"{web.url}/round.npy"), "more than 10 redirects")
 
 
 def test_a_login_goes_to_its_server_alone_and_is_never_shown(tmp_path: Path, web: Web) -> None:
@@ -261,8 +261,8 @@ def test_a_login_goes_to_its_server_alone_and_is_never_shown(tmp_path: Path, web
     with serving(tmp_path) as other:
         web.moved["/b.npy"] = f"{other.url}/a.npy"
         for file in ("a.npy", "b.npy"):
-            with open_payloads(f"{secret}/{file}?token=hush") as stored:
-                assert stored.payloads[0].array().size == 50
+            with open_stored(f"{secret}/{file}?token=hush") as stored:
+                assert stored.tensors[0].array().size == 50
                 assert stored.model == f"{web.url}/{file}"
         assert set(web.logins) == {"Basic bWU6aHVzaA=="}
         assert other.logins == [None]
@@ -302,14 +302,14 @@ def test_other_file_systems(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     for file in ("m.onnx", "w.bin"):
         memory.pipe_file(f"/folder/{file}", (tmp_path / file).read_bytes())
-    with open_payloads("memory://folder/m.onnx") as stored:
-        numpy.testing.assert_array_equal(stored.payloads[0].array(), array)
+    with open_stored("memory://folder/m.onnx") as stored:
+        numpy.testing.assert_array_equal(stored.tensors[0].array(), array)
     assert any("over the network" in note for note in flopwise.profile("memory://folder/m.onnx").notes)
-    _refused(lambda: open_payloads("memory://folder/gone.onnx"), "no such file")
+    _refused(lambda: open_stored("memory://folder/gone.onnx"), "no such file")
 
 
 def test_a_file_by_url(tmp_path: Path) -> None:
     array = _onnx(tmp_path)
-    with open_payloads(f"file://{tmp_path}/m.onnx") as stored:
-        numpy.testing.assert_array_equal(stored.payloads[0].array(), array)
-        assert stored.payloads[0].raw() is not None
+    with open_stored(f"file://{tmp_path}/m.onnx") as stored:
+        numpy.testing.assert_array_equal(stored.tensors[0].array(), array)
+        assert stored.tensors[0].raw() is not None

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from flopwise.errors import ModelError
-from flopwise.readers.source.source import BytesSource, FileSource, StreamSource, open_source
+from flopwise.readers.source.open import open_source
+from flopwise.readers.source.source import BytesSource, FileSource, StreamSource
 
 DATA = bytes(range(256)) * 4
 

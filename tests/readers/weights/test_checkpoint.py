@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 from flopwise.errors import ModelError
-from flopwise.readers.weights.tensor import open_payloads
+from flopwise.readers.formats import open_stored
 
 torch = pytest.importorskip("torch")
 
@@ -30,10 +30,10 @@ def _state() -> dict[str, Any]:
 
 
 def _checked(path: Path, state: dict[str, Any]) -> None:
-    with open_payloads(path) as stored:
+    with open_stored(path) as stored:
         assert stored.format == "torch"
-        assert {p.name for p in stored.payloads} == set(state)
-        for payload in stored.payloads:
+        assert {p.name for p in stored.tensors} == set(state)
+        for payload in stored.tensors:
             tensor = state[payload.name]
             expected = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
             numpy.testing.assert_array_equal(payload.array(), expected)
@@ -45,7 +45,7 @@ def test_a_state(tmp_path: Path, ending: str) -> None:
     state = _state()
     torch.save(state, tmp_path / f"a{ending}")
     _checked(tmp_path / f"a{ending}", state)
-    roles = {p.name: (p.layer, p.slot, p.role) for p in open_payloads(tmp_path / f"a{ending}").payloads}
+    roles = {p.name: (p.layer, p.slot, p.role) for p in open_stored(tmp_path / f"a{ending}").tensors}
     assert roles["conv.bias"] == ("conv", 1, "weight")
     assert roles["bn.running_mean"] == ("bn", 0, "buffer")
     assert roles["bn.num_batches_tracked"] == ("bn", 1, "constant")
@@ -142,7 +142,7 @@ def test_folders(tmp_path: Path) -> None:
 
 def _refused(path: Path, told: str) -> None:
     with pytest.raises(ModelError) as error:
-        open_payloads(path)
+        open_stored(path)
     assert told in str(error.value)
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)

@@ -12,8 +12,8 @@ import pytest
 
 import flopwise
 from flopwise.errors import ModelError
+from flopwise.readers.formats import open_stored
 from flopwise.readers.weights.gguf import TYPES
-from flopwise.readers.weights.tensor import open_payloads
 
 #: Types that the package can also quantise.
 BOTH = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
@@ -51,14 +51,14 @@ def test_what_the_package_writes(tmp_path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    with open_payloads(tmp_path / "a.gguf") as stored:
-        assert [p.name for p in stored.payloads] == list(expected)
-        for payload in stored.payloads:
+    with open_stored(tmp_path / "a.gguf") as stored:
+        assert [p.name for p in stored.tensors] == list(expected)
+        for payload in stored.tensors:
             numpy.testing.assert_array_equal(payload.array(), expected[payload.name])
             blocks = list(payload.blocks(100))
             numpy.testing.assert_array_equal(numpy.concatenate(blocks), expected[payload.name].reshape(-1))
-        assert stored.payloads[3].dtype == "q4_0"
-        assert stored.payloads[3].nbytes == 3 * 2 * 512 // 32 * 18
+        assert stored.tensors[3].dtype == "q4_0"
+        assert stored.tensors[3].nbytes == 3 * 2 * 512 // 32 * 18
     profile = flopwise.profile(str(tmp_path / "a.gguf"))
     assert profile.total("params") == len(BOTH) * 3072 + 7 * 2  # wide integers are tables
     row = next(r for r in profile.rows if r.name == "blk.Q4_0.weight")
@@ -78,9 +78,9 @@ def test_blocks_of_random_bits(tmp_path: Path, code: int) -> None:
     except (ValueError, NotImplementedError):
         pytest.skip(f"this gguf package does not know {kind.name}")
     path = _file(tmp_path, [_tensor("a", (6 * kind.elements, 4), code, 0)], data=data.tobytes())
-    with open_payloads(path) as stored, numpy.errstate(all="ignore"):
-        found = numpy.concatenate(list(stored.payloads[0].blocks(1000)))
-    assert stored.payloads[0].shape == (4, 6 * kind.elements)
+    with open_stored(path) as stored, numpy.errstate(all="ignore"):
+        found = numpy.concatenate(list(stored.tensors[0].blocks(1000)))
+    assert stored.tensors[0].shape == (4, 6 * kind.elements)
     numpy.testing.assert_array_equal(found.reshape(4, -1), expected)
 
 
@@ -152,17 +152,17 @@ def test_counts_that_lie(tmp_path: Path, changed: dict[str, int], told: str) -> 
 def test_a_file_cut_anywhere(tmp_path: Path) -> None:
     path = _file(tmp_path, [_tensor("a", (8,), 0, 0)], [_text("k") + struct.pack("<IQ", 8, 1) + b"x"], bytes(32))
     whole = path.read_bytes()
-    open_payloads(path).close()
+    open_stored(path).close()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(ModelError):
-            open_payloads(path)
+            open_stored(path)
 
 
 def _refused(path: Path, told: str) -> None:
     began = time.monotonic()
     with pytest.raises(ModelError) as error:
-        open_payloads(path)
+        open_stored(path)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
     assert time.monotonic() - began < 2

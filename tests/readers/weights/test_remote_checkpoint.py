@@ -17,9 +17,9 @@ from tests.readers.source.web import CHANGING, HALF, WHOLE, Web, serving
 import flopwise
 from flopwise.cli import main
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.readers.formats import open_stored
 from flopwise.readers.weights import remote_checkpoint
-from flopwise.readers.weights import zip as payloads_archive
-from flopwise.readers.weights.tensor import open_payloads
+from flopwise.readers.weights import zip as weights_zip
 
 torch = pytest.importorskip("torch")
 
@@ -55,8 +55,8 @@ def _state() -> dict[str, Any]:
 
 
 def _same(near: Path, url: str) -> None:
-    with open_payloads(near) as here, open_payloads(url) as there:
-        for one, other in zip(here.payloads, there.payloads, strict=True):
+    with open_stored(near) as here, open_stored(url) as there:
+        for one, other in zip(here.tensors, there.tensors, strict=True):
             assert one == other
             array, far = one.array(), other.array()
             assert array.dtype == far.dtype
@@ -119,10 +119,10 @@ def test_of_a_large_one_only_directory_and_pickle_are_read(
     assert profile.total("params") == 320 << 20
     assert main(["layers", f"{web.url}/a.pth"]) == 0
     assert "layers.319.weight" in capsys.readouterr().out
-    with open_payloads(f"{web.url}/a.pth") as stored:
+    with open_stored(f"{web.url}/a.pth") as stored:
         before, asked = web.sent, len(web.log)
-        assert sum(block.size for block in stored.payloads[7].blocks()) == 1 << 20
-        assert web.sent - before < stored.payloads[7].nbytes + 1000
+        assert sum(block.size for block in stored.tensors[7].blocks()) == 1 << 20
+        assert web.sent - before < stored.tensors[7].nbytes + 1000
         assert len(web.log) - asked == 1  # what lies in front of the elements comes with them
 
 
@@ -176,10 +176,10 @@ def test_a_version_of_pytorch_that_reads_elements_on_the_meta_device(
 
     state = {name: tensor for name, tensor in _state().items() if name != "parameter"}
     torch.save(state, tmp_path / "a.pt")
-    with open_payloads(tmp_path / "a.pt") as here:
+    with open_stored(tmp_path / "a.pt") as here:
         monkeypatch.setattr(torch, "load", older)
-        with open_payloads(f"{web.url}/a.pt") as there:
-            for one, other in zip(here.payloads, there.payloads, strict=True):
+        with open_stored(f"{web.url}/a.pt") as there:
+            for one, other in zip(here.tensors, there.tensors, strict=True):
                 numpy.testing.assert_array_equal(one.array(), other.array())
 
 
@@ -188,7 +188,7 @@ def test_a_truncated_file(tmp_path: Path, web: Web) -> None:
     whole = (tmp_path / "a.pt").read_bytes()
     for length in (0, 3, 10, 500, 300_000, len(whole) - 1):
         (tmp_path / "a.pt").write_bytes(whole[:length])
-        _refused(lambda: open_payloads(f"{web.url}/a.pt"), "")
+        _refused(lambda: open_stored(f"{web.url}/a.pt"), "")
 
 
 def _changed(path: Path, change: Callable[[str, bytes], bytes], method: int = zipfile.ZIP_STORED) -> None:
@@ -203,7 +203,7 @@ def _changed(path: Path, change: Callable[[str, bytes], bytes], method: int = zi
 def test_a_storage_that_is_shorter_than_the_pickle_says(tmp_path: Path, web: Web) -> None:
     torch.save({"w": torch.rand(1000)}, tmp_path / "a.pt")
     _changed(tmp_path / "a.pt", lambda name, data: data[:-4] if name.endswith("/data/0") else data)
-    _refused(lambda: open_payloads(f"{web.url}/a.pt"), "should have 4,000 bytes, but has 3,996")
+    _refused(lambda: open_stored(f"{web.url}/a.pt"), "should have 4,000 bytes, but has 3,996")
 
 
 def test_a_storage_that_is_not_there(tmp_path: Path, web: Web) -> None:
@@ -212,7 +212,7 @@ def test_a_storage_that_is_not_there(tmp_path: Path, web: Web) -> None:
         for name in old.namelist():
             if not name.endswith("/data/0"):
                 new.writestr(name, old.read(name))
-    _refused(lambda: open_payloads(f"{web.url}/b.pt"), "or damaged")
+    _refused(lambda: open_stored(f"{web.url}/b.pt"), "or damaged")
 
 
 def test_lengths_in_the_directory_that_lie(tmp_path: Path, web: Web) -> None:
@@ -223,9 +223,9 @@ def test_lengths_in_the_directory_that_lie(tmp_path: Path, web: Web) -> None:
     for other in (8000, 1 << 31, (1 << 32) - 2):
         lying = other.to_bytes(4, "little")
         (tmp_path / "a.pt").write_bytes(whole[:at] + lying + lying + whole[at + 8 :])
-        _refused(lambda: open_payloads(f"{web.url}/a.pt").payloads[1].array(), "")
+        _refused(lambda: open_stored(f"{web.url}/a.pt").tensors[1].array(), "")
     (tmp_path / "a.pt").write_bytes(whole[:at] + lying + lengths + whole[at + 8 :])
-    _refused(lambda: open_payloads(f"{web.url}/a.pt").payloads[1].array(), "")
+    _refused(lambda: open_stored(f"{web.url}/a.pt").tensors[1].array(), "")
 
 
 def test_a_header_that_is_not_where_the_directory_says(tmp_path: Path, web: Web) -> None:
@@ -233,25 +233,25 @@ def test_a_header_that_is_not_where_the_directory_says(tmp_path: Path, web: Web)
     whole = (tmp_path / "a.pt").read_bytes()
     at = whole.index(b"a/data/0") - 30
     (tmp_path / "a.pt").write_bytes(whole[:at] + b"XXXX" + whole[at + 4 :])
-    with open_payloads(f"{web.url}/a.pt") as stored:
-        _refused(stored.payloads[0].array, "'a/data/0' is not where its archive says")
+    with open_stored(f"{web.url}/a.pt") as stored:
+        _refused(stored.tensors[0].array, "'a/data/0' is not where its archive says")
     (tmp_path / "a.pt").write_bytes(whole[: at + 26] + b"\xff\xff" + whole[at + 28 :])
-    with open_payloads(f"{web.url}/a.pt") as stored:
-        _refused(stored.payloads[0].array, "but has to end at")
+    with open_stored(f"{web.url}/a.pt") as stored:
+        _refused(stored.tensors[0].array, "but has to end at")
 
 
 def test_compressed_members(tmp_path: Path, web: Web) -> None:
     torch.save({"w": torch.rand(1000)}, tmp_path / "a.pt")
     _changed(tmp_path / "a.pt", lambda name, data: data, zipfile.ZIP_DEFLATED)
-    _refused(lambda: open_payloads(f"{web.url}/a.pt"), "is compressed or encrypted; download the file first")
+    _refused(lambda: open_stored(f"{web.url}/a.pt"), "is compressed or encrypted; download the file first")
 
 
 def test_long_pickles_and_directories(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save({f"w{i}": torch.rand(2) for i in range(100)}, tmp_path / "a.pt")
     monkeypatch.setattr(remote_checkpoint, "LONGEST_PICKLE", 1000)
-    _refused(lambda: open_payloads(f"{web.url}/a.pt"), "bytes is longer than 1,000")
-    monkeypatch.setattr(payloads_archive, "LONGEST_DIRECTORY", 1000)
-    _refused(lambda: open_payloads(f"{web.url}/a.pt"), "bytes are too many for the directory of an archive")
+    _refused(lambda: open_stored(f"{web.url}/a.pt"), "bytes is longer than 1,000")
+    monkeypatch.setattr(weights_zip, "LONGEST_DIRECTORY", 1000)
+    _refused(lambda: open_stored(f"{web.url}/a.pt"), "bytes are too many for the directory of an archive")
 
 
 class _Runs:
@@ -267,18 +267,18 @@ class _Runs:
 def test_a_pickle_that_wants_to_run_something(tmp_path: Path, web: Web) -> None:
     mark = tmp_path / "it ran"
     torch.save({"w": torch.ones(2), "x": _Runs(str(mark))}, tmp_path / "a.pt")
-    for ask in (open_payloads, flopwise.profile, flopwise.weights, flopwise.sparsity):
+    for ask in (open_stored, flopwise.profile, flopwise.weights, flopwise.sparsity):
         _refused(lambda: ask(f"{web.url}/a.pt"), "wants more than tensors")  # noqa: B023 - called at once
     (tmp_path / "b.pt").write_bytes(pickle.dumps(_Runs(str(mark))))
-    _refused(lambda: open_payloads(f"{web.url}/b.pt"), "no archive")
+    _refused(lambda: open_stored(f"{web.url}/b.pt"), "no archive")
     assert not mark.exists()
 
 
 def test_a_tensor_that_repeats_what_is_stored(tmp_path: Path, web: Web) -> None:
     torch.save({"w": torch.ones(1).expand(1 << 20, 1 << 20)}, tmp_path / "a.pt")
-    _refused(lambda: open_payloads(f"{web.url}/a.pt"), "repeats some elements to 1,099,511,627,776; refused")
+    _refused(lambda: open_stored(f"{web.url}/a.pt"), "repeats some elements to 1,099,511,627,776; refused")
     with pytest.raises(ModelError, match="repeats some elements"):
-        open_payloads(tmp_path / "a.pt")
+        open_stored(tmp_path / "a.pt")
 
 
 def test_containers_that_hold_themselves_many_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +290,7 @@ def test_containers_that_hold_themselves_many_times(tmp_path: Path, monkeypatch:
         many = [many, many]
     torch.save(many, tmp_path / "a.pt")
     with pytest.raises(ModelError, match="hold more than 1,000 values"):
-        open_payloads(tmp_path / "a.pt")
+        open_stored(tmp_path / "a.pt")
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
@@ -315,6 +315,6 @@ def test_an_archive_of_a_version_to_come(tmp_path: Path, web: Web) -> None:
     at = whole.index(b"PK\x01\x02")
     whole[at + 6] = 99  # the version that is needed to take the first member out
     (tmp_path / "a.pt").write_bytes(whole)
-    _refused(lambda: open_payloads(f"{web.url}/a.pt"), "damaged")
+    _refused(lambda: open_stored(f"{web.url}/a.pt"), "damaged")
     with pytest.raises(ModelError, match="holds tensors, not a model"):  # whoever reads programs does not fall over it
         flopwise.profile(tmp_path / "a.pt", (1, 3))

@@ -13,8 +13,8 @@ import pytest
 
 import flopwise
 from flopwise.errors import InputError, ModelError
+from flopwise.readers.formats import open_stored
 from flopwise.readers.weights import safetensors
-from flopwise.readers.weights.tensor import open_payloads
 
 #: PyTorch's types -> how safetensors calls them.
 TYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz")
@@ -31,9 +31,9 @@ def test_every_type_as_the_package_writes_it(tmp_path: Path) -> None:
         bits = torch.randint(0, 2 if name == "bool" else 256, (60 * dtype.itemsize,), generator=generator)
         tensors[f"layer.{name}"] = bits.to(torch.uint8).view(dtype).reshape(3, 4, 5)
     package.save_file(tensors, tmp_path / "a.safetensors", metadata={"format": "pt"})
-    with open_payloads(tmp_path / "a.safetensors") as stored:
-        assert {p.name for p in stored.payloads} == set(tensors)
-        for payload in stored.payloads:
+    with open_stored(tmp_path / "a.safetensors") as stored:
+        assert {p.name for p in stored.tensors} == set(tensors)
+        for payload in stored.tensors:
             tensor = tensors[payload.name]
             narrow = tensor.is_floating_point() and tensor.dtype is not torch.float64
             expected = (tensor.float() if narrow else tensor).numpy()
@@ -56,8 +56,8 @@ def _tensor(shape: list[int], start: int, end: int, dtype: str = "F32") -> dict[
 
 def test_packed_types(tmp_path: Path) -> None:
     header = {"a": _tensor([3], 0, 2, "F4"), "b": _tensor([5], 2, 6, "F6_E2M3"), "c": _tensor([0, 9], 6, 6, "F6_E3M2")}
-    with open_payloads(_file(tmp_path / "a.safetensors", header, bytes([0x21, 0x07, 1, 0, 0, 0]))) as stored:
-        a, b, c = (p.array().tolist() for p in stored.payloads)
+    with open_stored(_file(tmp_path / "a.safetensors", header, bytes([0x21, 0x07, 1, 0, 0, 0]))) as stored:
+        a, b, c = (p.array().tolist() for p in stored.tensors)
     assert (a, b, c) == ([0.5, 1.0, 6.0], [0.125, 0, 0, 0, 0], [])
 
 
@@ -91,7 +91,7 @@ BAD: list[tuple[Any, bytes, int | None, str]] = [
 def test_files_that_cannot_be_right(tmp_path: Path, header: Any, data: bytes, length: int | None, told: str) -> None:
     path = _file(tmp_path / "a.safetensors", header, data, length)
     began = time.monotonic()
-    for ask in (open_payloads, flopwise.profile):
+    for ask in (open_stored, flopwise.profile):
         with pytest.raises(ModelError) as error:
             ask(str(path))
         assert told in str(error.value)
@@ -105,7 +105,7 @@ def test_files_that_cannot_be_right(tmp_path: Path, header: Any, data: bytes, le
 def test_other_files(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.safetensors").write_bytes(data)
     with pytest.raises(ModelError, match="not a safetensors file, or truncated"):
-        open_payloads(tmp_path / "a.safetensors")
+        open_stored(tmp_path / "a.safetensors")
 
 
 def _sharded(folder: Path) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def _sharded(folder: Path) -> dict[str, Any]:
 def test_shards(tmp_path: Path) -> None:
     arrays = _sharded(tmp_path)
     for model in (tmp_path, tmp_path / "model.safetensors.index.json"):
-        with open_payloads(model) as stored:
-            assert [p.name for p in stored.payloads] == list(arrays)
-            for payload in stored.payloads:
+        with open_stored(model) as stored:
+            assert [p.name for p in stored.tensors] == list(arrays)
+            for payload in stored.tensors:
                 numpy.testing.assert_array_equal(payload.array(), arrays[payload.name])
                 assert payload.layer == payload.name.removesuffix(".weight")
 
@@ -152,7 +152,7 @@ def test_an_index_that_cannot_be_right(tmp_path: Path, place: Any, told: str) ->
     text["weight_map"]["model.0.weight"] = place
     index.write_text(json.dumps(text))
     with pytest.raises(ModelError, match=re.escape(told)):
-        open_payloads(index)
+        open_stored(index)
 
 
 def test_a_link_out_of_the_folder(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_link_out_of_the_folder(tmp_path: Path) -> None:
     shard.rename(tmp_path / "model-0.safetensors")
     shard.symlink_to(tmp_path / "model-0.safetensors")
     with pytest.raises(ModelError, match="outside the model's folder; refused"):
-        open_payloads(tmp_path / "in")
+        open_stored(tmp_path / "in")
 
 
 def test_the_profile_lists_tensors_and_says_that_it_knows_no_operations(tmp_path: Path) -> None:

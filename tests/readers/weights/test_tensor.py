@@ -17,8 +17,9 @@ from tests.readers.caffe.caffemodel import field, varint
 
 import flopwise
 from flopwise.errors import ModelError
-from flopwise.readers.weights.encoding import NARROW, PLAIN, coding, length
-from flopwise.readers.weights.tensor import Payload, open_payloads
+from flopwise.graph.stored import StoredTensor
+from flopwise.readers.formats import open_stored
+from flopwise.readers.weights.encoding import NARROW, PLAIN, encoding, length
 
 ML = {name: getattr(ml_dtypes, ml) for name, (ml, _) in NARROW.items()} | {"bfloat16": ml_dtypes.bfloat16}
 
@@ -28,7 +29,7 @@ def _same(found: Any, expected: Any) -> None:
     numpy.testing.assert_array_equal(found, expected)
 
 
-def _checked(payload: Payload, expected: Any) -> None:
+def _checked(payload: StoredTensor, expected: Any) -> None:
     """A payload gives the same elements whole, in blocks of any size, and raw where it can."""
     assert payload.shape == expected.shape
     _same(payload.array(), expected)
@@ -72,7 +73,7 @@ def _random(dtype: str, count: int) -> tuple[bytes, Any]:
 @pytest.mark.parametrize("dtype", [*PLAIN, *NARROW, "bool"])
 def test_every_type(dtype: str, count: int) -> None:
     data, expected = _random(dtype, count)
-    found = coding(dtype)
+    found = encoding(dtype)
     assert found is not None
     assert len(data) == length(count, dtype)
     with numpy.errstate(invalid="ignore"):
@@ -105,9 +106,9 @@ def test_onnx_raw_data(tmp_path: Path, arrays: dict[str, Any], form: str) -> Non
         saved = {"save_as_external_data": True, "all_tensors_to_one_file": one, "size_threshold": 0}
         saved |= {"location": "weights.bin"} if one else {}
     model = _model(tmp_path, [numpy_helper.from_array(a, n) for n, a in arrays.items()], saved=saved)
-    with open_payloads(model) as stored, numpy.errstate(invalid="ignore"):
-        assert [p.name for p in stored.payloads] == [*arrays]
-        for payload in stored.payloads:
+    with open_stored(model) as stored, numpy.errstate(invalid="ignore"):
+        assert [p.name for p in stored.tensors] == [*arrays]
+        for payload in stored.tensors:
             assert payload.dtype == payload.name
             assert payload.nbytes == length(315, payload.dtype)
             _checked(payload, _numbers(arrays[payload.name]))
@@ -123,11 +124,11 @@ def test_onnx_typed_fields(tmp_path: Path) -> None:
     values = [0, 1, 3, 5, 2, 6, 4, 1] * 50
     tensors = [helper.make_tensor(f"t{code}", code, (20, 20), values) for code in codes]
     expected = {t.name: _numbers(numpy_helper.to_array(t)) for t in tensors}
-    with open_payloads(_model(tmp_path, tensors)) as stored:
-        assert len(stored.payloads) == len(codes)
-        for payload in stored.payloads:
+    with open_stored(_model(tmp_path, tensors)) as stored:
+        assert len(stored.tensors) == len(codes)
+        for payload in stored.tensors:
             _checked(payload, expected[payload.name])
-        assert {p.name for p in stored.payloads if p.raw() is not None} == {"t1", "t11"}
+        assert {p.name for p in stored.tensors if p.raw() is not None} == {"t1", "t11"}
 
 
 def test_onnx_constants_sparse_and_strings(tmp_path: Path) -> None:
@@ -145,8 +146,8 @@ def test_onnx_constants_sparse_and_strings(tmp_path: Path) -> None:
     words = helper.make_tensor("words", TensorProto.STRING, (2,), [b"a", b"b"])
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 8])
     model = _model(tmp_path, [words], nodes, inputs=[x], sparse=[sparse])
-    with open_payloads(model) as stored:
-        found = {p.name: p for p in stored.payloads}
+    with open_stored(model) as stored:
+        found = {p.name: p for p in stored.tensors}
         _checked(found["c"], whole)
         _checked(found["f"], numpy.array([1, 2], numpy.float32))
         _checked(found["s"], numpy.array([[0, 2], [0, 0], [0, 0], [3, 0]], numpy.float32))
@@ -176,8 +177,8 @@ def test_whose_tensors_they_are(tmp_path: Path) -> None:
         helper.make_node("MatMul", ["r", "wt"], ["o"], name="fc"),
     ]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])
-    with open_payloads(_model(tmp_path, tensors, nodes, inputs=[x])) as stored:
-        found = {p.name: p for p in stored.payloads}
+    with open_stored(_model(tmp_path, tensors, nodes, inputs=[x])) as stored:
+        found = {p.name: p for p in stored.tensors}
         assert {n: (p.layer, p.op, p.slot, p.role) for n, p in found.items()} == {
             "q": ("conv", "Conv", 0, "weight"),
             "s": ("conv", "Conv", 1, found["s"].role),
@@ -194,14 +195,14 @@ def test_a_graph_and_bytes_give_the_same_as_the_file(tmp_path: Path) -> None:
     array = numpy.random.default_rng(0).random((30, 30)).astype(numpy.float32)
     path = _model(tmp_path, [numpy_helper.from_array(array, "w")])
     for model in (path, Path(path), Path(path).read_bytes(), io.BytesIO(Path(path).read_bytes()), flopwise.read(path)):
-        with open_payloads(model) as stored:
-            _checked(stored.payloads[0], array)
+        with open_stored(model) as stored:
+            _checked(stored.tensors[0], array)
 
 
 def test_views_outlive_the_file(tmp_path: Path) -> None:
     array = numpy.random.default_rng(0).random((30, 30)).astype(numpy.float32)
-    with open_payloads(_model(tmp_path, [numpy_helper.from_array(array, "w")])) as stored:
-        raw = stored.payloads[0].raw()
+    with open_stored(_model(tmp_path, [numpy_helper.from_array(array, "w")])) as stored:
+        raw = stored.tensors[0].raw()
     assert raw.tobytes() == array.tobytes()
 
 
@@ -230,7 +231,7 @@ def test_hostile_external_data(tmp_path: Path, change: dict[str, str], told: str
         model.graph.initializer[0].external_data.add(key=key, value=value)
     onnx.save(model, path)
     with pytest.raises(ModelError) as error:
-        open_payloads(path).payloads[0].array()
+        open_stored(path).tensors[0].array()
     assert told in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -239,15 +240,15 @@ def test_a_module() -> None:
     torch = pytest.importorskip("torch")
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Linear(4, 2, bias=False))
     module[2].to(torch.bfloat16)
-    stored = open_payloads(module)
+    stored = open_stored(module)
     state = module.state_dict()
-    assert {p.name for p in stored.payloads} == set(state)
-    for payload in stored.payloads:
+    assert {p.name for p in stored.tensors} == set(state)
+    for payload in stored.tensors:
         expected = state[payload.name]
         _checked(payload, (expected.float() if expected.is_floating_point() else expected).numpy())
         if payload.raw() is not None:
             assert payload.raw().tobytes() == expected.reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
-    roles = {p.name: (p.layer, p.op, p.slot, p.role) for p in stored.payloads}
+    roles = {p.name: (p.layer, p.op, p.slot, p.role) for p in stored.tensors}
     assert roles["0.bias"] == ("0", "Conv2d", 1, "weight")
     assert roles["1.running_mean"] == ("1", "BatchNorm2d", 2, "buffer")
 
@@ -256,11 +257,11 @@ def test_a_module_that_is_not_contiguous_or_has_no_elements() -> None:
     torch = pytest.importorskip("torch")
     module = torch.nn.Linear(5, 3)
     module.weight = torch.nn.Parameter(torch.rand(5, 3).t())
-    payload = open_payloads(module).payloads[0]
+    payload = open_stored(module).tensors[0]
     assert payload.raw() is None
     _checked(payload, module.weight.detach().numpy().copy())
     with pytest.raises(ModelError, match="meta device"):
-        open_payloads(torch.nn.Linear(5, 3, device="meta")).payloads[0].array()
+        open_stored(torch.nn.Linear(5, 3, device="meta")).tensors[0].array()
 
 
 ARRAYS = {
@@ -277,8 +278,8 @@ ARRAYS = {
 @pytest.mark.parametrize("save", [numpy.savez, numpy.savez_compressed])
 def test_npz(tmp_path: Path, save: Any) -> None:
     save(tmp_path / "a.npz", **ARRAYS)
-    with open_payloads(tmp_path / "a.npz") as stored:
-        found = {p.name: p for p in stored.payloads}
+    with open_stored(tmp_path / "a.npz") as stored:
+        found = {p.name: p for p in stored.tensors}
         assert list(found) == list(ARRAYS)
         for name, array in ARRAYS.items():
             _checked(found[name], _numbers(array.astype(array.dtype.newbyteorder("="))))
@@ -291,8 +292,8 @@ def test_npz(tmp_path: Path, save: Any) -> None:
 
 def test_npy(tmp_path: Path) -> None:
     numpy.save(tmp_path / "a.npy", ARRAYS["columns"])
-    with open_payloads(tmp_path / "a.npy") as stored:
-        _checked(stored.payloads[0], numpy.ascontiguousarray(ARRAYS["columns"]))
+    with open_stored(tmp_path / "a.npy") as stored:
+        _checked(stored.tensors[0], numpy.ascontiguousarray(ARRAYS["columns"]))
 
 
 def _member(data: bytes, name: str = "a.npy") -> bytes:
@@ -324,7 +325,7 @@ def _npy(array: Any) -> bytes:
 def test_damaged_npz(tmp_path: Path, data: bytes, told: str) -> None:
     (tmp_path / "a.npz").write_bytes(data)
     with pytest.raises(ModelError) as error:
-        open_payloads(tmp_path / "a.npz")
+        open_stored(tmp_path / "a.npz")
     assert told in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -334,7 +335,7 @@ def test_a_compressed_array_whose_bytes_are_damaged(tmp_path: Path) -> None:
     data[20000] ^= 255
     (tmp_path / "a.npz").write_bytes(data)
     with pytest.raises(ModelError, match="cannot be read"):
-        open_payloads(tmp_path / "a.npz").payloads[0].array()
+        open_stored(tmp_path / "a.npz").tensors[0].array()
 
 
 def test_caffemodel(tmp_path: Path) -> None:
@@ -345,12 +346,12 @@ def test_caffemodel(tmp_path: Path) -> None:
     blobs = [_blob(weight.shape, field(5, weight.tobytes())), _blob(bias.shape, runs)]
     layers = _layer("conv", "Convolution", blobs) + _layer("bn", "BatchNorm", [_blob((4,), field(8, bytes(32)))])
     (tmp_path / "a.caffemodel").write_bytes(field(1, b"net") + layers)
-    with open_payloads(tmp_path / "a.caffemodel") as stored:
-        first, second, third = stored.payloads
+    with open_stored(tmp_path / "a.caffemodel") as stored:
+        first, second, third = stored.tensors
         _checked(first, weight)
         _checked(second, bias)
         _checked(third, numpy.zeros(4))
-        assert [(p.layer, p.op, p.slot, p.role) for p in stored.payloads] == [
+        assert [(p.layer, p.op, p.slot, p.role) for p in stored.tensors] == [
             ("conv", "Convolution", 0, "weight"),
             ("conv", "Convolution", 1, "weight"),
             ("bn", "BatchNorm", 0, "buffer"),
@@ -367,13 +368,13 @@ def _layer(name: str, kind: str, blobs: list[bytes]) -> bytes:
 
 
 def test_stored_tensors_need_no_input_shapes() -> None:
-    with open_payloads("examples/transformer_block.onnx") as free:
-        assert all(p.layer for p in free.payloads)
-        with open_payloads("examples/transformer_block.onnx", dims={"batch": 2, "sequence": 3}) as bound:
-            assert [(p.name, p.layer, p.slot, p.role) for p in free.payloads] == [
-                (p.name, p.layer, p.slot, p.role) for p in bound.payloads
+    with open_stored("examples/transformer_block.onnx") as free:
+        assert all(p.layer for p in free.tensors)
+        with open_stored("examples/transformer_block.onnx", dims={"batch": 2, "sequence": 3}) as bound:
+            assert [(p.name, p.layer, p.slot, p.role) for p in free.tensors] == [
+                (p.name, p.layer, p.slot, p.role) for p in bound.tensors
             ]
-        for payload in free.payloads:
+        for payload in free.tensors:
             assert payload.array().size == payload.numel
 
 
@@ -389,7 +390,7 @@ def test_tensors_in_the_bodies_of_control_flow(tmp_path: Path) -> None:
     c = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
     model = _model(tmp_path, [], [helper.make_node("If", ["c"], ["y"], name="if", **bodies)], inputs=[x, c])
     for given in ({}, {"dims": {"n": 3}}):
-        with open_payloads(model, **given) as stored:
-            assert len(stored.payloads) == 2
-            assert {p.shape for p in stored.payloads} == {(20, 20)}
-            assert all(p.array()[19, 19] == 399 for p in stored.payloads)
+        with open_stored(model, **given) as stored:
+            assert len(stored.tensors) == 2
+            assert {p.shape for p in stored.tensors} == {(20, 20)}
+            assert all(p.array()[19, 19] == 399 for p in stored.tensors)

@@ -31,7 +31,7 @@ AHEAD = 3
 
 
 class Stored(Protocol):
-    """A stored tensor whose elements can be had in the order of storage (see ``readers.payloads``)."""
+    """A stored tensor whose elements come in the order of storage: a ``StoredTensor``, or one that is unpacked."""
 
     @property
     def name(self) -> str: ...

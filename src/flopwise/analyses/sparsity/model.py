@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.sparsity.asking import Asked, Block, Pattern
-from flopwise.analyses.sparsity.loaded import Loaded
 from flopwise.analyses.sparsity.measuring import Measured, Stored, Weight, measure
 from flopwise.analyses.sparsity.nbits import Unpacked
 from flopwise.analyses.sparsity.search import Found
@@ -169,10 +168,11 @@ def sparsity_of(
         ModelError: a weight cannot be read.
         InputError: a weight is not there.
     """
-    from flopwise.readers.weights.tensor import NETWORK, open_payloads
+    from flopwise.readers.weights.graphs import of_graph
+    from flopwise.readers.weights.tensor import NETWORK
 
-    with open_payloads(profile.graph) as stored:
-        found = _sparsity_of(profile, asked, {p.name: p for p in stored.payloads}, tensors, threads, progress)
+    with of_graph(profile.graph) as stored:
+        found = _sparsity_of(profile, asked, {p.name: p for p in stored.tensors}, tensors, threads, progress)
         fetched = tuple(note for note in stored.notes_by_now() if NETWORK in note)
         return replace(found, notes=(*found.notes, *fetched))
 
@@ -280,7 +280,7 @@ class _Weights:
         if stored is not None and row.node.op == ALONE:  # blocks of bytes, of which the file says what they hold
             return Weight(stored, as_stored(tuple(stored.shape), self._asked.order), PLAIN, "", row.name, row.node.op)
         if stored is None or tuple(stored.shape) != shape:
-            stored = Loaded(tensor.name, shape, tensor.dtype or "unknown", self._graph.weights[tensor.name])
+            stored = replace(self._graph.weights[tensor.name], shape=shape)
         if use is not None and use.packing is not None:
             unpacked = Unpacked(stored, use.packing)
             return Weight(unpacked, use.view, use.zero, use.reason, row.name, row.node.op)

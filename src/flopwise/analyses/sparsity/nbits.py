@@ -5,14 +5,14 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from flopwise.analyses.sparsity.zeros import ZeroPoint
-from flopwise.graph import Node
+from flopwise.graph import Node, StoredTensor
 
 if TYPE_CHECKING:
     from flopwise.analyses.sparsity.measuring import Stored
@@ -58,15 +58,15 @@ class Bits:
         parts = (packed[..., None] >> shifts) & numpy.uint8((1 << self.bits) - 1)
         return parts.reshape(*packed.shape[:-1], -1)
 
-    def zero_point(self, load: Callable[[], Any] | None) -> ZeroPoint | None:
+    def zero_point(self, points: StoredTensor | None) -> ZeroPoint | None:
         """The zero points; the middle of the range where none are given, None where they are no integers."""
-        if load is None:
+        if points is None:
             return ZeroPoint(1 << (self.bits - 1))
-        values = numpy.asarray(load())
+        values = points.array()
         if values.dtype != numpy.uint8 or values.size != self.n * -(-self.blocks * self.bits // 8):
             return None
-        points = self.unpacked(values.reshape(self.n, -1))[:, : self.blocks]
-        return ZeroPoint(points.astype(numpy.int64), 1, self.block)
+        each = self.unpacked(values.reshape(self.n, -1))[:, : self.blocks]
+        return ZeroPoint(each.astype(numpy.int64), 1, self.block)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -229,10 +229,7 @@ class Uses:
         tensor = node.input(index)
         for _ in range(64):
             if tensor.name in self.graph.weights:
-                import numpy
-
-                values = numpy.asarray(self.graph.weights[tensor.name]())
-                return ZeroPoint(values.astype(numpy.int64), axis, block), ""
+                return ZeroPoint(self.graph.weights[tensor.name].array().astype("int64"), axis, block), ""
             maker = self.makers.get(tensor.name)
             if maker is None or maker.op not in _UNTOUCHED or not maker.has_input(0):
                 break

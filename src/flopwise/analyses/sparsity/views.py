@@ -1,6 +1,6 @@
 """A stored weight seen as matrices: rows are outputs, columns are what an output sums over (the reduction).
 
-The elements of a payload come in the order of storage, a unit (one index of the first axis) after the other. A view
+The elements of a tensor come in the order of storage, a unit (one index of the first axis) after the other. A view
 says how units become lines of a matrix without the matrix ever being whole in memory.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How the stream of a payload's elements runs through its matrices."""
+    """How the stream of the elements of a stored tensor runs through its matrices."""
 
     #: How many matrices there are (experts, directions), one after the other.
     matrices: int

@@ -31,7 +31,7 @@ FEW = 1 << 23
 
 
 class Source(Protocol):
-    """What is needed of a stored tensor; see ``readers.payloads.Payload``."""
+    """What is needed of a stored tensor; see ``graph.stored.StoredTensor``."""
 
     @property
     def name(self) -> str: ...

@@ -18,7 +18,8 @@ from flopwise.graph.dtypes import BITS, is_float
 if TYPE_CHECKING:
     from flopwise.analyses.weights.engine import Engine, Scanned
     from flopwise.analyses.weights.moments import Moments
-    from flopwise.readers.weights.tensor import Payload, Stored
+    from flopwise.graph import StoredTensor
+    from flopwise.readers.weights.tensor import StoredTensors
 
 #: What one entry stands for.
 GROUPINGS = ("layer", "tensor")
@@ -36,17 +37,17 @@ HUGE, TINY = 1e140, 1e-140
 def weights_of_arrays(arrays: Any, **options: Any) -> Weights:
     """As :func:`flopwise.weights`, of a mapping of names to numpy arrays, each a layer."""
     from flopwise.readers.weights.encoding import numbers
-    from flopwise.readers.weights.tensor import Stored, in_memory
+    from flopwise.readers.weights.tensor import StoredTensors, in_memory
 
-    payloads = tuple(
+    tensors = tuple(
         in_memory(name, partial(numbers, array), array.shape, array.dtype.name, layer=name)
         for name, array in arrays.items()
     )
-    return measured(Stored("arrays", "numpy", payloads), **options)
+    return measured(StoredTensors("arrays", "numpy", tensors), **options)
 
 
 def measured(
-    stored: Stored,
+    stored: StoredTensors,
     by: str = "layer",
     bins: int = 100,
     histogram: bool = True,
@@ -111,16 +112,16 @@ def floating(dtype: str) -> bool:
     return is_float(dtype) or dtype not in BITS
 
 
-def _groups(stored: Stored, by: str) -> tuple[dict[str, list[Payload]], list[str]]:
-    """Name of an entry -> its payloads, and what is left out."""
-    numbers = [p for p in stored.payloads if p.dtype != "string" and not p.dtype.startswith("complex")]
+def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor]], list[str]]:
+    """Name of an entry -> its tensors, and what is left out."""
+    numbers = [p for p in stored.tensors if p.dtype != "string" and not p.dtype.startswith("complex")]
     notes = []
-    if len(numbers) < len(stored.payloads):
-        notes.append(f"{_tensors(len(stored.payloads) - len(numbers))} of strings or complex numbers left out")
+    if len(numbers) < len(stored.tensors):
+        notes.append(f"{_tensors(len(stored.tensors) - len(numbers))} of strings or complex numbers left out")
     if by == "tensor":
-        groups: dict[str, list[Payload]] = {}
-        for payload in numbers:
-            groups.setdefault(_fresh(payload.name or "(unnamed)", groups), []).append(payload)
+        groups: dict[str, list[StoredTensor]] = {}
+        for tensor in numbers:
+            groups.setdefault(_fresh(tensor.name or "(unnamed)", groups), []).append(tensor)
         return groups, notes
     kept = [p for p in numbers if floating(p.dtype) and p.role != "constant"]
     if len(kept) < len(numbers):
@@ -129,9 +130,9 @@ def _groups(stored: Stored, by: str) -> tuple[dict[str, list[Payload]], list[str
             f"{_tensors(len(left))} of integers or constants with {_elements(sum(p.numel for p in left))} in no layer; "
             "see them by tensor"
         )
-    together: dict[str, list[Payload]] = {}
-    for payload in kept:
-        together.setdefault(payload.layer or payload.name, []).append(payload)
+    together: dict[str, list[StoredTensor]] = {}
+    for tensor in kept:
+        together.setdefault(tensor.layer or tensor.name, []).append(tensor)
     return {name: sorted(group, key=lambda p: p.slot) for name, group in together.items()}, notes
 
 
@@ -150,30 +151,30 @@ def _elements(count: int) -> str:
     return f"{count:,} element{'s' if count != 1 else ''}"
 
 
-def _side_by_side(group: Sequence[Payload]) -> bool:
+def _side_by_side(group: Sequence[StoredTensor]) -> bool:
     """Whether a layer is small, and its elements are at hand without a stream that others share."""
     return sum(p.numel for p in group) < LARGE and all(p.raw() is not None for p in group)
 
 
-def _measure(engine: Engine, name: str, group: Sequence[Payload], bins: int) -> tuple[Entry, Moments, Moments]:
+def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int) -> tuple[Entry, Moments, Moments]:
     from flopwise.analyses.weights.engine import KEPT
     from flopwise.analyses.weights.moments import merge
     from flopwise.analyses.weights.ranges import Ruler
 
     scans: list[Scanned] = []
     room = KEPT if bins else 0
-    for payload in group:
-        scans.append(engine.scan(payload, room=room))
+    for tensor in group:
+        scans.append(engine.scan(tensor, room=room))
         room -= sum(block.size for block in scans[-1].kept)
     whole = merge(scan.moments for scan in scans)
     made: Histogram | None = None
     if bins and whole.count:
         ruler = Ruler(whole.low, whole.high, bins)
-        counts = sum(engine.bins(payload, scan, ruler) for payload, scan in zip(group, scans, strict=True))
+        counts = sum(engine.bins(tensor, scan, ruler) for tensor, scan in zip(group, scans, strict=True))
         made = Histogram(tuple(ruler.edges.tolist()), tuple(counts.tolist()))  # type: ignore[union-attr]
     factor, known = _factor(whole), whole
     if factor != 1.0:
-        known = merge(engine.scan(payload, factor, room=0).moments for payload in group)
+        known = merge(engine.scan(tensor, factor, room=0).moments for tensor in group)
     entry = Entry(
         name,
         next((p.op for p in group if p.op), ""),

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import functools
+import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
-from flopwise.graph import Graph, Node, Shape, Tensor
-from flopwise.readers.caffe.file.binary import Caffemodel, Reopen, load, read_caffemodel
-from flopwise.readers.caffe.file.hdf5 import SIGNATURE, read_h5
+from flopwise.graph import Graph, Node, Shape, StoredTensor, Tensor
+from flopwise.readers.caffe.file.binary import Caffemodel
 from flopwise.readers.caffe.file.message import Message
 from flopwise.readers.caffe.file.text import LONGEST, parse
 from flopwise.readers.caffe.layers.table import Lowered, lower
 from flopwise.readers.caffe.net.net import Layer, Net, State, network
+from flopwise.readers.caffe.stored import of_blob, read_stored
 from flopwise.readers.inputs import given
-from flopwise.readers.source.source import Source, open_source
+from flopwise.readers.source.open import open_source
+from flopwise.readers.source.source import Source
+from flopwise.readers.weights.storage import SourceStorage
 
 
 def read_caffe(
@@ -54,9 +56,9 @@ def read_caffe(
     try:
         if dims:
             raise InputError(f"no input has a dimension named {next(iter(dims))!r}: Caffe nets have numbers only")
-        net, stored, reopen = _net(source, model, State(phase, tuple(stages), level), weights)
+        net, stored, storage = _net(source, model, State(phase, tuple(stages), level), weights)
         progress("resolving shapes")
-        return _Builder(net, source.name, stored, reopen).graph(inputs, batch_size)
+        return _Builder(net, source.name, stored, storage).graph(inputs, batch_size)
     except FlopwiseError as error:
         text = str(error) if str(error).startswith(f"{source.name}: ") else f"{source.name}: {error}"
         raise type(error)(" ".join(text.split())) from error.__cause__
@@ -64,15 +66,17 @@ def read_caffe(
         source.close()
 
 
-def _net(source: Source, model: object, state: State, weights: object) -> tuple[Net, Caffemodel | None, Reopen | None]:
-    """The net, the weights that belong to it, and what opens them again."""
+def _net(
+    source: Source, model: object, state: State, weights: object
+) -> tuple[Net, Caffemodel | None, SourceStorage | None]:
+    """The net, the weights that belong to it, and the file in which they lie."""
     if source.size == 0:
         raise ModelError("the file is empty")
     if not _is_text(source):
-        stored = _stored(source)
+        stored = read_stored(source)
         if not stored.net.names():
             raise ModelError("holds weights alone; give the net (.prototxt), with this file beside it or as --weights")
-        return network(stored.net, state, stored.shapes, saved=True), stored, source.later()
+        return network(stored.net, state, stored.shapes, saved=True), stored, SourceStorage(source.later())
     message, told = _text(source, model)
     beside = _beside(model) if weights is None else weights
     if beside is None:
@@ -80,23 +84,16 @@ def _net(source: Source, model: object, state: State, weights: object) -> tuple[
         return replace(net, warnings=(*told, *net.warnings)), None, None
     other = open_source(beside)
     try:
-        stored = _stored(other)
+        stored = read_stored(other)
         net = network(message, state, stored.shapes)
         names = {layer.name for layer in net.layers}
         extra = [name for name, blobs in stored.blobs.items() if blobs and name not in names]
         if extra:
             more = f" and {len(extra) - 5} more" if len(extra) > 5 else ""
             told.append(f"{other.name} holds weights of layers that the net has not: {', '.join(extra[:5])}{more}")
-        return replace(net, warnings=(*told, *net.warnings)), stored, other.later()
+        return replace(net, warnings=(*told, *net.warnings)), stored, SourceStorage(other.later())
     finally:
         other.close()
-
-
-def _stored(source: Source) -> Caffemodel:
-    """What a file with weights holds, whichever of its two forms it has."""
-    if source.read(0, min(source.size, len(SIGNATURE))) == SIGNATURE:
-        return read_h5(source)
-    return read_caffemodel(source)
 
 
 def _is_text(source: Source) -> bool:
@@ -147,11 +144,11 @@ def _parsed(source: Source) -> Message:
 class _Builder:
     """Nodes and tensors of a net, layer by layer."""
 
-    def __init__(self, net: Net, source: str, stored: Caffemodel | None, reopen: Reopen | None) -> None:
+    def __init__(self, net: Net, source: str, stored: Caffemodel | None, storage: SourceStorage | None) -> None:
         self.net = net
         self.source = source
         self.stored = stored
-        self.reopen = reopen
+        self.storage = storage
         self.warnings = list(net.warnings)
         self.blobs: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
@@ -160,7 +157,7 @@ class _Builder:
         self.taken: set[str] = set()
         self.owners: dict[str, Tensor] = {}
         self.weights: dict[str, Tensor] = {}
-        self.loaders: dict[str, Callable[[], Any]] = {}
+        self.tensors: dict[str, StoredTensor] = {}
 
     def graph(self, inputs: Any, batch_size: int | None) -> Graph:
         """The whole net."""
@@ -176,7 +173,7 @@ class _Builder:
             inputs=tuple(self.inputs),
             outputs=tuple(t for t in self.blobs.values() if t.kind == "activation" and t.name not in self.taken),
             nodes=tuple(self.nodes),
-            weights=self.loaders,
+            weights=self.tensors,
             warnings=tuple(self.warnings),
         )
 
@@ -263,7 +260,12 @@ class _Builder:
                 raise ModelError(f"{layer}: shares {shared!r} of shape {owner.shape}, but needs shape {shape}")
             tensor = owner
         blobs = self.stored.blobs.get(layer.name, ()) if self.stored else ()
-        if place < len(blobs) and blobs[place].runs and self.reopen is not None:
-            self.loaders.setdefault(tensor.name, functools.partial(load, blobs[place], self.reopen))
+        if place < len(blobs) and self.storage is not None and tensor.name not in self.tensors:
+            blob = blobs[place]
+            fits = shape if math.prod(shape) == math.prod(blob.shape) else None
+            if blob.runs or (self.stored and self.stored.hdf5):
+                self.tensors[tensor.name] = of_blob(
+                    tensor.name, fits or blob.shape, blob, (layer.name, place), self.storage
+                )
         self.weights[key] = tensor
         return tensor

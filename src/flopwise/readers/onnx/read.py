@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,12 +16,13 @@ from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.onnx import inputs as onnx_inputs
 from flopwise.readers.onnx.build.nodes import Builder
+from flopwise.readers.onnx.file.elements import OnnxElements, stored_tensor
 from flopwise.readers.onnx.file.exporter_notes import Notes, notes
 from flopwise.readers.onnx.file.proto import from_proto
 from flopwise.readers.onnx.file.skeleton import Skeleton
 from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
-from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, load
+from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small
 from flopwise.readers.onnx.loops import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
@@ -31,8 +31,10 @@ from flopwise.readers.onnx.normalize.spelling import unify
 from flopwise.readers.onnx.shapes.checks import misfits
 from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.types import Shapes, in_short, one_line
+from flopwise.readers.source.open import open_source
 from flopwise.readers.source.signature import refuse_other_formats
-from flopwise.readers.source.source import Source, open_source
+from flopwise.readers.source.source import Source
+from flopwise.readers.weights.storage import SourceStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def resolve_onnx(
         found = _resolve(
             skeleton, name, source.later() if source else None, inputs, dims or {}, batch_size, trips or {}, progress
         )
-        told = source.told() if source else ""
+        told = source.network_summary() if source else ""
         return replace(found, warnings=(*found.warnings, told)) if told else found
 
 
@@ -128,21 +130,21 @@ def read_stored(model: object, **given: Any) -> Graph:
                 raise
             found = _unresolved(skeleton, name, reopen)
         graph = _with_all_stored(_build(found), skeleton, name, reopen)
-        told = source.told() if source else ""
+        told = source.network_summary() if source else ""
         return replace(graph, warnings=(*graph.warnings, told)) if told else graph
 
 
 def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen | None) -> Graph:
     """The graph with the tensors in bodies and functions that nobody looked into."""
-    loaders = [loader for loader in graph.weights.values() if isinstance(loader, functools.partial)]
-    seen = {id(argument) for loader in loaders for argument in loader.args}
     weights = dict(graph.weights)
+    seen = {id(t.elements.stored) for t in weights.values() if isinstance(t.elements, OnnxElements)}
+    storage = SourceStorage(reopen) if reopen else None
     for mark, stored in skeleton.inner.items():
         if id(stored) not in seen:
             key = stored.name or mark
             while key in weights:
                 key += "'"
-            weights[key] = functools.partial(load, stored, name, reopen)
+            weights[key] = stored_tensor(key, stored, "weight", name, storage)
     return replace(graph, weights=weights)
 
 

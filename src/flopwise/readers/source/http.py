@@ -17,7 +17,7 @@ import urllib.request
 from typing import NamedTuple
 
 from flopwise.errors import ModelError
-from flopwise.readers.formats import shown
+from flopwise.readers.source.location import shown
 from flopwise.readers.source.remote import Transport
 
 #: Seconds that a server may stay silent, and the least bytes a second after that time.

@@ -1,25 +1,17 @@
-"""Models by URL: only the ranges that somebody asks for come over the network, and how many bytes that was is counted.
-
-HTTP is spoken here, because a range that a server ignores must not become a download of the whole file; all other
-schemes (s3, gs, hf ...) go through fsspec.
-"""
+"""Models by URL: only the ranges that somebody asks for come over the network, and their bytes are counted."""
 
 from __future__ import annotations
 
-import os
 import posixpath
 import threading
-import urllib.parse
-import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from flopwise.errors import FlopwiseError, ModelError
-from flopwise.readers.formats import shown
-from flopwise.readers.source.source import FileSource, Source
+from flopwise.errors import ModelError
+from flopwise.readers.source.source import Source
 
 #: Bytes that are kept together. A walk over a file reads one or two of them for each tensor.
 BLOCK = 1 << 10
@@ -147,83 +139,8 @@ class RemoteSource(Source):
         name, transport = self._transport.beside(posixpath.normpath(location))
         return RemoteSource(name, transport, self.traffic)
 
-    def told(self) -> str:
+    def network_summary(self) -> str:
         return str(self.traffic)
 
     def close(self) -> None:
         self._transport.close()
-
-
-def open_remote(url: str) -> Source:
-    """A source for the file behind a URL.
-
-    Raises:
-        ModelError: it is not there, does not come in ranges, or needs a library that is not installed.
-    """
-    scheme = url.partition("://")[0].lower()
-    if scheme == "file":
-        parts = urllib.parse.urlsplit(url)
-        if parts.netloc not in ("", "localhost"):
-            raise ModelError(f"{url}: a file on another machine; give it by http, or copy it")
-        return FileSource(urllib.request.url2pathname(parts.path))
-    if scheme in ("http", "https"):
-        from flopwise.readers.source.http import Http
-
-        return RemoteSource(shown(url), Http(url))
-    return RemoteSource(shown(url), Fsspec(url))
-
-
-class Fsspec(Transport):
-    """A file in a file system that fsspec knows."""
-
-    def __init__(self, url: str, system: Any = None) -> None:
-        """
-        Args:
-            url: where the file is; with a ``system``, its path there.
-            system: the file system; None: the one that the URL's scheme names.
-        """
-        self.name = shown(url)
-        self._path, self._system = url, system
-        if system is None:
-            scheme = url.partition("://")[0]
-            try:
-                from fsspec.core import url_to_fs
-            except ImportError:
-                raise ModelError(
-                    f"{self.name}: {scheme}:// needs fsspec: pip install 'flopwise[remote]', or download the file"
-                ) from None
-            self._system, self._path = self._told(lambda: url_to_fs(url))
-
-    def _told(self, work: Callable[[], Any]) -> Any:
-        try:
-            return work()
-        except FlopwiseError:
-            raise
-        except FileNotFoundError:
-            raise ModelError(f"{self.name}: no such file") from None
-        except ImportError as error:
-            raise ModelError(
-                f"{self.name}: fsspec needs more for that ({' '.join(str(error).split())[:150]})"
-            ) from None
-        except Exception as error:  # each file system has errors of its own
-            why = " ".join(str(error).split())[:150] or type(error).__name__
-            raise ModelError(f"{self.name}: cannot be read ({why})") from error
-
-    def first(self, length: int) -> tuple[int, bytes]:
-        size = self._told(lambda: self._system.info(self._path)["size"])
-        if not isinstance(size, int) or size < 0:
-            raise ModelError(f"{self.name}: nobody says how long it is; download it first")
-        return size, self.fetch(0, min(length, size))
-
-    def fetch(self, start: int, end: int) -> bytes:
-        if start == end:
-            return b""
-        data = self._told(lambda: self._system.cat_file(self._path, start=start, end=end))
-        if not isinstance(data, bytes) or len(data) != end - start:
-            raise ModelError(f"{self.name}: gave {len(data):,} bytes in place of {end - start:,}; download it first")
-        return data
-
-    def beside(self, location: str) -> tuple[str, Transport]:
-        other = Fsspec(f"{os.path.dirname(self._path)}/{location}", self._system)
-        other.name = f"{self.name.rpartition('/')[0]}/{location}"
-        return other.name, other

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO
 
 from flopwise.errors import ModelError
-from flopwise.readers.formats import is_url
 
 
 class Source(ABC):
@@ -52,8 +51,8 @@ class Source(ABC):
         """What opens the same bytes again when this source is closed."""
         return lambda: self
 
-    def told(self) -> str:
-        """What the user should know about the reading: how much came over the network; "" where nothing did."""
+    def network_summary(self) -> str:
+        """How much came over the network so far, in words; "" where nothing did."""
         return ""
 
     def beside(self, location: str, what: str) -> Source:
@@ -70,6 +69,8 @@ class Source(ABC):
             raise ModelError(
                 f"{what} lies in the file {location!r} beside the model; give the model as a path to load it"
             )
+        if "\0" in location:
+            raise ModelError(f"{what} lies in the file {location!r}, and no file is called that")
         path = self.folder / location
         inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(self.folder), ""))
         if not inside:  # a link may lead out of the folder although the text does not
@@ -180,22 +181,3 @@ class BytesSource(Source):
 
     def part(self, offset: int, length: int) -> bytes:
         return bytes(self._view[offset : offset + length])
-
-
-def open_source(thing: object) -> Source:
-    """A source for a path, a URL, bytes or an open binary stream.
-
-    Raises:
-        ModelError: it is none of these, or cannot be read.
-    """
-    if is_url(thing):
-        from flopwise.readers.source.remote import open_remote
-
-        return open_remote(str(thing))
-    if isinstance(thing, (str, os.PathLike)):
-        return FileSource(thing)
-    if isinstance(thing, (bytes, bytearray, memoryview)):
-        return BytesSource(thing)
-    if hasattr(thing, "read") and hasattr(thing, "seek") and hasattr(thing, "tell"):
-        return StreamSource(thing)  # type: ignore[arg-type] # duck-typed: anything that reads and seeks
-    raise ModelError(f"cannot read a model from a {type(thing).__name__}; give a path, bytes or an open binary file")

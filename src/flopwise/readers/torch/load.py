@@ -10,12 +10,12 @@ import importlib
 import importlib.util
 import os
 import sys
-import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.formats import is_callable
+from flopwise.readers.source.location import is_callable
+from flopwise.readers.torch.archive import holds_program, is_exported, members
 from flopwise.readers.torch.imports import repaired
 
 _NEEDS = "PyTorch is needed for that: pip install torch"
@@ -200,7 +200,7 @@ def loaded(path: str | os.PathLike[str]) -> Any:
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
     with _named(name), _silent():
-        if _is_exported(inside):
+        if is_exported(inside):
             with _tensors_only():
                 return torch.export.load(name)
         loader: Any = torch.jit
@@ -223,22 +223,3 @@ def _tensors_only() -> Iterator[None]:
         yield
     finally:
         loader.load = original
-
-
-def members(name: str) -> list[str]:
-    """The names in an archive; none where it is damaged, or is no archive."""
-    try:
-        with zipfile.ZipFile(name) as archive:
-            return archive.namelist()
-    except Exception:  # zipfile raises all kinds: for a version to come NotImplementedError
-        return []
-
-
-def holds_program(members: Collection[str]) -> bool:
-    """Whether an archive with these members is an exported program or a TorchScript file, not a checkpoint."""
-    script = any("/code/" in m for m in members) and any(m.endswith("/constants.pkl") for m in members)
-    return script or _is_exported(members)
-
-
-def _is_exported(members: Collection[str]) -> bool:
-    return any(m.endswith(("models/model.json", "serialized_exported_program.json")) for m in members)

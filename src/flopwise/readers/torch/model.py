@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.readers.formats import is_callable, is_checkpoint, is_module, is_url, shown
 from flopwise.readers.options import TorchOptions
+from flopwise.readers.source.location import is_callable, is_url, shown
+from flopwise.readers.torch.kinds import is_module
 
 
 def read_model(
@@ -79,19 +80,9 @@ def module_of(
     if is_module(model):
         return model, ""
     if is_url(model):
-        raise _remote(str(model))
+        raise ModelError(f"{shown(str(model))}: PyTorch reads programs from local disks only; download it first")
     from flopwise.readers.torch import load
 
     progress("importing the model")
     name = str(model) if is_callable(model) else os.fspath(model)  # type: ignore[call-overload] # a path, as was asked
     return (load.made(name, options.arguments, in_memory) if is_callable(model) else load.loaded(name)), name
-
-
-def _remote(url: str) -> FlopwiseError:
-    """Why a file with a program cannot be counted from where it is."""
-    if is_checkpoint(url):
-        return InputError(
-            f"{shown(url)}: inputs are for a model with operators; of a URL only tensors are read: "
-            "download a program first, and give a module as package.module:callable"
-        )
-    return ModelError(f"{shown(url)}: PyTorch reads programs from local disks only; download it first")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,12 +11,13 @@ from torch import nn
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.readers.formats import is_callable
 from flopwise.readers.options import Mode
+from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.graph import nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
 from flopwise.readers.torch.runs.modules import submodules
 from flopwise.readers.torch.runs.run import RunError, run
+from flopwise.readers.weights.modules import of_torch
 
 #: One run at a time: classes of PyTorch are patched during it, and the module's modes and tensors are set aside.
 _ONE_AT_A_TIME = threading.RLock()
@@ -101,7 +101,7 @@ def _graph(
         notes.append("counted in train mode")
     nodes = nodes_of(recorded.events)
     parts = submodules(model, recorded.stored)
-    weights = {ours.name: functools.partial(_loaded, tensor) for tensor, ours in recorded.stored.values()}
+    weights = {ours.name: of_torch(ours, tensor) for tensor, ours in recorded.stored.values()}
     return Graph(
         name=name.rpartition(":")[2] if is_callable(name) else kind,
         format="torch",
@@ -127,14 +127,6 @@ def _unpacked(program: Any, inputs: Any, mode: Mode) -> tuple[nn.Module, Any, Mo
     if inputs is None and program.example_inputs is None:
         raise InputError("the exported program holds no example inputs; give their shapes with -i")
     return program.module(check_guards=False), program.example_inputs if inputs is None else inputs, "as-is"
-
-
-def _loaded(tensor: torch.Tensor) -> Any:
-    """The elements of a tensor as a numpy array."""
-    if tensor.is_meta:
-        raise ModelError("the module's tensors are on the meta device, which has no elements")
-    plain = tensor.detach().cpu()
-    return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
 
 
 class NeedsMemoryError(ModelError):

@@ -1,4 +1,4 @@
-"""The tensors of PyTorch's checkpoints as payloads.
+"""The tensors of PyTorch's checkpoints as stored tensors.
 
 A checkpoint is loaded with ``weights_only=True``: tensors and plain containers, and no code that a pickle names.
 """
@@ -15,11 +15,12 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise.errors import FlopwiseError, ModelError
-from flopwise.readers.formats import shown
+from flopwise.graph.stored import Elements
+from flopwise.readers.source.location import shown
 from flopwise.readers.source.source import FileSource, Source
-from flopwise.readers.weights.modules import OfTensor, of_module, of_tensors
-from flopwise.readers.weights.storage import Elements, Store
-from flopwise.readers.weights.tensor import Stored
+from flopwise.readers.weights.modules import TorchElements, of_module, of_tensors
+from flopwise.readers.weights.storage import SourceStorage
+from flopwise.readers.weights.tensor import StoredTensors
 
 #: Where checkpoints of training keep the weights.
 _WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net")
@@ -34,7 +35,7 @@ MOST_VALUES = 1 << 22
 MOST_REPEATED = 1 << 28
 
 
-def of_checkpoint(source: Source) -> Stored:
+def of_checkpoint(source: Source) -> StoredTensors:
     """The tensors of a checkpoint; of a local file also those of an exported program or a TorchScript file.
 
     Raises:
@@ -48,30 +49,31 @@ def of_checkpoint(source: Source) -> Stored:
         return _of_file(source.name)
     from flopwise.readers.weights.remote_checkpoint import load
 
-    store = Store(source)
+    storage = SourceStorage.of(source)
     with _explained(name):
-        loaded, find = load(store, name)
-    found = _once(name, _checked(loaded, name), find)
-    return replace(found, notes=(*found.notes, source.told()), closing=(store.close,), telling=(source.told,))
+        loaded, find = load(storage, name)
+    stored = _once(name, _checked(loaded, name), find)
+    return replace(stored, notes=(*stored.notes, source.network_summary()), storages=(storage,))
 
 
-def _of_file(path: str) -> Stored:
+def _of_file(path: str) -> StoredTensors:
     import torch
 
-    from flopwise.readers.torch import load as torch_load
+    from flopwise.readers.torch.archive import holds_program, members
+    from flopwise.readers.torch.load import loaded
 
     zipped = zipfile.is_zipfile(path)
-    if torch_load.holds_program(torch_load.members(path)):
-        return of_module(torch_load.loaded(path), path)
+    if holds_program(members(path)):
+        return of_module(loaded(path), path)
     with _explained(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what a pickle looks like; what matters is an error
-        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
-    return _once(path, _checked(loaded, path))
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+    return _once(path, _checked(content, path))
 
 
 @contextlib.contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Whatever PyTorch says about a damaged file is told in one line."""
+    """Whatever PyTorch says about a damaged file becomes a ModelError of one line."""
     try:
         yield
     except FlopwiseError:
@@ -106,7 +108,9 @@ def _plain(tensor: Any) -> bool:
     return tensor.layout is torch.strided and not tensor.is_nested
 
 
-def _once(title: str, tensors: Mapping[str, Any], find: Callable[[Any, str, int], Elements] = OfTensor) -> Stored:
+def _once(
+    title: str, tensors: Mapping[str, Any], find: Callable[[Any, str, int], Elements] = TorchElements
+) -> StoredTensors:
     """The tensors of a checkpoint; the same elements under two names are one tensor."""
     kept: dict[str, Any] = {}
     seen: dict[object, str] = {}
@@ -123,13 +127,13 @@ def _once(title: str, tensors: Mapping[str, Any], find: Callable[[Any, str, int]
             kept[name] = tensor
         else:
             again.append((name, first))
-    found = of_tensors(title, kept, find=find)
+    stored = of_tensors(title, kept, find=find)
     if not again:
-        return found
+        return stored
     (name, first), more = again[0], len(again) - 1
     many = f" and {more} more are" if more else " is"
-    told = f"tensor {name!r}{many} stored under another name too ({first!r}); counted once"
-    return replace(found, notes=(*found.notes, told), others=frozenset(name for name, _ in again))
+    note = f"tensor {name!r}{many} stored under another name too ({first!r}); counted once"
+    return replace(stored, notes=(*stored.notes, note), others=frozenset(name for name, _ in again))
 
 
 def _why(error: Exception) -> str:

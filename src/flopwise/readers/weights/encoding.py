@@ -50,7 +50,7 @@ NARROW: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Coding:
+class Encoding:
     """An element type as it is stored: so many elements in so many bytes, and what makes numbers of them."""
 
     elements: int
@@ -61,7 +61,7 @@ class Coding:
     stored: str = ""
 
 
-def coding(dtype: str, order: str = "<") -> Coding | None:
+def encoding(dtype: str, order: str = "<") -> Encoding | None:
     """How an element type is stored; None for one without numbers (strings).
 
     Args:
@@ -70,15 +70,15 @@ def coding(dtype: str, order: str = "<") -> Coding | None:
     """
     if dtype in PLAIN:
         stored = PLAIN[dtype].replace("<", order)
-        return Coding(1, BITS[dtype] // 8, _PLAIN.get(dtype, _view)(stored), stored)
+        return Encoding(1, BITS[dtype] // 8, _PLAIN.get(dtype, _view)(stored), stored)
     if dtype == "bool":
-        return Coding(1, 1, lambda data: data != 0)
+        return Encoding(1, 1, lambda data: data != 0)
     if dtype not in NARROW:
         return None
     bits = BITS[dtype]
     if bits == 6:
-        return Coding(4, 3, _sixes(dtype))
-    return Coding(8 // bits, 1, _looked_up(dtype))
+        return Encoding(4, 3, _sixes(dtype))
+    return Encoding(8 // bits, 1, _looked_up(dtype))
 
 
 def length(elements: int, dtype: str) -> int:

@@ -1,4 +1,4 @@
-"""The header of a GGUF file: names, types, shapes and places of its tensors; no element is read.
+"""GGUF files: names, types, shapes and places of the tensors from the header; no element is read.
 
 What is stored in blocks is dequantised by the ``gguf`` package; the header needs no package.
 
@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 import numpy
 
 from flopwise.errors import ModelError
+from flopwise.graph import StoredTensor
 from flopwise.readers.source.source import Source
-from flopwise.readers.weights.encoding import Coding, coding
+from flopwise.readers.weights.encoding import Encoding, encoding
+from flopwise.readers.weights.storage import EncodedElements, Runs, SourceStorage
+from flopwise.readers.weights.tensor import StoredTensors, in_slots, said_by_name
 
 MAGIC = b"GGUF"
 
@@ -96,6 +99,24 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
     start: int
     end: int
+
+
+def of_gguf(source: Source) -> StoredTensors:
+    """The tensors of a file.
+
+    Raises:
+        ModelError: as for ``read_header``.
+    """
+    entries = read_header(source)
+    storage = SourceStorage.of(source)
+    tensors = []
+    for entry in entries:
+        runs = Runs(storage, ((entry.start, entry.end),))
+        elements = EncodedElements(runs, encoding_of(entry.type), math.prod(entry.shape))
+        dtype, nbytes = entry.type.name, entry.end - entry.start
+        facts = said_by_name(entry.name, dtype)
+        tensors.append(StoredTensor(entry.name, entry.shape, dtype, nbytes, elements=elements, **facts))
+    return StoredTensors.of(storage, "gguf", in_slots(tensors))
 
 
 def read_header(source: Source) -> list[Entry]:
@@ -188,7 +209,7 @@ def _length(one: _Listed) -> int:
     count = math.prod(one.shape)
     if one.type.nbytes:
         return count // one.type.elements * one.type.nbytes
-    found = coding(one.type.name)
+    found = encoding(one.type.name)
     assert found is not None
     return count * found.nbytes
 
@@ -275,13 +296,13 @@ class _Cursor:
             raise ModelError(f"{self.source.name}: damaged: metadata of type {kind} (at byte {self.position:,})")
 
 
-def coding_of(kind: Type) -> Coding:
+def encoding_of(kind: Type) -> Encoding:
     """How tensors of a type become numbers; blocks of weights become float32."""
     if not kind.nbytes:
-        found = coding(kind.name)
+        found = encoding(kind.name)
         assert found is not None
         return found
-    return Coding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind))
+    return Encoding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind))
 
 
 def _dequantised(data: Any, kind: Type) -> Any:

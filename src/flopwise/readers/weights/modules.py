@@ -1,4 +1,4 @@
-"""The tensors of PyTorch's modules as payloads."""
+"""The tensors of PyTorch's modules as stored tensors."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flopwise.errors import ModelError
+from flopwise.graph import StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.weights.encoding import coding, length
-from flopwise.readers.weights.storage import Elements, Loaded
-from flopwise.readers.weights.tensor import Payload, Stored, in_slots, parted, role_of
+from flopwise.graph.stored import Elements
+from flopwise.readers.weights.encoding import encoding, length
+from flopwise.readers.weights.storage import ArrayElements
+from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 
 #: PyTorch's names of element types where they are not flopwise's.
 _NAMES = {
@@ -25,7 +27,7 @@ _NAMES = {
 }
 
 
-class OfTensor(Elements):
+class TorchElements(Elements):
     """The elements of a tensor of PyTorch's, on whatever device; those on the CPU are views."""
 
     def __init__(self, tensor: Any, dtype: str, count: int) -> None:
@@ -35,22 +37,22 @@ class OfTensor(Elements):
 
     def blocks(self, elements: int) -> Iterator[Any]:
         tensor = self._flat()
-        found = coding(self._dtype)
-        assert found is not None
-        if not found.stored or self._dtype == "bfloat16":
-            width = max(elements // found.elements, 1)
+        stored = encoding(self._dtype)
+        assert stored is not None
+        if not stored.stored or self._dtype == "bfloat16":
+            width = max(elements // stored.elements, 1)
             for at in range(0, tensor.numel(), width):
-                yield found.decode(_bytes(tensor[at : at + width]))[: self._count]
+                yield stored.decode(_bytes(tensor[at : at + width]))[: self._count]
             return
         for at in range(0, tensor.numel(), elements):
-            yield from Loaded(tensor[at : at + elements].cpu().numpy).blocks(elements)
+            yield from ArrayElements(tensor[at : at + elements].cpu().numpy).blocks(elements)
 
     def raw(self) -> Any:
-        tensor, found = self._tensor.detach(), coding(self._dtype)
+        tensor, stored = self._tensor.detach(), encoding(self._dtype)
         plain = tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_quantized
-        if not plain or found is None or not found.stored or tensor.is_conj() or tensor.is_neg():
+        if not plain or stored is None or not stored.stored or tensor.is_conj() or tensor.is_neg():
             return None
-        return Loaded(lambda: _bytes(tensor.reshape(-1)).view(found.stored), flat=True).raw()
+        return ArrayElements(lambda: _bytes(tensor.reshape(-1)).view(stored.stored), flat=True).raw()
 
     def _flat(self) -> Any:
         tensor = self._tensor.detach()
@@ -68,10 +70,10 @@ def _bytes(tensor: Any) -> Any:
     return plain.view(torch.uint8).numpy() if plain.numel() else plain.to(torch.uint8).numpy()
 
 
-def payload_of(
-    name: str, tensor: Any, role: str, op: str = "", find: Callable[[Any, str, int], Elements] = OfTensor
-) -> Payload | None:
-    """A tensor as a payload; None for a sparse or nested one, and for one whose type holds no numbers.
+def stored_tensor(
+    name: str, tensor: Any, role: str, op: str = "", find: Callable[[Any, str, int], Elements] = TorchElements
+) -> StoredTensor | None:
+    """A tensor as a stored one; None for a sparse or nested one, and for one whose type holds no numbers.
 
     Args:
         name: what to call it.
@@ -86,17 +88,23 @@ def payload_of(
         return None
     dtype = str(tensor.dtype).removeprefix("torch.")
     dtype = _NAMES.get(dtype, dtype)
-    if dtype not in BITS or coding(dtype) is None:
+    if dtype not in BITS or encoding(dtype) is None:
         return None
     shape = tuple(tensor.shape)
     count = tensor.numel()
     if dtype == "float4e2m1" and shape:  # PyTorch's shape counts bytes
         shape, count = (*shape[:-1], shape[-1] * 2), count * 2
-    held = find(tensor, dtype, count)
-    return Payload(name, shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=held)
+    elements = find(tensor, dtype, count)
+    return StoredTensor(name, shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=elements)
 
 
-def of_module(model: Any, name: str = "") -> Stored:
+def of_torch(ours: Tensor, tensor: Any) -> StoredTensor:
+    """A tensor of a module's graph as a stored one; the elements of a sparse or nested one cannot be had."""
+    shape = tuple(d for d in ours.shape or () if isinstance(d, int))
+    return stored_tensor(ours.name, tensor, ours.kind) or StoredTensor(ours.name, shape, "", 0, role=ours.kind)
+
+
+def of_module(model: Any, name: str = "") -> StoredTensors:
     """The parameters and buffers of a module; shared ones once.
 
     Raises:
@@ -119,9 +127,9 @@ def of_tensors(
     notes: tuple[str, ...] = (),
     buffers: set[str] | None = None,
     kinds: Mapping[str, str] | None = None,
-    find: Callable[[Any, str, int], Elements] = OfTensor,
-) -> Stored:
-    """Tensors by name as payloads.
+    find: Callable[[Any, str, int], Elements] = TorchElements,
+) -> StoredTensors:
+    """Tensors by name as stored tensors.
 
     Args:
         title: what to call the model.
@@ -129,21 +137,21 @@ def of_tensors(
         notes: what the user should know.
         buffers: names of those that are no parameters; None: as names and types tell.
         kinds: classes of modules by path.
-        find: as for ``payload_of``.
+        find: as for ``stored_tensor``.
     """
-    found: list[Payload] = []
+    stored: list[StoredTensor] = []
     strange: list[str] = []
     for name, tensor in tensors.items():
         role = "weight"
         if buffers is None or name in buffers:
             role = role_of(name, str(tensor.dtype).removeprefix("torch."))
             role = "buffer" if buffers is not None and role == "weight" else role
-        payload = payload_of(name, tensor, role, (kinds or {}).get(parted(name)[0], ""), find)
-        if payload is None:
+        one = stored_tensor(name, tensor, role, (kinds or {}).get(parted(name)[0], ""), find)
+        if one is None:
             strange.append(name)
         else:
-            found.append(payload)
+            stored.append(one)
     if strange:
         more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
         notes = (*notes, f"tensor {strange[0]!r}{more} is sparse, nested or of a type that holds no numbers; left out")
-    return Stored(title, "torch", in_slots(found), notes)
+    return StoredTensors(title, "torch", in_slots(stored), notes)

@@ -1,4 +1,4 @@
-"""The arrays in NumPy's files as payloads. Nothing is ever unpickled; compressed arrays come in a stream.
+"""The arrays in NumPy's files as stored tensors. Nothing is ever unpickled; compressed arrays come in a stream.
 
 Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -15,12 +15,14 @@ import numpy
 from numpy.lib import format as npy
 
 from flopwise.errors import ModelError
+from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.formats import shown
+from flopwise.graph.stored import Elements
+from flopwise.readers.source.location import shown
 from flopwise.readers.source.source import Source
-from flopwise.readers.weights.encoding import coding
-from flopwise.readers.weights.storage import Coded, Loaded, Runs, Span, Store, Stream, reading
-from flopwise.readers.weights.tensor import Payload, Stored, in_slots, parted, role_of
+from flopwise.readers.weights.encoding import encoding
+from flopwise.readers.weights.storage import ArrayElements, EncodedElements, Runs, SourceStorage, Span, Stream, reading
+from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 from flopwise.readers.weights.zip import LOCAL, Reading
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -29,13 +31,13 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 LONGEST_HEADER = 1 << 16
 
 
-def of_npy(source: Source) -> Stored:
+def of_npy(source: Source) -> StoredTensors:
     """The array of a .npy file.
 
     Raises:
         ModelError: the file is damaged, or holds Python objects.
     """
-    store = Store(source)
+    storage = SourceStorage.of(source)
     name = shown(source.name)
     with reading(name):
         file = Reading(source)
@@ -43,26 +45,19 @@ def of_npy(source: Source) -> Stored:
         place = (file.tell(), file.tell() + _length(shape, dtype))
         if place[1] > source.size:
             raise ModelError(f"{name}: is truncated; an array of shape {shape} takes {place[1] - place[0]:,} bytes")
-    payload = _payload("array", shape, by_columns, dtype, Runs(store, (place,)), name)
-    return Stored(
-        name,
-        "npy",
-        (payload,),
-        (source.told(),) if source.told() else (),
-        closing=(store.close,),
-        telling=(source.told,),
-    )
+    array = _tensor("array", shape, by_columns, dtype, Runs(storage, (place,)), name)
+    return StoredTensors.of(storage, "npy", [array])
 
 
-def of_npz(source: Source) -> Stored:
+def of_npz(source: Source) -> StoredTensors:
     """The arrays of a .npz archive.
 
     Raises:
         ModelError: the archive is damaged, or holds Python objects.
     """
-    store = Store(source)
+    storage = SourceStorage.of(source)
     name = shown(source.name)
-    found: list[Payload] = []
+    tensors: list[StoredTensor] = []
     names: set[str] = set()
     with reading(name):
         try:
@@ -88,12 +83,11 @@ def of_npz(source: Source) -> Stored:
                 start = _data(source, member, what) + head
                 if start + length > source.size:
                     raise ModelError(f"{what}: is truncated; it ends at byte {start + length:,} of {source.size:,}")
-                span = Runs(store, ((start, start + length),))
+                span = Runs(storage, ((start, start + length),))
             else:
                 span = Stream(what, functools.partial(_open, source, member.filename), head, length)
-            found.append(_payload(key, shape, by_columns, dtype, span, what))
-    notes = (source.told(),) if source.told() else ()
-    return Stored(name, "npz", in_slots(found), notes, closing=(store.close,), telling=(source.told,))
+            tensors.append(_tensor(key, shape, by_columns, dtype, span, what))
+    return StoredTensors.of(storage, "npz", in_slots(tensors))
 
 
 def _open(source: Source, member: str) -> IO[bytes]:
@@ -139,26 +133,26 @@ def _length(shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> int:
     return math.prod(shape) * dtype.itemsize
 
 
-def _payload(
+def _tensor(
     name: str, shape: tuple[int, ...], by_columns: bool, dtype: numpy.dtype[Any], span: Span, what: str
-) -> Payload:
+) -> StoredTensor:
     kind = dtype.name if dtype.name in BITS else ""
     order = ">" if dtype.str.startswith(">") else "<"
-    found = coding(kind, order) if kind else None
-    if found is None:
+    stored = encoding(kind, order) if kind else None
+    if stored is None:
         raise ModelError(f"{what}: holds elements of type {dtype}, which are no numbers")
     layer = parted(name)[0]
     count = math.prod(shape)
-    held: Any = Coded(span, found, count)
+    elements: Elements = EncodedElements(span, stored, count)
     if by_columns and len(shape) > 1:
-        held = Loaded(functools.partial(_turned, held, shape))
-    return Payload(name, shape, kind, _length(shape, dtype), layer, role=role_of(name, kind), elements=held)
+        elements = ArrayElements(functools.partial(_turned, elements, shape))
+    return StoredTensor(name, shape, kind, _length(shape, dtype), layer, role=role_of(name, kind), elements=elements)
 
 
-def _turned(held: Coded, shape: tuple[int, ...]) -> Any:
+def _turned(elements: Elements, shape: tuple[int, ...]) -> Any:
     """An array that is stored column by column."""
-    flat = held.raw()
+    flat = elements.raw()
     if flat is None:
-        parts = list(held.blocks(1 << 18))
+        parts = list(elements.blocks(1 << 18))
         flat = numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
     return flat.reshape(shape, order="F")

@@ -5,24 +5,49 @@ So its parameters and bytes can be listed and added up, while what it computes s
 
 from __future__ import annotations
 
-import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import Graph, Kind, Module, Node, Tensor
+from flopwise.graph import Graph, Kind, Module, Node, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.formats import shown
-from flopwise.readers.weights.tensor import Payload, Stored, open_payloads
+from flopwise.readers.source.location import naming, shown
+from flopwise.readers.source.open import open_source
+from flopwise.readers.source.source import Source
+from flopwise.readers.weights.tensor import StoredTensors
 
 #: The operator of each row.
 OP = "flopwise::Tensor"
 
+#: Gives the stored tensors of an open file.
+Opener = Callable[[Source], StoredTensors]
 
-def read_weights(model: str, inputs: object = None, batch_size: int | None = None) -> Graph:
+
+def open_weights(opener: Opener, model: str) -> StoredTensors:
+    """The stored tensors of a file; no element is read.
+
+    Args:
+        opener: takes its format apart.
+        model: path or URL.
+
+    Raises:
+        ModelError: the file cannot be read.
+    """
+    with naming(model):
+        source = open_source(model)
+        try:
+            return opener(source)
+        except BaseException:
+            source.close()
+            raise
+
+
+def read_weights(opener: Opener, model: str, inputs: object = None, batch_size: int | None = None) -> Graph:
     """The tensors of a file or of all files that an index names; only headers are read.
 
     Args:
+        opener: takes its format apart.
         model: path or URL.
         inputs: refused, as such a file has none.
         batch_size: refused likewise.
@@ -34,69 +59,34 @@ def read_weights(model: str, inputs: object = None, batch_size: int | None = Non
     name = shown(model)
     if inputs or batch_size is not None:
         raise InputError(f"{name}: holds weights and no graph, so it has no inputs")
-    with open_payloads(model) as stored:
-        if not stored.payloads:
+    with open_weights(opener, model) as stored:
+        if not stored.tensors:
             raise ModelError(f"{name}: holds no tensors")
-        rows = [_row(payload, stored.format) for payload in stored.payloads]
-        told = f"{name} holds weights and no operators: what they compute, and activations, are unknown"
-        notes = (told, *stored.notes)
-        again = _Again(model)
+        note = f"{name} holds weights and no operators: what they compute, and activations, are unknown"
         return Graph(
             name=_title(name),
             format=stored.format,
             source=name,
             inputs=(),
             outputs=(),
-            nodes=tuple(rows),
-            weights={payload.name: functools.partial(elements, again, payload.name) for payload in stored.payloads},
-            warnings=notes,
+            nodes=tuple([_row(tensor, stored.format) for tensor in stored.tensors]),
+            weights={tensor.name: tensor for tensor in stored.tensors},
+            warnings=(note, *stored.notes),
         )
 
 
-class _Again:
-    """The payloads of a file, which is opened once more when somebody asks for elements, and stays open."""
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._stored: Stored | None = None
-        self._payloads: dict[str, Payload] = {}
-
-    def payload(self, name: str) -> Payload:
-        """The payload of a name.
-
-        Raises:
-            ModelError: the file cannot be read any more.
-        """
-        if self._stored is None:
-            self._stored = open_payloads(self._model)
-            self._payloads = {payload.name: payload for payload in self._stored.payloads}
-        found = self._payloads.get(name)
-        if found is None:
-            raise ModelError(f"{shown(self._model)}: changed while it was read; it has no tensor {name!r} any more")
-        return found
-
-    def told(self) -> str:
-        """What came over the network for the elements."""
-        return next((text for tell in (self._stored.telling if self._stored else ()) if (text := tell())), "")
-
-
-def elements(again: _Again, name: str) -> Any:
-    """The elements of a tensor, as ``Payload.array`` gives them."""
-    return again.payload(name).array()
-
-
-def _row(payload: Payload, origin: str) -> Node:
+def _row(stored: StoredTensor, origin: str) -> Node:
     kind: Kind = "weight"
-    if payload.role != "weight":  # tables take memory too; single numbers do not count
-        kind = "buffer" if payload.shape else "constant"
+    if stored.role != "weight":  # tables take memory too; single numbers do not count
+        kind = "buffer" if stored.shape else "constant"
     attrs: dict[str, Any] = {}
-    if payload.dtype in BITS:
-        tensor = Tensor(payload.name, payload.shape, payload.dtype, kind)
+    if stored.dtype in BITS:
+        tensor = Tensor(stored.name, stored.shape, stored.dtype, kind)
     else:  # blocks of bytes, which hold more elements than bytes
-        tensor = Tensor(payload.name, (payload.nbytes,), "uint8", kind)
-        attrs |= {"elements": payload.numel, "shape": payload.shape, "blocks": payload.dtype}
-    taken, made = (Tensor(f"{payload.name}:{end}", None, None) for end in ("input", "output"))
-    return Node(OP, payload.name, (tensor, taken), (made,), attrs, _scope(payload.layer), f"{origin}:{payload.dtype}")
+        tensor = Tensor(stored.name, (stored.nbytes,), "uint8", kind)
+        attrs |= {"elements": stored.numel, "shape": stored.shape, "blocks": stored.dtype}
+    taken, made = (Tensor(f"{stored.name}:{end}", None, None) for end in ("input", "output"))
+    return Node(OP, stored.name, (tensor, taken), (made,), attrs, _scope(stored.layer), f"{origin}:{stored.dtype}")
 
 
 def _scope(layer: str) -> tuple[Module, ...]:

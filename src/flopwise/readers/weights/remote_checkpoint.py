@@ -17,8 +17,9 @@ from typing import Any
 import numpy
 
 from flopwise.errors import ModelError
-from flopwise.readers.weights.encoding import coding
-from flopwise.readers.weights.storage import Coded, Elements, Loaded, Store
+from flopwise.graph.stored import Elements
+from flopwise.readers.weights.encoding import encoding
+from flopwise.readers.weights.storage import ArrayElements, EncodedElements, SourceStorage
 from flopwise.readers.weights.zip import Archive
 
 #: Longest pickle, in bytes: some 400,000 tensors.
@@ -31,14 +32,14 @@ _WORD = 64
 Finder = Callable[[Any, str, int], Elements]
 
 
-def load(store: Store, name: str) -> tuple[Any, Finder]:
+def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
     """What a checkpoint holds, with tensors on the meta device, and what finds their elements.
 
     Raises:
         ModelError: it is no archive, holds a program, or its directory or pickle are too long or damaged.
         Exception: whatever PyTorch says about the pickle.
     """
-    archive = _opened(store, name)
+    archive = _opened(storage, name)
     prefix = next(iter(archive.members), "").partition("/")[0]
     if f"{prefix}/data.pkl" not in archive.members:
         raise ModelError(f"{name}: no checkpoint of PyTorch's: its archive has no data.pkl")
@@ -57,18 +58,18 @@ def load(store: Store, name: str) -> tuple[Any, Finder]:
     return _unpickled(hollow), find
 
 
-def _opened(store: Store, name: str) -> Archive:
-    if bytes(store.read(0, min(4, store.size))) != b"PK\x03\x04":
+def _opened(storage: SourceStorage, name: str) -> Archive:
+    if bytes(storage.read(0, min(4, storage.size))) != b"PK\x03\x04":
         raise ModelError(
             f"{name}: no archive, so no checkpoint of PyTorch 1.6 or later; an older one can only be read from a local "
             "file: download it first"
         )
     try:
-        archive = Archive(store)
+        archive = Archive(storage)
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         why = " ".join(str(error).split())[:150]
         raise ModelError(f"{name}: no checkpoint of PyTorch's, or truncated or damaged ({why})") from None
-    from flopwise.readers.torch.load import holds_program
+    from flopwise.readers.torch.archive import holds_program
 
     if holds_program(archive.members):
         raise ModelError(
@@ -131,8 +132,8 @@ def _elements(archive: Archive, member: str, tensor: Any, dtype: str, count: int
     Raises:
         ModelError: the storage is shorter than the tensor or the pickle says.
     """
-    found = coding(dtype, order)
-    assert found is not None
+    stored = encoding(dtype, order)
+    assert stored is not None
     width = tensor.element_size()
     shape, strides = tuple(tensor.shape), tensor.stride()
     last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)) if tensor.numel() else -1
@@ -142,16 +143,18 @@ def _elements(archive: Archive, member: str, tensor: Any, dtype: str, count: int
             f"storage {member!r} should have {tensor.untyped_storage().nbytes():,} bytes, "
             f"but has {archive.members[member].file_size:,}"
         )
-    held = Coded(archive.span(member, start, end), found, (last + 1) * found.elements)
+    elements = EncodedElements(archive.span(member, start, end), stored, (last + 1) * stored.elements)
     if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
-        return held
+        return elements
     marks = (tensor.is_conj(), tensor.is_neg())
-    return Loaded(lambda: _strided(held, shape, strides, found.elements, marks))
+    return ArrayElements(lambda: _strided(elements, shape, strides, stored.elements, marks))
 
 
-def _strided(held: Coded, shape: tuple[int, ...], strides: tuple[int, ...], each: int, marks: tuple[bool, bool]) -> Any:
+def _strided(
+    elements: EncodedElements, shape: tuple[int, ...], strides: tuple[int, ...], each: int, marks: tuple[bool, bool]
+) -> Any:
     """A tensor whose elements do not lie in its order, or are marked as conjugate or negative."""
-    parts = list(held.blocks(1 << 18))
+    parts = list(elements.blocks(1 << 18))
     flat = numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
     width = flat.itemsize
     steps = (*(stride * each * width for stride in strides), width)

@@ -1,4 +1,4 @@
-"""The header of a safetensors file: names, types, shapes and places of its tensors; no element is read.
+"""Safetensors files: names, types, shapes and places of the tensors from the header; no element is read.
 
 Source: https://github.com/huggingface/safetensors#format
 """
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.encoding import length
+from flopwise.readers.weights.storage import SourceStorage
+from flopwise.readers.weights.tensor import StoredTensors, in_slots, in_storage, said_by_name
 
 #: Longest header, in bytes: some 250,000 tensors.
 LONGEST_HEADER = 32 << 20
@@ -58,6 +60,21 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
     start: int
     end: int
+
+
+def of_safetensors(source: Source) -> StoredTensors:
+    """The tensors of a file.
+
+    Raises:
+        ModelError: as for ``read_header``.
+    """
+    entries = read_header(source)
+    storage = SourceStorage.of(source)
+    tensors = [
+        in_storage(e.name, e.shape, e.dtype, storage, ((e.start, e.end),), **said_by_name(e.name, e.dtype))
+        for e in entries
+    ]
+    return StoredTensors.of(storage, "safetensors", in_slots(tensors))
 
 
 def read_header(source: Source) -> list[Entry]:

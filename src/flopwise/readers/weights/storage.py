@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import threading
 from abc import ABC, abstractmethod
@@ -12,27 +13,82 @@ from typing import IO, Any
 import numpy
 
 from flopwise.errors import FlopwiseError, ModelError
+from flopwise.graph.stored import Elements, Storage
 from flopwise.readers.source.source import FileSource, Source
-from flopwise.readers.weights.encoding import Coding, numbers
+from flopwise.readers.weights.encoding import Encoding, numbers
 
 #: Bytes of one request for elements in a remote file.
 FETCHED = 8 << 20
 
 
-class Store:
-    """A source whose bytes several threads read: a file by a mapping, anything else under a lock."""
+class SourceStorage(Storage):
+    """A source whose bytes several threads read: a file by a mapping, anything else under a lock.
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.name = source.name
-        self.size = source.size
-        self._lock = threading.Lock()
+    It opens when somebody reads, and may do so again; then it must have the size that it had before.
+    """
+
+    def __init__(self, opened: Callable[[], Source]) -> None:
+        self.reopened = opened
+        self._lock = threading.RLock()
+        self._source: Source | None = None
+        self._size = -1
         self._map: mmap.mmap | None = None
+        self._beside: dict[str, SourceStorage] = {}
+        self._held = False
+
+    @classmethod
+    def of(cls, source: Source) -> SourceStorage:
+        """The storage of a source that is open, and stays so until ``close()``."""
+        storage = cls(source.later())
+        storage.hold()
+        storage._take(source)
+        return storage
+
+    def _take(self, source: Source) -> Source:
+        if self._size not in (-1, source.size):
+            raise ModelError(f"{source.name}: changed while it was read; it has {source.size:,} bytes now")
         if isinstance(source, FileSource) and source.size:
             with contextlib.suppress(OSError, ValueError), open(source.name, "rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             if self._map is not None and len(self._map) < source.size:
-                raise ModelError(f"{self.name}: changed while it was read")
+                raise ModelError(f"{source.name}: changed while it was read")
+        self._source, self._size = source, source.size
+        return source
+
+    @property
+    def source(self) -> Source:
+        """The source.
+
+        Raises:
+            ModelError: it cannot be opened, or is not what it was.
+        """
+        if self._source is None:
+            with self._lock:
+                if self._source is None:
+                    return self._take(self.reopened())
+        return self._source
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return self.source.name
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        return self.source.size
+
+    def beside(self, location: str, what: str) -> SourceStorage:
+        """The storage of a file in the same folder, opened when somebody reads.
+
+        Args:
+            location: path of the file, from the folder.
+            what: what wants it, for messages.
+        """
+        with self._lock:
+            if location not in self._beside:
+                self._beside[location] = SourceStorage(lambda: self.source.beside(location, what))
+            return self._beside[location]
 
     def view(self, start: int, end: int) -> memoryview | None:
         """The bytes [start, end) without a copy; None where that cannot be.
@@ -50,9 +106,9 @@ class Store:
         Raises:
             ModelError: the source ends before that, or cannot be read.
         """
-        found = self.view(start, end)
-        if found is not None:
-            return found
+        view = self.view(start, end)
+        if view is not None:
+            return view
         if self.source.threadsafe:
             return self.source.read(start, end - start)
         with self._lock:
@@ -63,17 +119,35 @@ class Store:
         """Bytes that a read should take at least, because each one costs a request."""
         return FETCHED if self.source.remote else 0
 
+    def network_summary(self) -> str:
+        return "" if self._source is None else self._source.network_summary()
+
+    def hold(self) -> None:
+        self._held = True
+
+    def release(self) -> None:
+        if not self._held:
+            self.close()
+
     def close(self) -> None:
-        """Let go of the file; arrays that look into it stay valid."""
-        self.source.close()
-        if self._map is not None:
-            with contextlib.suppress(BufferError):  # somebody still looks into it
-                self._map.close()
+        self._held = False
+        with self._lock:
+            for other in self._beside.values():
+                other.close()
+            if self._source is not None:
+                self._source.close()
+                self._source = self._source if self._source.remote else None  # it counts on, and connects by itself
+            if self._map is not None:
+                with contextlib.suppress(BufferError):  # somebody still looks into it
+                    self._map.close()
             self._map = None
 
 
 class Span(ABC):
     """Bytes in a row."""
+
+    #: What the bytes lie in; None where nothing is open.
+    storage: Storage | None = None
 
     @abstractmethod
     def parts(self, size: int) -> Iterator[bytes | memoryview]:
@@ -85,14 +159,14 @@ class Span(ABC):
 
 
 class Runs(Span):
-    """Ranges of a store, one after the other."""
+    """Ranges of a storage, one after the other."""
 
-    def __init__(self, store: Store, runs: Sequence[tuple[int, int]]) -> None:
-        self._store = store
+    def __init__(self, storage: SourceStorage, runs: Sequence[tuple[int, int]]) -> None:
+        self.storage = self._storage = storage
         self._runs = tuple(runs)
 
     def view(self) -> memoryview | None:
-        return self._store.view(*self._runs[0]) if len(self._runs) == 1 else None
+        return self._storage.view(*self._runs[0]) if len(self._runs) == 1 else None
 
     def parts(self, size: int) -> Iterator[bytes | memoryview]:
         if len(self._runs) == 1:
@@ -109,9 +183,9 @@ class Runs(Span):
             yield rest
 
     def _one(self, start: int, end: int, size: int) -> Iterator[bytes | memoryview]:
-        fetched = max(self._store.at_least // size, 1) * size
+        fetched = max(self._storage.at_least // size, 1) * size
         for here in range(start, end, fetched):
-            data = self._store.read(here, min(here + fetched, end))
+            data = self._storage.read(here, min(here + fetched, end))
             for at in range(0, len(data), size):
                 yield data[at : at + size]
 
@@ -149,7 +223,7 @@ def _exactly(stream: IO[bytes], length: int, name: str) -> bytes:
 
 @contextlib.contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Whatever goes wrong while something is read is told in one line."""
+    """Any error while something is read becomes a ModelError of one line."""
     try:
         yield
     except FlopwiseError:
@@ -159,41 +233,30 @@ def reading(name: str) -> Iterator[None]:
         raise ModelError(f"{name}: cannot be read ({why})") from error
 
 
-class Elements(ABC):
-    """The elements of a payload."""
+class EncodedElements(Elements):
+    """Elements in bytes, in an encoding."""
 
-    @abstractmethod
-    def blocks(self, elements: int) -> Iterator[Any]:
-        """The elements as numbers, in one-dimensional arrays of about ``elements``."""
-
-    def raw(self) -> Any:
-        """All elements as they are stored, in a view that cannot be written to; None where that cannot be."""
-        return None
-
-
-class Coded(Elements):
-    """Elements in bytes, in a coding."""
-
-    def __init__(self, span: Span, coding: Coding, count: int) -> None:
+    def __init__(self, span: Span, encoding: Encoding, count: int) -> None:
+        self.storage = span.storage
         self._span = span
-        self._coding = coding
+        self._encoding = encoding
         self._count = count
 
     def blocks(self, elements: int) -> Iterator[Any]:
-        coding, left = self._coding, self._count
+        encoding, left = self._encoding, self._count
         if not left:
             return
-        for part in self._span.parts(max(elements // coding.elements, 1) * coding.nbytes):
-            found = coding.decode(numpy.frombuffer(part, numpy.uint8))[:left]
-            left -= found.size
-            yield found
+        for part in self._span.parts(max(elements // encoding.elements, 1) * encoding.nbytes):
+            block = encoding.decode(numpy.frombuffer(part, numpy.uint8))[:left]
+            left -= block.size
+            yield block
 
     def raw(self) -> Any:
-        view = self._span.view() if self._coding.stored and not self._coding.stored.startswith(">") else None
-        return None if view is None else numpy.frombuffer(view, self._coding.stored, self._count)
+        view = self._span.view() if self._encoding.stored and not self._encoding.stored.startswith(">") else None
+        return None if view is None else numpy.frombuffer(view, self._encoding.stored, self._count)
 
 
-class Loaded(Elements):
+class ArrayElements(Elements):
     """Elements that are an array in memory once somebody asks."""
 
     def __init__(self, load: Callable[[], Any], flat: bool = False) -> None:
@@ -215,12 +278,39 @@ class Loaded(Elements):
         for at in range(0, array.size, elements):
             yield numbers(array.flat[at : at + elements])
 
+    def whole(self) -> Any:
+        return numbers(numpy.asanyarray(self._load()))
+
     def raw(self) -> Any:
         if not self._flat:
             return None
         array = numpy.asanyarray(self._load())
         if not array.flags.c_contiguous or array.dtype.kind not in "iuf" or not array.dtype.isnative:
             return None
-        found = array.reshape(-1).view()
-        found.flags.writeable = False
-        return found
+        view = array.reshape(-1).view()
+        view.flags.writeable = False
+        return view
+
+
+class RepeatedElements(Elements):
+    """One value that stands for all elements, in no more memory than one of them."""
+
+    def __init__(self, value: Callable[[], Any], shape: tuple[int, ...]) -> None:
+        """
+        Args:
+            value: gives the value, an array of one element.
+            shape: of the tensor.
+        """
+        self._value = value
+        self._shape = shape
+
+    def blocks(self, elements: int) -> Iterator[Any]:
+        value, count = numbers(self._value())[0], math.prod(self._shape)
+        for at in range(0, count, elements):
+            yield numpy.broadcast_to(value, (min(elements, count - at),))
+
+    def whole(self) -> Any:
+        try:
+            return numpy.broadcast_to(numbers(self._value())[0], self._shape)
+        except ValueError as error:
+            raise ModelError(f"a tensor of shape {self._shape} cannot be made ({error})") from error

@@ -1,130 +1,57 @@
-"""The stored tensors of a model, from any kind of file: what they are, and their elements in a stream.
-
-Nothing is read before somebody asks for elements. Then they come in blocks that fit into a cache; the elements of a
-local file that is not compressed are views of one mapping.
-"""
+"""The stored tensors of a model together, with the files that are open for them, and how one is made from its place."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-import numpy
-
-from flopwise.errors import FlopwiseError, ModelError
-from flopwise.graph import Graph
-from flopwise.readers import formats
-from flopwise.readers.weights.encoding import coding, length
-from flopwise.readers.weights.storage import Coded, Elements, Loaded, Runs, Store
-
-#: Elements of a block.
-BLOCK = 1 << 18
+from flopwise.errors import ModelError
+from flopwise.graph.stored import Storage, StoredTensor
+from flopwise.readers.source.location import shown
+from flopwise.readers.weights.encoding import encoding, length
+from flopwise.readers.weights.storage import ArrayElements, EncodedElements, Runs, SourceStorage
 
 #: What a note says that tells how much came over the network.
 NETWORK = " over the network in "
 
 
 @dataclass(frozen=True)
-class Payload:
-    """One stored tensor, and where its elements lie."""
-
-    #: As in the file.
-    name: str
-    shape: tuple[int, ...]
-    #: A name of :mod:`flopwise.graph.dtypes`, or the block type of a GGUF file ("q4_K").
-    dtype: str
-    #: Stored bytes.
-    nbytes: int
-    #: The operator or module it belongs to: in a graph the first operator that uses it, through operators on stored
-    #: tensors alone; else the name without its last part. "" where nobody knows.
-    layer: str = ""
-    #: The operator that uses it ("Conv"); "" where nobody knows.
-    op: str = ""
-    #: "weight", "buffer" or "constant".
-    role: str = "weight"
-    #: Position among the payloads of its layer (weight 0, bias 1).
-    slot: int = 0
-    #: Names of the payloads with its zero points and scales; "" where there are none.
-    zero_point: str = ""
-    scale: str = ""
-    elements: Elements = field(default_factory=lambda: Loaded(lambda: numpy.empty(0)), repr=False, compare=False)
-
-    @property
-    def numel(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    def blocks(self, elements: int = BLOCK) -> Iterator[Any]:
-        """The elements in the row-major order of the shape, in one-dimensional arrays of about ``elements``.
-
-        Floats of 16 bits and less come as float32, integers of less than a byte as int8 or uint8; all others in their
-        own type. What is stored in blocks (GGUF) is dequantised to float32.
-
-        Raises:
-            ModelError: the elements are not there, or cannot be read.
-        """
-        found = 0
-        for block in self.elements.blocks(max(elements, 1)):
-            found += block.size
-            yield block
-        if found != self.numel:
-            raise ModelError(f"tensor {self.name!r} of shape {self.shape} has {found:,} elements")
-
-    def raw(self) -> Any:
-        """All elements in their stored type (bfloat16 as uint16) as a one-dimensional view that cannot be written to.
-
-        None where that cannot be: packed, compressed, remote, or in another order.
-        """
-        found = self.elements.raw()
-        return found if found is not None and found.size == self.numel else None
-
-    def array(self) -> Any:
-        """All elements in the tensor's shape, in the types that ``blocks`` gives.
-
-        Raises:
-            ModelError: as for ``blocks``.
-        """
-        found: Any = None
-        at = 0
-        for block in self.blocks():
-            if found is None:
-                found = block if block.size == self.numel else numpy.empty(self.numel, block.dtype)
-            if found is not block:
-                found[at : at + block.size] = block
-            at += block.size
-        return (numpy.empty(0, numpy.float32) if found is None else found).reshape(self.shape)
-
-
-@dataclass(frozen=True)
-class Stored:
+class StoredTensors:
     """The stored tensors of a model. ``close()`` lets go of the files; arrays that look into them stay valid."""
 
     model: str
     format: str
-    payloads: tuple[Payload, ...]
+    tensors: tuple[StoredTensor, ...]
     #: What the user should know, one line each.
     notes: tuple[str, ...] = ()
-    #: Other names of tensors among the payloads.
+    #: Other names of tensors among these.
     others: frozenset[str] = frozenset()
-    closing: tuple[Callable[[], None], ...] = field(default=(), repr=False, compare=False)
-    #: What came over the network by now, as a line; "" where nothing did.
-    telling: tuple[Callable[[], str], ...] = field(default=(), repr=False, compare=False)
+    #: The files that are open.
+    storages: tuple[Storage, ...] = field(default=(), repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, storage: SourceStorage, format: str, tensors: Iterable[StoredTensor], notes: tuple[str, ...] = ()
+    ) -> StoredTensors:
+        """The stored tensors of one file."""
+        summary = storage.network_summary()
+        notes = (*notes, summary) if summary else notes
+        return cls(shown(storage.name), format, tuple(tensors), notes, storages=(storage,))
 
     def notes_by_now(self) -> tuple[str, ...]:
         """The notes, with what came over the network since the file was opened."""
-        now = dict.fromkeys(text for tell in self.telling if (text := tell()))
-        return (*(note for note in self.notes if NETWORK not in note), *now)
+        now = dict.fromkeys(text for storage in self.storages if (text := storage.network_summary()))
+        return (*(note for note in self.notes if NETWORK not in note), *now) if now else self.notes
 
     def close(self) -> None:
         """Let go of the files."""
-        for close in self.closing:
-            close()
+        for storage in self.storages:
+            storage.close()
 
-    def __enter__(self) -> Stored:
+    def __enter__(self) -> StoredTensors:
         return self
 
     def __exit__(
@@ -133,83 +60,45 @@ class Stored:
         self.close()
 
 
-def open_payloads(model: object, **options: Any) -> Stored:
-    """The stored tensors of a model; no element is read yet.
+def in_memory(name: str, load: Callable[[], Any], shape: tuple[int, ...], dtype: str, **facts: Any) -> StoredTensor:
+    """A tensor whose elements are an array in memory; ``dtype`` is a name of :mod:`flopwise.graph.dtypes`."""
+    return StoredTensor(name, shape, dtype, length(math.prod(shape), dtype), elements=ArrayElements(load), **facts)
+
+
+def in_storage(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    storage: SourceStorage,
+    runs: tuple[tuple[int, int], ...],
+    **facts: Any,
+) -> StoredTensor:
+    """A tensor whose elements lie in ranges of a storage, the lowest byte first.
 
     Args:
-        model: path or URL of an ONNX file, a Caffe net, a safetensors, GGUF or NumPy file, a PyTorch checkpoint, an
-            index of several files (model.safetensors.index.json), or a folder with one of these; the bytes of an ONNX
-            file; a Graph; a ``torch.nn.Module``.
-        options: as for :func:`flopwise.read`, where the model is one that has a graph.
+        name: as in the file.
+        shape: its shape.
+        dtype: a name of :mod:`flopwise.graph.dtypes`.
+        storage: where the elements lie.
+        runs: from and to, in bytes, one range after the other.
+        facts: further fields of ``StoredTensor``.
 
     Raises:
-        ModelError: the model cannot be read.
+        ModelError: the type holds no numbers, or the ranges do not hold the elements that shape and type say.
     """
-    name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
-    try:
-        return _opened(model, name, options)
-    except FlopwiseError as error:
-        text = " ".join(str(error).split())
-        shown = formats.shown(name)
-        if not shown or text.startswith(shown):
-            raise type(error)(text) from error.__cause__
-        raise type(error)(f"{shown}: {text}") from error.__cause__
-
-
-def _opened(model: object, name: str, options: dict[str, Any]) -> Stored:
-    if isinstance(model, Graph):
-        from flopwise.readers.weights.graphs import of_graph
-
-        return of_graph(model)
-    if formats.is_module(model) or formats.is_callable(model):
-        from flopwise.readers.weights.modules import of_module
-
-        if formats.is_callable(model):
-            from flopwise.readers.torch import load as torch_load
-
-            model = torch_load.made(name, options.get("arguments"), in_memory=True)
-        return of_module(model, name)
-    if name:
-        found, kind = formats.weight_file(name)
-        if kind:
-            from flopwise.readers.weights.files import open_file
-
-            return open_file(found, kind)
-        model = found
-    from flopwise.readers.weights.graphs import of_model
-
-    return of_model(model, options)
-
-
-def in_memory(name: str, load: Callable[[], Any], shape: tuple[int, ...], dtype: str, **known: Any) -> Payload:
-    """A payload whose elements are an array in memory; ``dtype`` is a name of :mod:`flopwise.graph.dtypes`."""
-    return Payload(name, shape, dtype, length(math.prod(shape), dtype), elements=Loaded(load), **known)
-
-
-def in_store(
-    name: str, shape: tuple[int, ...], dtype: str, store: Store, runs: tuple[tuple[int, int], ...], **known: Any
-) -> Payload:
-    """A payload whose elements lie in ranges of a store, the lowest byte first.
-
-    Raises:
-        ModelError: the ranges lie outside the store, or do not hold the elements that shape and type say.
-    """
-    found = coding(dtype)
-    if found is None:
-        raise ModelError(f"{store.name}: tensor {name!r} has the type {dtype}, which holds no numbers")
+    stored = encoding(dtype)
+    if stored is None:
+        raise ModelError(f"{storage.name}: tensor {name!r} has the type {dtype}, which holds no numbers")
     count = math.prod(shape)
-    expected, there = length(count, dtype), sum(end - start for start, end in runs)
-    if expected != there:
+    expected, nbytes = length(count, dtype), sum(end - start for start, end in runs)
+    if expected != nbytes:
         raise ModelError(
-            f"{store.name}: tensor {name!r} of shape {shape} and type {dtype} takes {expected:,} bytes, "
-            f"but {there:,} are stored"
+            f"{storage.name}: tensor {name!r} of shape {shape} and type {dtype} takes {expected:,} bytes, "
+            f"but {nbytes:,} are stored"
         )
-    if any(not 0 <= start <= end <= store.size for start, end in runs):
-        first = next((s, e) for s, e in runs if not 0 <= s <= e <= store.size)
-        raise ModelError(
-            f"{store.name}: tensor {name!r} lies at bytes {first[0]:,} to {first[1]:,}, but the file has {store.size:,}"
-        )
-    return Payload(name, shape, dtype, there, elements=Coded(Runs(store, runs), found, count), **known)
+    return StoredTensor(
+        name, shape, dtype, nbytes, elements=EncodedElements(Runs(storage, runs), stored, count), **facts
+    )
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -240,16 +129,19 @@ def role_of(name: str, dtype: str) -> str:
     return "weight"
 
 
-def in_slots(payloads: list[Payload]) -> tuple[Payload, ...]:
-    """The payloads with their positions in their layers: weight first, bias second, then the others as they come."""
-    from dataclasses import replace
+def said_by_name(name: str, dtype: str) -> dict[str, Any]:
+    """The layer and the role of a tensor, as far as its name and type tell."""
+    return {"layer": parted(name)[0], "role": role_of(name, dtype)}
 
+
+def in_slots(tensors: list[StoredTensor]) -> tuple[StoredTensor, ...]:
+    """The tensors with their positions in their layers: weight first, bias second, then the others as they come."""
     first = {"weight": 0, "bias": 1}
-    groups: dict[str, list[Payload]] = {}
-    for payload in payloads:
-        groups.setdefault(payload.layer, []).append(payload)
+    layers: dict[str, list[StoredTensor]] = {}
+    for tensor in tensors:
+        layers.setdefault(tensor.layer, []).append(tensor)
     slots: dict[str, int] = {}
-    for group in groups.values():
-        for slot, payload in enumerate(sorted(group, key=lambda p: first.get(parted(p.name)[1], 2))):
-            slots[payload.name] = slot
-    return tuple(replace(p, slot=slots[p.name]) for p in payloads)
+    for layer in layers.values():
+        for slot, tensor in enumerate(sorted(layer, key=lambda t: first.get(parted(t.name)[1], 2))):
+            slots[tensor.name] = slot
+    return tuple([replace(t, slot=slots[t.name]) if slots[t.name] else t for t in tensors])

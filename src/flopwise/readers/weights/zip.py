@@ -12,7 +12,7 @@ from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
-from flopwise.readers.weights.storage import FETCHED, Span, Store
+from flopwise.readers.weights.storage import FETCHED, SourceStorage, Span
 
 #: Longest directory of an archive, in bytes: some 500,000 members.
 LONGEST_DIRECTORY = 64 << 20
@@ -51,15 +51,15 @@ class Reading(io.RawIOBase):
         length = left if size is None or size < 0 else min(size, left)
         if length > LONGEST_DIRECTORY:
             raise ModelError(f"{self.source.name}: {length:,} bytes are too many for the directory of an archive")
-        found = self.source.read(self.at, length)
+        data = self.source.read(self.at, length)
         self.at += length
-        return found
+        return data
 
     def readinto(self, buffer: Any) -> int:
-        found = self.source.read(self.at, min(len(buffer), max(self.source.size - self.at, 0)))
-        buffer[: len(found)] = found
-        self.at += len(found)
-        return len(found)
+        data = self.source.read(self.at, min(len(buffer), max(self.source.size - self.at, 0)))
+        buffer[: len(data)] = data
+        self.at += len(data)
+        return len(data)
 
 
 class Archive:
@@ -70,25 +70,27 @@ class Archive:
         zipfile.BadZipFile: it is no archive.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, storage: SourceStorage) -> None:
+        self.storage = self._storage = storage
         #: Name -> where its bytes begin, and where its local header and they end at the latest.
         self._places: dict[str, int] = {}
         self._ends: dict[str, int] = {}
-        opened = zipfile.ZipFile(Reading(store.source))
+        opened = zipfile.ZipFile(Reading(storage.source))
         self.members: dict[str, zipfile.ZipInfo] = {}
         here, before = 0, ""
         for member in sorted(opened.infolist(), key=lambda info: info.header_offset):
             name = member.filename
             if name in self.members:
-                raise ModelError(f"{store.name}: its archive has two members {name[:200]!r}")
+                raise ModelError(f"{storage.name}: its archive has two members {name[:200]!r}")
             if member.header_offset < here:
-                raise ModelError(f"{store.name}: members {before[:200]!r} and {name[:200]!r} of its archive overlap")
+                raise ModelError(f"{storage.name}: members {before[:200]!r} and {name[:200]!r} of its archive overlap")
             self.members[name] = member
-            self._ends |= {before: member.header_offset, name: store.size}
+            self._ends |= {before: member.header_offset, name: storage.size}
             here, before = member.header_offset + LOCAL + member.compress_size, name
-        if here > store.size:
-            raise ModelError(f"{store.name}: is truncated; {before[:200]!r} ends at byte {here:,} of {store.size:,}")
+        if here > storage.size:
+            raise ModelError(
+                f"{storage.name}: is truncated; {before[:200]!r} ends at byte {here:,} of {storage.size:,}"
+            )
 
     def small(self, name: str, most: int) -> bytes:
         """All bytes of a small member, with their sum checked.
@@ -99,8 +101,8 @@ class Archive:
         """
         member = self._stored(name)
         if member.file_size > most:
-            raise ModelError(f"{self._store.name}: {name!r} of {member.file_size:,} bytes is longer than {most:,}")
-        with zipfile.ZipFile(Reading(self._store.source)) as opened:
+            raise ModelError(f"{self._storage.name}: {name!r} of {member.file_size:,} bytes is longer than {most:,}")
+        with zipfile.ZipFile(Reading(self._storage.source)) as opened:
             return opened.read(member)
 
     def span(self, name: str, start: int, end: int) -> Span:
@@ -112,17 +114,19 @@ class Archive:
         member = self._stored(name)
         if not 0 <= start <= end <= member.file_size:
             wanted = f"bytes {start:,} to {end:,} of {name[:200]!r}"
-            raise ModelError(f"{self._store.name}: {wanted} are wanted, but it has {member.file_size:,}")
+            raise ModelError(f"{self._storage.name}: {wanted} are wanted, but it has {member.file_size:,}")
         return _Within(self, name, start, end)
 
     def _stored(self, name: str) -> zipfile.ZipInfo:
         member = self.members.get(name)
         if member is None:
-            raise ModelError(f"{self._store.name}: its archive has no {name[:200]!r}")
+            raise ModelError(f"{self._storage.name}: its archive has no {name[:200]!r}")
         if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
-            raise ModelError(f"{self._store.name}: {name[:200]!r} is compressed or encrypted; download the file first")
+            raise ModelError(
+                f"{self._storage.name}: {name[:200]!r} is compressed or encrypted; download the file first"
+            )
         if member.compress_size != member.file_size:
-            raise ModelError(f"{self._store.name}: two lengths of {name[:200]!r} in its archive differ")
+            raise ModelError(f"{self._storage.name}: two lengths of {name[:200]!r} in its archive differ")
         return member
 
     def place(self, name: str) -> int:
@@ -133,30 +137,30 @@ class Archive:
         """
         if name not in self._places:
             at = self.members[name].header_offset
-            self._learn(name, self._store.read(at, min(at + LOCAL, self._store.size)))
+            self._learn(name, self._storage.read(at, min(at + LOCAL, self._storage.size)))
         return self._places[name]
 
     def read(self, name: str, start: int, end: int) -> bytes | memoryview:
         """The bytes [start, end) of a member; its local header comes with the first ones, in one request."""
-        if name in self._places or start or not self._store.at_least:
+        if name in self._places or start or not self._storage.at_least:
             place = self.place(name)
-            return self._store.read(place + start, place + end)
+            return self._storage.read(place + start, place + end)
         at = self.members[name].header_offset
-        data = self._store.read(at, min(at + LOCAL + len(name.encode()) + FILLING + end, self._store.size))
+        data = self._storage.read(at, min(at + LOCAL + len(name.encode()) + FILLING + end, self._storage.size))
         self._learn(name, data[:LOCAL])
         place = self._places[name]
-        found = memoryview(data)[place - at : place - at + end]
-        return found if len(found) == end else bytes(found) + bytes(self._store.read(place + len(found), place + end))
+        part = memoryview(data)[place - at : place - at + end]
+        return part if len(part) == end else bytes(part) + bytes(self._storage.read(place + len(part), place + end))
 
     def _learn(self, name: str, head: bytes | memoryview) -> None:
         member = self.members[name]
         if bytes(head[:4]) != b"PK\x03\x04" or len(head) < LOCAL:
-            raise ModelError(f"{self._store.name}: {name[:200]!r} is not where its archive says")
+            raise ModelError(f"{self._storage.name}: {name[:200]!r} is not where its archive says")
         skip = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
         place = member.header_offset + LOCAL + skip
         if place + member.file_size > self._ends[name]:
             raise ModelError(
-                f"{self._store.name}: {name[:200]!r} ends at byte {place + member.file_size:,} of its archive, "
+                f"{self._storage.name}: {name[:200]!r} ends at byte {place + member.file_size:,} of its archive, "
                 f"but has to end at {self._ends[name]:,}"
             )
         self._places[name] = place
@@ -166,6 +170,7 @@ class _Within(Span):
     """Bytes of a member."""
 
     def __init__(self, archive: Archive, name: str, start: int, end: int) -> None:
+        self.storage = archive.storage
         self._archive = archive
         self._name = name
         self._start = start

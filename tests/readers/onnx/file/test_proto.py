@@ -67,7 +67,7 @@ def test_large_weights_are_not_copied() -> None:
     tracemalloc.stop()
     assert peak < 1 << 20
     assert len(from_proto(net).model) < 2000
-    assert graph.weights["w"]().shape == (1000, 1000)
+    assert graph.weights["w"].array().shape == (1000, 1000)
 
 
 def test_tensors_that_cannot_exist() -> None:

@@ -29,7 +29,7 @@ def test_marked_constants_are_initialisers(name: str) -> None:
             assert [n.op for n in graph.nodes] == ["MatMul"]
             assert graph.nodes[0].input(1).shape == (6, 5)
             assert kinds(graph)[name] == "weight"
-            assert graph.weights[name]().shape == (6, 5)
+            assert graph.weights[name].array().shape == (6, 5)
 
 
 def test_other_constants_are_not() -> None:
@@ -44,7 +44,7 @@ def test_in_a_body() -> None:
     net.graph.input.extend([value("c", (), TensorProto.BOOL), value("x", (2, 6))])
     graph = read(net.SerializeToString())
     assert [n.op for n in graph.nodes] == ["If", "MatMul", "MatMul"]
-    assert [loader().shape for loader in graph.weights.values()] == [(6, 5), (6, 5)]
+    assert [w.array().shape for w in graph.weights.values()] == [(6, 5), (6, 5)]
 
 
 def test_a_name_that_is_no_text() -> None:

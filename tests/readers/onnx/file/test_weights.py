@@ -23,7 +23,7 @@ CONTENT = numpy.random.default_rng(0).standard_normal((30, 40)).astype(numpy.flo
 
 
 def loaded(graph: Graph, name: str = "w") -> Any:
-    return graph.weights[name]()
+    return graph.weights[name].array()
 
 
 def sparse(indices: Any) -> onnx.SparseTensorProto:
@@ -62,7 +62,7 @@ def test_inline(place: str, small: bool, tmp_path: Path) -> None:
     path.write_bytes(data)
     for source in (path, str(path), data, io.BytesIO(data), net):
         graph = read(source)
-        assert [w().tolist() for w in graph.weights.values()] == [content.tolist()]
+        assert [w.array().tolist() for w in graph.weights.values()] == [content.tolist()]
 
 
 LISTS = {
@@ -274,13 +274,13 @@ def test_data_inside_the_folder_is_not(location: str, tmp_path: Path) -> None:
         ({"location": ""}, "outside the model's folder; refused"),
         ({"location": "."}, "outside the model's folder; refused"),
         ({"location": "sub"}, "is a directory"),
-        ({"location": "a\0b"}, "cannot be loaded|no such file"),
+        ({"location": "a\0b"}, "no file is called that"),
         ({"location": "w.bin", "offset": "many"}, "gives no number as offset or length of its data"),
         ({"location": "w.bin", "offset": "-1"}, "wants data from byte -1 of 'w.bin', which has 4800"),
         ({"location": "w.bin", "offset": "9999"}, "wants data from byte 9999 of 'w.bin', which has 4800"),
-        ({"location": "w.bin", "length": "4801"}, "w.bin: ends at byte 4800, but 1 more were expected"),
-        ({"location": "w.bin", "length": str(1 << 62)}, "w.bin: ends at byte 4800"),
-        ({"location": "w.bin", "length": "100"}, "tensor 'w' cannot be loaded"),
+        ({"location": "w.bin", "length": "4801"}, "takes 4800 bytes, not 4801"),
+        ({"location": "w.bin", "length": str(1 << 62)}, "takes 4800 bytes, not 4611686018427387904"),
+        ({"location": "w.bin", "length": "100"}, "takes 4800 bytes, not 100"),
         ({"location": "w.bin", "length": "9" * 5000}, "gives no number"),
         ({}, "outside the model's folder; refused"),
     ],
@@ -304,7 +304,7 @@ def test_a_file_that_is_gone_or_changed(tmp_path: Path) -> None:
     path = saved(places(numpy_helper.from_array(CONTENT, "w"))["initialiser"], tmp_path)
     graph = read(path)
     os.truncate(path, 1000)
-    with pytest.raises(ModelError, match="ends at byte 1000"):
+    with pytest.raises(ModelError, match="but it has 1,000"):
         loaded(graph)
     path.unlink()
     with pytest.raises(ModelError, match="no such file"):

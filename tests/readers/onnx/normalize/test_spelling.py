@@ -191,7 +191,7 @@ def test_functions_are_put_in_place_of_their_calls(serialised: bool) -> None:
     assert counted.total("macs") == 2 * 3 * 200 * 200
     assert counted.unknown == {}
     assert counted.total("params") == 200 * 200 + 200  # the constant of the function is one tensor, used twice
-    loaded = {name: load().shape for name, load in graph.weights.items()}
+    loaded = {name: w.array().shape for name, w in graph.weights.items()}
     assert sorted(loaded.values()) == [(200,), (200, 200)]
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from flopwise.errors import ModelError
 from flopwise.readers.caffe.file.message import Field, Message, Value, Word
@@ -40,8 +40,6 @@ MOST_AXES = 32
 #: Field numbers of NetParameter.
 _LAYERS_V1, _LAYERS = 2, 100
 
-Reopen: TypeAlias = Callable[[], Source]
-
 
 class Blob(NamedTuple):
     """A stored blob by place."""
@@ -62,6 +60,8 @@ class Caffemodel:
     blobs: dict[str, tuple[Blob, ...]]
     #: Layers with parameters that this file gives in a way only a fork understands -> which ones, in words.
     foreign: dict[str, str]
+    #: Whether it is an HDF5 file, whose elements h5py finds.
+    hdf5: bool = False
 
     @property
     def shapes(self) -> dict[str, tuple[tuple[int, ...], ...]]:
@@ -76,25 +76,6 @@ def read_caffemodel(source: Source) -> Caffemodel:
         ModelError: the file is truncated or damaged, or is no such file.
     """
     return _Walk(source).net()
-
-
-def load(blob: Blob, reopen: Reopen) -> Any:
-    """The elements of a blob as a NumPy array.
-
-    Raises:
-        ModelError: the file cannot be read any more, or holds fewer or more elements than its shape says.
-    """
-    import numpy
-
-    source = reopen()
-    try:
-        data = b"".join(source.read(start, end - start) for start, end in blob.runs)
-    finally:
-        source.close()
-    elements = numpy.frombuffer(data, blob.dtype)
-    if elements.size != math.prod(blob.shape):
-        raise ModelError(f"{source.name}: a blob of shape {blob.shape} has {elements.size} elements")
-    return elements.reshape(blob.shape)
 
 
 class _Walk:

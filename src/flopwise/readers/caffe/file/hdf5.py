@@ -35,7 +35,7 @@ def read_h5(source: Source) -> Caffemodel:
     except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
         raise ModelError(f"{source.name}: no weights of Caffe's, or damaged ({why})") from error
-    return Caffemodel(Message([]), blobs, {})
+    return Caffemodel(Message([]), blobs, {}, hdf5=True)
 
 
 def opened(source: Source) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 
-from flopwise.graph import Body, Module, Node, Tensor
+from flopwise.graph import Body, Module, Node, StoredTensor, Tensor
 from flopwise.readers.onnx.build.scope import scope_of
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
@@ -15,6 +15,7 @@ from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
 from flopwise.readers.onnx.file.stored import StoredTensors, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
 from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, one_line
+from flopwise.readers.weights.storage import SourceStorage
 
 #: The tensor of a name, None for an input or output that is left out.
 _Lookup = Callable[[str], "Tensor | None"]
@@ -41,12 +42,12 @@ class Builder:
         """
         self.skeleton = skeleton
         self.source = source
-        self.reopen = reopen
+        self.storage = SourceStorage(reopen) if reopen else None
         self.notes = notes
         self.versions = {o.domain: o.version for o in opsets}
         self.nodes: list[Node] = []
         #: Name -> loader of a numpy array, of all graphs.
-        self.weights: dict[str, Callable[[], Any]] = {}
+        self.weights: dict[str, StoredTensor] = {}
         self.marks: dict[str, str] = {}
         #: The tensor of a name in the main graph.
         self.tensor: _Lookup = lambda name: None
@@ -68,14 +69,14 @@ class Builder:
         """The stored tensors of one graph; their names get the prefix."""
         nodes = list(_with_bodies(graph.node, shapes))
         found = stored_tensors(
-            graph, nodes, shapes, initializers, self.skeleton.inner, self.source, self.reopen, self.notes
+            graph, nodes, shapes, initializers, self.skeleton.inner, self.source, self.storage, self.notes
         )
         for mark, key in found.marks.items():
             first = self.marks.setdefault(mark, prefix + key)
             if first != prefix + key:
                 found.first[key] = first
                 found.weights.pop(key, None)
-        self.weights.update((prefix + key, loader) for key, loader in found.weights.items())
+        self.weights.update((prefix + key, tensor) for key, tensor in found.weights.items())
         return found
 
     def graph(

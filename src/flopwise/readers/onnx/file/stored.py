@@ -1,10 +1,9 @@
-"""The stored tensors of an ONNX model: what each is for, and what loads it."""
+"""The stored tensors of an ONNX model: what each is for, and where it lies."""
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +12,16 @@ import onnx
 from onnx import numpy_helper
 
 from flopwise.errors import ModelError
-from flopwise.graph import Kind
+from flopwise.graph import Kind, StoredTensor
 from flopwise.readers.onnx.build import roles
+from flopwise.readers.onnx.file.elements import stored_tensor
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import DTYPES, TAG, Stored
-from flopwise.readers.onnx.file.weights import Reopen, load
 from flopwise.readers.onnx.types import Shapes
+from flopwise.readers.weights.encoding import numbers
+from flopwise.readers.weights.storage import RepeatedElements, SourceStorage
+from flopwise.readers.weights.tensor import in_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,8 @@ class StoredTensors:
 
     #: Name -> what the tensor is; activations are left out.
     kinds: dict[str, Kind] = field(default_factory=dict)
-    #: Name -> loader of a numpy array.
-    weights: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    #: The tensors with elements.
+    weights: dict[str, StoredTensor] = field(default_factory=dict)
     #: Name -> the first name of the same stored tensor (a function's constant appears wherever the function is called).
     first: dict[str, str] = field(default_factory=dict)
     #: Mark of a tensor in an attribute -> the first name of its value.
@@ -43,10 +45,10 @@ def stored_tensors(
     initializers: Mapping[str, Stored],
     inner: Mapping[str, Stored],
     name: str,
-    reopen: Reopen | None,
+    storage: SourceStorage | None,
     notes: Notes,
 ) -> StoredTensors:
-    """Kinds and loaders of the initialisers of a graph, and of the constants that its nodes hold.
+    """Kinds and elements of the initialisers of a graph, and of the constants that its nodes hold.
 
     Args:
         graph: without weights, its nodes in execution order.
@@ -55,7 +57,7 @@ def stored_tensors(
         initializers: where its initialisers lie.
         inner: where the tensors in attributes lie.
         name: the model, for messages.
-        reopen: opens its source.
+        storage: its file; None where it is in memory.
         notes: what an exporter wrote about tensors.
     """
     found = StoredTensors()
@@ -65,8 +67,8 @@ def stored_tensors(
         if key in initializers:
             dtype, taken = DTYPES.get(tensor.data_type), uses.get(key, ())
             said = notes.kind(key, initializers)
-            found.kinds[key] = roles.kind_of(dtype, len(tensor.dims), taken, said)
-            found.weights[key] = functools.partial(load, initializers[key], name, reopen)
+            kind = found.kinds[key] = roles.kind_of(dtype, len(tensor.dims), taken, said)
+            found.weights[key] = stored_tensor(key, initializers[key], kind, name, storage)
     given = {*initializers, *(n.output[0] for n in graph.node if n.op_type == "Constant" and n.output)}
     for node in graph.node:
         if node.domain or node.op_type not in ("Constant", "ConstantOfShape") or not node.output or not node.output[0]:
@@ -76,58 +78,60 @@ def stored_tensors(
         if node.op_type == "ConstantOfShape":
             # Zeros in the shape of an activation are work space; a shape that the file states is that of a weight.
             stated = bool(node.input) and node.input[0] in given
-            if stated and shape is not None and (kind := roles.kind_of_filled(dtype, len(shape), taken)):
-                found.kinds[key] = kind
-                found.weights[key] = functools.partial(_filled, key, shape, node)
+            if stated and shape is not None and (filled := roles.kind_of_filled(dtype, len(shape), taken)):
+                found.kinds[key] = filled
+                found.weights[key] = _repeated(key, shape, dtype, filled, node)
             continue
-        found.kinds[key] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
-        mark, loader = _held(node, key, inner, name, reopen)
+        kind = found.kinds[key] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
+        mark, held = _held(node, key, kind, inner, name, storage)
         first = found.marks.setdefault(mark, key) if mark.startswith(TAG) else key
         if first != key:
             found.first[key] = first
-        elif loader is not None:
-            found.weights[key] = loader
+        elif held is not None:
+            found.weights[key] = held
     return found
 
 
 def _held(
-    node: onnx.NodeProto, key: str, inner: Mapping[str, Stored], name: str, reopen: Reopen | None
-) -> tuple[str, Callable[[], Any] | None]:
-    """The name of the message in which a Constant's tensor lies, and what loads the tensor."""
+    node: onnx.NodeProto, key: str, kind: Kind, inner: Mapping[str, Stored], name: str, storage: SourceStorage | None
+) -> tuple[str, StoredTensor | None]:
+    """The name of the message in which a Constant's tensor lies, and the tensor."""
     for attribute in node.attribute:
-        kind = attribute.type
-        if kind == onnx.AttributeProto.TENSOR:
+        form = attribute.type
+        if form == onnx.AttributeProto.TENSOR:
             tensor: Any = attribute.t
             mark = str(tensor.name)
-        elif kind == onnx.AttributeProto.SPARSE_TENSOR:
+        elif form == onnx.AttributeProto.SPARSE_TENSOR:
             tensor = attribute.sparse_tensor
             mark = str(tensor.values.name)
-        elif kind in (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS):
-            return "", functools.partial(_listed, attribute)
+        elif form in (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS):
+            return "", _listed(key, attribute, kind)
         else:
             continue
         if mark in inner:
-            return mark, functools.partial(load, inner[mark], name, reopen)
-        return mark, functools.partial(_in_attribute, tensor, key, name)
+            return mark, stored_tensor(key, inner[mark], kind, name, storage)
+        return mark, stored_tensor(key, stored_in_memory(tensor, key, name), kind, name, None)
     return "", None
 
 
-def _in_attribute(tensor: onnx.TensorProto | onnx.SparseTensorProto, key: str, name: str) -> Any:
-    """The elements of a tensor that the skeleton holds."""
-    return load(stored_in_memory(tensor, key, name), name, None)
-
-
-def _listed(attribute: onnx.AttributeProto) -> Any:
-    """The elements of a tensor that is written as a list of numbers."""
+def _listed(key: str, attribute: onnx.AttributeProto, kind: Kind) -> StoredTensor:
+    """A tensor that is written as a list of numbers."""
     if attribute.type == onnx.AttributeProto.FLOATS:
-        return numpy.array(attribute.floats, numpy.float32)
-    return numpy.array(attribute.ints, numpy.int64)
+        shape, dtype = (len(attribute.floats),), "float32"
+    else:
+        shape, dtype = (len(attribute.ints),), "int64"
+    return in_memory(key, lambda: numpy.array(attribute.floats or attribute.ints, dtype), shape, dtype, role=kind)
 
 
-def _filled(name: str, shape: tuple[int, ...], node: onnx.NodeProto) -> Any:
-    """What a ConstantOfShape makes, in no more memory than one element: one value everywhere, 0 if none is given."""
-    try:
-        value = numpy_helper.to_array(node.attribute[0].t).ravel() if node.attribute else numpy.zeros(1, numpy.float32)
-        return numpy.broadcast_to(value[0], shape)
-    except (IndexError, TypeError, ValueError) as error:
-        raise ModelError(f"tensor {name!r} cannot be made ({error})") from error
+def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, node: onnx.NodeProto) -> StoredTensor:
+    """What a ConstantOfShape makes: one value everywhere, 0 if none is given."""
+
+    def value() -> Any:
+        try:
+            one = numpy_helper.to_array(node.attribute[0].t) if node.attribute else numpy.zeros(1, numpy.float32)
+            return numbers(one.ravel()[:1])
+        except (IndexError, TypeError, ValueError) as error:
+            raise ModelError(f"tensor {key!r} cannot be made ({error})") from error
+
+    elements = RepeatedElements(value, shape)
+    return StoredTensor(key, shape, dtype or "float32", 0, role=kind, repeated=True, elements=elements)

@@ -1,0 +1,139 @@
+"""A tensor that is stored with a model: what it is, and its elements in a stream when somebody asks for them."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from flopwise.errors import ModelError
+
+#: Elements of a block.
+BLOCK = 1 << 18
+
+
+class Storage(Protocol):
+    """The file, or the files side by side, in which elements lie. It opens by itself when somebody reads."""
+
+    def hold(self) -> None:
+        """Keep the file open between one tensor and the next, until ``close()``."""
+
+    def release(self) -> None:
+        """A tensor has been read: close the file unless it is held."""
+
+    def close(self) -> None:
+        """Close the file; arrays that look into it stay valid."""
+
+    def network_summary(self) -> str:
+        """How much came over the network so far, in words; "" where nothing did."""
+
+
+class Elements(ABC):
+    """The elements of a stored tensor, wherever they lie."""
+
+    #: What is to be closed when nobody needs the elements any more; None where nothing is open.
+    storage: Storage | None = None
+
+    @abstractmethod
+    def blocks(self, elements: int) -> Iterator[Any]:
+        """The elements as numbers, in one-dimensional arrays of about ``elements``."""
+
+    def raw(self) -> Any:
+        """All elements as they are stored, in a view that cannot be written to; None where that cannot be."""
+        return None
+
+    def whole(self) -> Any:
+        """All elements as one array of numbers, where they come at once; None where they come in blocks."""
+        return None
+
+
+class NoElements(Elements):
+    """The elements of a tensor that has none."""
+
+    def blocks(self, elements: int) -> Iterator[Any]:
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor that is stored with a model. Nothing is read before somebody asks for its elements."""
+
+    #: As in the file.
+    name: str
+    shape: tuple[int, ...]
+    #: A name of :mod:`flopwise.graph.dtypes`, or the block type of a GGUF file ("q4_K").
+    dtype: str
+    #: Stored bytes.
+    nbytes: int
+    #: The operator or module it belongs to: in a graph the first operator that uses it, through operators on stored
+    #: tensors alone; else the name without its last part. "" where nobody knows.
+    layer: str = ""
+    #: The operator that uses it ("Conv"); "" where nobody knows.
+    op: str = ""
+    #: "weight", "buffer" or "constant".
+    role: str = "weight"
+    #: Position among the stored tensors of its layer (weight 0, bias 1).
+    slot: int = 0
+    #: Names of the stored tensors with its zero points and scales; "" where there are none.
+    zero_point: str = ""
+    scale: str = ""
+    #: Whether the model stores one value that stands for all elements (ConstantOfShape).
+    repeated: bool = False
+    elements: Elements = field(default_factory=NoElements, repr=False, compare=False)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def blocks(self, elements: int = BLOCK) -> Iterator[Any]:
+        """The elements in the row-major order of the shape, in one-dimensional arrays of about ``elements``.
+
+        Floats of 16 bits and less come as float32, integers of less than a byte as int8 or uint8; all others in their
+        own type. What is stored in blocks (GGUF) is dequantised to float32.
+
+        Raises:
+            ModelError: the elements are not there, or cannot be read.
+        """
+        count = 0
+        try:
+            for block in self.elements.blocks(max(elements, 1)):
+                count += block.size
+                yield block
+        finally:
+            if self.elements.storage is not None:
+                self.elements.storage.release()
+        if count != self.numel:
+            raise ModelError(f"tensor {self.name!r} of shape {self.shape} has {count:,} elements")
+
+    def raw(self) -> Any:
+        """All elements in their stored type (bfloat16 as uint16) as a one-dimensional view that cannot be written to.
+
+        None where that cannot be: packed, compressed, remote, or in another order.
+        """
+        view = self.elements.raw()
+        if self.elements.storage is not None:
+            self.elements.storage.release()
+        return view if view is not None and view.size == self.numel else None
+
+    def array(self) -> Any:
+        """All elements in the tensor's shape, in the types that ``blocks`` gives.
+
+        Raises:
+            ModelError: as for ``blocks``.
+        """
+        import numpy
+
+        array, at = self.elements.whole(), 0
+        if array is not None and array.shape == self.shape:
+            return array
+        array = None
+        for block in self.blocks():
+            if array is None:
+                array = block if block.size == self.numel else numpy.empty(self.numel, block.dtype)
+            if array is not block:
+                array[at : at + block.size] = block
+            at += block.size
+        return (numpy.empty(0, numpy.float32) if array is None else array).reshape(self.shape)

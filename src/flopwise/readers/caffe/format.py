@@ -1,0 +1,45 @@
+"""Caffe in the table of formats."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from flopwise.readers.format import Format, ends_in
+from flopwise.readers.options import CaffeOptions
+
+if TYPE_CHECKING:
+    from flopwise.graph import Graph
+    from flopwise.readers.weights.tensor import StoredTensors
+
+#: Endings of files with a net's weights.
+_WEIGHTS = (".caffemodel", ".caffemodel.h5")
+
+
+def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: CaffeOptions) -> Graph:
+    from flopwise.readers.caffe.read import read_caffe
+
+    return read_caffe(model, inputs, dims, batch_size, progress, **vars(options))
+
+
+def _stored(
+    model: str | os.PathLike[str], inputs: Any, dims: Any, batch_size: Any, options: CaffeOptions
+) -> StoredTensors:
+    from flopwise.readers.caffe.stored import of_caffemodel
+    from flopwise.readers.weights.graphs import of_graph
+
+    if ends_in(model, _WEIGHTS):
+        return of_caffemodel(os.fsdecode(model))
+    return of_graph(_read(model, inputs, dims, batch_size, lambda step: None, options))
+
+
+CAFFE = Format(
+    "caffe",
+    "Caffe nets (.prototxt)",
+    _read,
+    endings=(".prototxt", *_WEIGHTS),
+    options=CaffeOptions,
+    stored=_stored,
+    in_directories=(".prototxt",),
+    weights=_WEIGHTS,
+)

@@ -1,0 +1,88 @@
+"""The stored blobs of a Caffe net as stored tensors: with their layers alone, or under the names of a net's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flopwise.errors import ModelError
+from flopwise.graph import StoredTensor
+from flopwise.readers.caffe.file.binary import Blob, Caffemodel, read_caffemodel
+from flopwise.readers.caffe.file.hdf5 import SIGNATURE, opened, read_h5
+from flopwise.readers.source.open import open_source
+from flopwise.readers.source.source import Source
+from flopwise.readers.weights.storage import SourceStorage, reading
+from flopwise.readers.weights.tensor import StoredTensors, in_memory, in_storage
+
+#: Types of layers whose blobs are statistics.
+STATISTICS = frozenset({"BatchNorm"})
+
+#: NumPy's names of the element types of blobs -> flopwise's.
+DTYPES = {"<f4": "float32", "<f8": "float64", "<f2": "float16"}
+
+
+def read_stored(source: Source) -> Caffemodel:
+    """What a file with weights holds, whichever of its two forms it has.
+
+    Raises:
+        ModelError: it is damaged, or is no such file.
+    """
+    is_hdf5 = source.read(0, min(source.size, len(SIGNATURE))) == SIGNATURE
+    return read_h5(source) if is_hdf5 else read_caffemodel(source)
+
+
+def of_caffemodel(model: str) -> StoredTensors:
+    """The stored blobs of a .caffemodel or .caffemodel.h5.
+
+    Raises:
+        ModelError: the file cannot be read, or holds no layers.
+    """
+    source = open_source(model)
+    if source.size == 0:
+        raise ModelError(f"{source.name}: the file is empty")
+    stored = read_stored(source)
+    if not stored.blobs and not stored.net.names():
+        raise ModelError(f"{source.name}: holds no layers; not a .caffemodel")
+    storage = SourceStorage.of(source)
+    layers = [*stored.net.messages("layer"), *stored.net.messages("layers")]
+    kinds = {layer.text("name", ""): layer.text("type", "") for layer in layers}
+    tensors = []
+    for layer, blobs in stored.blobs.items():
+        kind = kinds.get(layer, "")
+        role = "buffer" if kind in STATISTICS else "weight"
+        for slot, blob in enumerate(blobs):
+            if blob.runs or stored.hdf5:
+                facts = {"layer": layer, "op": kind, "slot": slot, "role": role}
+                tensors.append(of_blob(f"{layer}/{slot}", blob.shape, blob, (layer, slot), storage, **facts))
+    return StoredTensors.of(storage, "caffe", tensors)
+
+
+def of_blob(
+    name: str, shape: tuple[int, ...], blob: Blob, place: tuple[str, int], storage: SourceStorage, **facts: Any
+) -> StoredTensor:
+    """A blob as a stored tensor.
+
+    Args:
+        name: what to call it.
+        shape: its shape where it is used; the stored one may have leading ones.
+        blob: where its elements lie; in an HDF5 file by ``place``.
+        place: its layer, and its position among the blobs of the layer.
+        storage: the file.
+        facts: further fields of ``StoredTensor``.
+
+    Raises:
+        ModelError: the file does not hold the elements that the shape says.
+    """
+    dtype = DTYPES.get(blob.dtype, "float32")
+    if blob.runs:
+        return in_storage(name, shape, dtype, storage, blob.runs, **facts)
+    return in_memory(name, lambda: _from_hdf5(storage.reopened, *place).reshape(shape), shape, dtype, **facts)
+
+
+def _from_hdf5(reopened: Callable[[], Source], layer: str, slot: int) -> Any:
+    import h5py
+
+    source = reopened()
+    with reading(source.name), h5py.File(opened(source), "r") as file:
+        members = file["data"][layer]
+        return members[sorted(members, key=int)[slot]][()]

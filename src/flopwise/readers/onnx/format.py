@@ -1,0 +1,44 @@
+"""ONNX in the table of formats. What is no path, and what has an ending that nobody knows, is taken for it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from flopwise.readers.format import Format, ends_in
+from flopwise.readers.options import OnnxOptions
+
+if TYPE_CHECKING:
+    from flopwise.graph import Graph
+    from flopwise.readers.weights.tensor import StoredTensors
+
+
+def _matches(model: object) -> bool:
+    return not isinstance(model, (str, os.PathLike)) or ends_in(model, ONNX.endings)
+
+
+def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: OnnxOptions) -> Graph:
+    from flopwise.readers.onnx.read import read_onnx
+
+    return read_onnx(model, inputs, dims, batch_size, options.trips, progress)
+
+
+def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
+    from flopwise.readers.onnx.read import read_stored
+    from flopwise.readers.weights.graphs import of_graph
+
+    return of_graph(read_stored(model, inputs=inputs, dims=dims, batch_size=batch_size, trips=options.trips))
+
+
+ONNX = Format(
+    "onnx",
+    "ONNX models",
+    _read,
+    endings=(".onnx",),
+    matches=_matches,
+    options=OnnxOptions,
+    stored=_stored,
+    in_directories=(".onnx",),
+    formulas=True,
+    writable=True,
+)

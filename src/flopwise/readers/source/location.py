@@ -1,0 +1,56 @@
+"""What names a model: a path, a URL, or ``package.module:callable``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
+from flopwise.errors import FlopwiseError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def is_url(model: object) -> bool:
+    """Whether a model is named by its URL."""
+    return isinstance(model, str) and bool(_URL.match(model))
+
+
+def shown(model: str) -> str:
+    """The name of a model for messages: of a URL neither the user nor the query, which may hold secrets.
+
+    >>> shown("https://user:secret@example.org/a.onnx?token=1"), shown("a.onnx")
+    ('https://example.org/a.onnx', 'a.onnx')
+    """
+    if not is_url(model):
+        return model
+    scheme, _, rest = model.partition("://")
+    rest = rest.partition("#")[0].partition("?")[0]
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def ending_of(model: str) -> str:
+    """The name of a model in lower case, of a URL its path: what its ending is looked up in."""
+    return shown(model).lower()
+
+
+def is_callable(model: object) -> bool:
+    """Whether a text names a callable, as ``package.module:callable`` or ``file.py:callable``."""
+    if not isinstance(model, str) or "://" in model or os.path.exists(model):
+        return False
+    where, colon, name = model.rpartition(":")
+    if not colon or not all(part.isidentifier() for part in name.split(".")):
+        return False
+    return where.endswith(".py") or all(part.isidentifier() for part in where.split("."))
+
+
+@contextlib.contextmanager
+def naming(model: str) -> Iterator[None]:
+    """Put a model's name before the message of an error that lacks it, and the message on one line."""
+    try:
+        yield
+    except FlopwiseError as error:
+        text, name = " ".join(str(error).split()), shown(model)
+        raise type(error)(text if text.startswith(name) else f"{name}: {text}") from error.__cause__

@@ -1,0 +1,51 @@
+"""PyTorch in the table of formats: modules, callables that make one, and programs in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flopwise.readers.format import Format, ends_in
+from flopwise.readers.options import TorchOptions
+from flopwise.readers.source.location import is_callable
+from flopwise.readers.torch.kinds import CHECKPOINTS, PROGRAMS, is_module
+
+if TYPE_CHECKING:
+    from flopwise.graph import Graph
+    from flopwise.readers.weights.tensor import StoredTensors
+
+
+def _matches(model: object) -> bool:
+    return is_module(model) or is_callable(model) or ends_in(model, (*PROGRAMS, *CHECKPOINTS))
+
+
+def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
+    from flopwise.readers.torch.model import read_model
+
+    return read_model(model, inputs, dims, batch_size, progress, options)
+
+
+def _module(model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False) -> Any:
+    from flopwise.readers.torch.model import module_of
+
+    return module_of(model, options, progress, in_memory)[0]
+
+
+def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: TorchOptions) -> StoredTensors:
+    from flopwise.readers.torch.model import module_of
+    from flopwise.readers.weights.modules import of_module
+
+    return of_module(*module_of(model, options, lambda step: None, in_memory=True))
+
+
+TORCH = Format(
+    "torch",
+    "PyTorch modules",
+    _read,
+    endings=PROGRAMS,
+    matches=_matches,
+    options=TorchOptions,
+    stored=_stored,
+    module=_module,
+    formulas=True,
+)

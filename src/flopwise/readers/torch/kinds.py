@@ -1,0 +1,35 @@
+"""What of PyTorch's a model is: a module, a file of tensors, or a file with a program."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from flopwise.readers.format import ends_in
+from flopwise.readers.source.location import is_url
+from flopwise.readers.torch.archive import holds_program, members
+
+#: Endings of the files that PyTorch writes: programs, and checkpoints, which may hold a program too.
+PROGRAMS = (".pt2", ".ts", ".torchscript")
+CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin")
+
+
+def is_module(model: object) -> bool:
+    """Whether a model is a PyTorch module or exported program; asks PyTorch only when somebody has imported it."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return isinstance(model, torch.nn.Module) or (
+        "torch.export" in sys.modules and isinstance(model, torch.export.ExportedProgram)
+    )
+
+
+def is_checkpoint(model: object) -> bool:
+    """Whether a model is a file of tensors and no program; by URL every checkpoint is taken for that.
+
+    A file that is not there is none, so that whoever reads programs says so.
+    """
+    if not ends_in(model, CHECKPOINTS):
+        return False
+    name = os.fsdecode(model)  # type: ignore[arg-type] # a path, as its ending was looked at
+    return is_url(name) or (os.path.isfile(name) and not holds_program(members(name)))

@@ -1,0 +1,126 @@
+"""Files with tensors and no graph in the table of formats. What says how many operations they are for is unknown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from flopwise.errors import InputError, ModelError
+from flopwise.readers.format import Format
+from flopwise.readers.options import Options
+from flopwise.readers.source.location import is_url, shown
+from flopwise.readers.torch.kinds import CHECKPOINTS, is_checkpoint
+
+if TYPE_CHECKING:
+    from flopwise.graph import Graph
+    from flopwise.readers.source.source import Source
+    from flopwise.readers.weights.tensor import StoredTensors
+
+Path: TypeAlias = "str | os.PathLike[str]"
+
+
+def _safetensors(source: Source) -> StoredTensors:
+    from flopwise.readers.weights.safetensors import of_safetensors
+
+    return of_safetensors(source)
+
+
+def _checkpoint(source: Source) -> StoredTensors:
+    from flopwise.readers.weights.checkpoint import of_checkpoint
+
+    return of_checkpoint(source)
+
+
+def _safetensors_index(source: Source) -> StoredTensors:
+    from flopwise.readers.weights.index import of_index
+
+    return of_index(source, "safetensors", _safetensors, SAFETENSORS.endings)
+
+
+def _checkpoint_index(source: Source) -> StoredTensors:
+    from flopwise.readers.weights.index import of_index
+
+    return of_index(source, "torch", _checkpoint, CHECKPOINTS)
+
+
+def _gguf(source: Source) -> StoredTensors:
+    from flopwise.readers.weights.gguf import of_gguf
+
+    return of_gguf(source)
+
+
+def _npz(source: Source) -> StoredTensors:
+    from flopwise.readers.weights.numpy import of_npz
+
+    return of_npz(source)
+
+
+def _npy(source: Source) -> StoredTensors:
+    from flopwise.readers.weights.numpy import of_npy
+
+    return of_npy(source)
+
+
+def tensor_format(
+    name: str,
+    models: str,
+    endings: tuple[str, ...],
+    opener: Callable[[Source], StoredTensors],
+    in_folders: bool = True,
+    matches: Callable[[object], bool] | None = None,
+) -> Format:
+    """A format of files with tensors and no graph.
+
+    Args:
+        name: as in ``Graph.format``.
+        models: its files in the plural, for messages.
+        endings: of the names of its files.
+        opener: takes an open file apart.
+        in_folders: whether a file of it in a directory is the weights of the model there.
+        matches: as in ``Format``.
+    """
+
+    def read(model: Path, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
+        from flopwise.readers.weights.read import read_weights
+
+        if dims:
+            raise InputError("dims: only for models with a graph")
+        progress("reading the header")
+        return read_weights(opener, os.fsdecode(model), inputs, batch_size)
+
+    def stored(model: Path, inputs: Any, dims: Any, batch_size: Any, options: Options) -> StoredTensors:
+        from flopwise.readers.weights.read import open_weights
+
+        return open_weights(opener, os.fsdecode(model))
+
+    weights = endings if in_folders else ()
+    return Format(name, models, read, endings, matches, stored=stored, has_graph=False, weights=weights)
+
+
+def _read_checkpoint(model: Path, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
+    name = os.fsdecode(model)
+    if inputs is None:
+        return _CHECKPOINT.read(model, inputs, dims, batch_size, progress, options)
+    if is_url(name):
+        raise InputError(
+            f"{shown(name)}: inputs are for a model with operators; of a URL only tensors are read: "
+            "download a program first, and give a module as package.module:callable"
+        )
+    raise ModelError(
+        f"{name}: holds tensors, not a model, and is never unpickled; give the model as package.module:callable, "
+        "or export it with torch.export.save"
+    )
+
+
+SAFETENSORS_INDEX = tensor_format(
+    "safetensors", "indexes of safetensors files", (".safetensors.index.json",), _safetensors_index
+)
+CHECKPOINT_INDEX = tensor_format("torch", "indexes of PyTorch checkpoints", (".bin.index.json",), _checkpoint_index)
+SAFETENSORS = tensor_format("safetensors", "safetensors files", (".safetensors",), _safetensors)
+GGUF = tensor_format("gguf", "GGUF files", (".gguf",), _gguf)
+NPZ = tensor_format("npz", "NumPy archives", (".npz",), _npz)
+NPY = tensor_format("npy", "NumPy arrays", (".npy",), _npy, in_folders=False)
+_CHECKPOINT = tensor_format("torch", "PyTorch checkpoints", CHECKPOINTS, _checkpoint, matches=is_checkpoint)
+CHECKPOINT = replace(_CHECKPOINT, read=_read_checkpoint)
