@@ -2,8 +2,8 @@
 
 A block of Python belongs to the file that the text before it names in backticks (``src/flopwise/...``). A file that is
 not there is written; in one that is there, the block goes to the beginning of the table that the text names behind it
-(`` `src/flopwise/cli/__init__.py`, in `COMMANDS` ``). A block ``console`` holds commands (``$ flopwise ...``), each with
-all that it prints.
+(`` `src/flopwise/cli/__init__.py`, in `COMMANDS` ``). A block ``console`` holds commands (``$ flopwise ...``) and all
+that they print.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def _insert(path: Path, block: Block) -> None:
     text = path.read_text("utf-8")
     table = re.search(rf"^{block.table}\b.*[\[({{]$", text, re.MULTILINE)
     assert table is not None, f"{block.file} has no table {block.table}"
-    indented = "".join(f"    {line}\n" for line in block.text.splitlines())
+    entry = block.text.rstrip().removesuffix(",") + ","
+    indented = "".join(f"    {line}\n" for line in entry.splitlines())
     path.write_text(f"{text[: table.end()]}\n{indented}{text[table.end() + 1 :]}", "utf-8")
 
 

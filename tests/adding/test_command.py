@@ -1,4 +1,7 @@
-"""The section "A command with an analysis" of ``docs/adding.md``, carried out: an analysis, its report and its command."""
+"""The section "A command with an analysis" of ``docs/adding.md``, carried out.
+
+An analysis, its report and its command.
+"""
 
 from __future__ import annotations
 
