@@ -7,7 +7,8 @@ from typing import Any
 
 from flopwise.graph import Node, Shape, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.tables import count
+from flopwise.operators.gradient import Gradient
+from flopwise.operators.tables import ROWS, count
 
 
 def node(
@@ -38,3 +39,10 @@ def cost(
     counts = count(node(op, inputs, outputs, attrs, version))
     assert counts is not None, f"no rule for {op}"
     return counts
+
+
+def gradient_of(op: str) -> Gradient:
+    """The gradient of an operator that has one."""
+    gradient = ROWS[op].gradient
+    assert gradient is not None, op
+    return gradient

@@ -8,8 +8,25 @@ import pytest
 
 from flopwise.conventions import get
 from flopwise.graph import Graph, Node, Shape, Tensor
-from flopwise.operators.packed import PACKED, packed_dtype, unpacked
+from flopwise.operators import elements
+from flopwise.operators.tables import ROWS, row
 from flopwise.profiles.profile import profile_graph
+
+#: Operator -> places of its packed inputs.
+PACKED = {
+    op: [place for place, one in enumerate(row.inputs.first) if one.packed]
+    for op, row in ROWS.items()
+    if row.inputs.packed
+}
+
+
+def unpacked(node: Node) -> dict[str, int]:
+    return elements.unpacked(node, row(node.op).inputs)
+
+
+def packed_dtype(node: Node, place: int) -> str | None:
+    return elements.packed_dtype(node, place, row(node.op).inputs)
+
 
 NBITS = "com.microsoft::MatMulNBits"
 

@@ -17,9 +17,16 @@ from onnx import helper
 import flopwise
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.operands import CARRIERS, FACTORS, QUANTIZED_INSIDE
+from flopwise.operators.tables import ROWS
 from flopwise.profiles.precision import precision, precisions
 from flopwise.rows import Row
+
+#: Operator -> places of the inputs that it multiplies with each other, but for those that repeat.
+FACTORS = {
+    op: [place for place, one in enumerate(row.inputs.first) if one.factor]
+    for op, row in ROWS.items()
+    if row.inputs.has_factors
+}
 
 
 def stored(name: str, code: int, *shape: int, value: int = 1) -> onnx.TensorProto:
@@ -170,8 +177,8 @@ def test_tables_name_operators() -> None:
     schemas = onnx.defs.get_all_schemas_with_history()
     known = {f"{s.domain}::{s.name}" if s.domain else s.name for s in schemas}
     assert {op for op in FACTORS if not op.startswith("com.microsoft")} <= known
-    assert known >= CARRIERS
-    assert QUANTIZED_INSIDE.keys() <= FACTORS.keys()
+    assert known >= {op for op, row in ROWS.items() if row.carries}
+    assert {op for op, row in ROWS.items() if any(one.inside for one in row.inputs.first)} <= FACTORS.keys()
 
 
 def test_tables_name_operators_of_onnxruntime() -> None:

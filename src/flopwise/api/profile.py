@@ -19,7 +19,7 @@ from flopwise.readers.options import TorchOptions, options_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.operators.gradients.rule import BackwardRule
+    from flopwise.operators.gradient import BackwardRule
     from flopwise.readers.options import Keywords, Options
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from flopwise.memory.liveness import Buffer, Liveness, live_bytes, liveness, peak_activation_bytes
 from flopwise.memory.plan import ALIGNMENT, Place, Plan, plan_arena
 from flopwise.memory.traffic import Traffic, traffic
-from flopwise.memory.views import VIEWS, shared
+from flopwise.memory.views import shared
 from flopwise.memory.weights import stored_tensors, weight_bytes_by_dtype
 
 __all__ = [
     "ALIGNMENT",
-    "VIEWS",
     "Buffer",
     "Liveness",
     "Place",

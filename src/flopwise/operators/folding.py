@@ -6,17 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.operators.operator import Effect
+from flopwise.operators.tables import row
 
-#: Results that depend on shapes alone; once the input shapes are fixed they are constants.
-SHAPE_QUERIES: frozenset[str] = frozenset({"Shape", "Size"})
-
-#: Operators that give something new each time although nothing flows in.
-RANDOM: frozenset[str] = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
-)
-
-#: Operators with bodies, which may take tensors that are not among the operator's inputs.
-WITH_BODIES: frozenset[str] = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+#: Effects of operators that are never folded, whatever flows into them.
+_AGAIN: frozenset[Effect] = frozenset({"random", "bodies"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +53,7 @@ def fold(graph: Graph) -> Folding:
         if outputs and all(t.kind in STORED for t in outputs):  # the operator is how the file spells a stored tensor
             positions.add(position)
             continue
-        if node.op in SHAPE_QUERIES and node.has_input(0) and node.input(0).shape is not None:
+        if "shape query" in row(node.op).effects and node.has_input(0) and node.input(0).shape is not None:
             behind: tuple[Tensor, ...] = ()
         elif _runs_each_time(node) or any(map(folding.varies, node.known_inputs)):
             continue
@@ -71,5 +65,5 @@ def fold(graph: Graph) -> Folding:
 
 
 def _runs_each_time(node: Node) -> bool:
-    """Whether an operator is none to fold, whatever flows into it."""
-    return node.op in RANDOM | WITH_BODIES or not node.known_outputs or not node.known_inputs
+    """Whether an operator is never folded, whatever flows into it."""
+    return not row(node.op).effects.isdisjoint(_AGAIN) or not node.known_outputs or not node.known_inputs

@@ -1,13 +1,20 @@
-"""The shape of a row in the operator tables: a rule, its formula in words, and what kind of claim it makes."""
+"""The row of an operator: all that flopwise knows about it, in one place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
+from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
+from flopwise.operators.inputs import NO_ROLES, Inputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from flopwise.operators.gradient import Gradient
+    from flopwise.operators.shape import ShapeRule
 
 #: What one application of an operator executes, from the shapes of its inputs and outputs and its attributes.
 #: Raises ShapeError when a shape it needs is unresolved.
@@ -15,17 +22,77 @@ Rule: TypeAlias = Callable[[Node], Counts]
 
 #: ``exact``: the number of operations of the plain definition. ``bound``: an upper bound, because the work depends on
 #: the data. ``nothing``: moves, selects or converts data and computes nothing, for the reason that the formula gives.
-Claim: TypeAlias = Literal["exact", "bound", "nothing"]
+#: ``unknown``: nobody can say what it executes, for the reason that the formula gives.
+Claim: TypeAlias = Literal["exact", "bound", "nothing", "unknown"]
+
+#: ``random``: gives something new each time although nothing flows in. ``shape query``: reads shapes, not data, so its
+#: result is a constant once the input shapes are fixed. ``bodies``: runs graphs of its own, which may take tensors that
+#: are not among its inputs. ``no gradient``: its results do not change with small changes of its inputs.
+#: ``quantizes`` and ``dequantizes``: converts floating point to integers, or back; ``picks quantized``: dequantises the
+#: elements that it picks. ``strided``: in PyTorch the result reads the storage of the first input, in steps.
+Effect: TypeAlias = Literal[
+    "random", "shape query", "bodies", "no gradient", "quantizes", "dequantizes", "picks quantized", "strided"
+]
+
+#: What the first result holds of the first input: ``same``, each element at its place, perhaps in another type;
+#: ``moved``, all elements once under another shape or in another order; ``broadcast``, all elements, some more than
+#: once; ``some`` of its elements, or all of them among others. "" for an operator that computes.
+Carries: TypeAlias = Literal["", "same", "moved", "broadcast", "some"]
+
+#: Whether the first result is the first input, element by element; asked only where both take the same bytes in the
+#: same type.
+View: TypeAlias = Callable[[Node], bool]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Operator:
+class Facts(TypedDict, total=False):
+    """What a row may say beside the count."""
+
+    gradient: Gradient | None
+    inputs: Inputs
+    view: View | None
+    in_place: bool
+    carries: Carries
+    effects: frozenset[Effect]
+    shape: ShapeRule | None
+
+
+#: A text, or what makes it: most runs show no formula.
+Note: TypeAlias = "str | Callable[[], str]"
+
+_NONE: frozenset[Effect] = frozenset()
+
+
+class Operator(NamedTuple):
     """One row of an operator table."""
 
     rule: Rule
-    #: The count in the operator's own letters; for ``nothing`` the reason.
-    formula: str
+    #: The count in the operator's own letters, for ``nothing`` and ``unknown`` the reason; "" when the docstring of the
+    #: rule begins with it.
+    note: Note = ""
     claim: Claim = "exact"
+    #: What its backward pass executes, and what the forward pass keeps for it; None when nobody wrote it down.
+    gradient: Gradient | None = None
+    #: What each of its inputs is for.
+    inputs: Inputs = NO_ROLES
+    #: Where its first result needs no storage of its own, because it is the first input.
+    view: View | None = None
+    #: Whether each element of the result is computed from the elements at the same place: then the result may overwrite
+    #: an input of its size that nobody needs any more.
+    in_place: bool = False
+    carries: Carries = ""
+    effects: frozenset[Effect] = _NONE
+    #: The types of its results, where onnx does not infer them.
+    shape: ShapeRule | None = None
+
+    @property
+    def formula(self) -> str:
+        """The count in the operator's own letters; for ``nothing`` and ``unknown`` the reason."""
+        return text(self.note) or first_paragraph(self.rule)
+
+    @property
+    def counted(self) -> bool:
+        """Whether there is a count of it."""
+        return self.claim != "unknown"
 
 
 def words(counts: Counts) -> str:
@@ -40,23 +107,63 @@ def words(counts: Counts) -> str:
     return f"({' + '.join(terms)})" if len(terms) > 1 else "".join(terms)
 
 
-def each(note: str = "", /, **classes: int) -> Operator:
+def each(
+    note: str = "",
+    /,
+    *,
+    gradient: Gradient | None = None,
+    inputs: Inputs = NO_ROLES,
+    view: View | None = None,
+    in_place: bool = False,
+    carries: Carries = "",
+    effects: frozenset[Effect] = _NONE,
+    shape: ShapeRule | None = None,
+    **classes: int,
+) -> Operator:
     """A row for a pointwise operator: the given operations for each element of output 0, and a remark if one is due.
 
     >>> each(mul=1, add=2).formula
     'numel(Y) × (2 add + 1 mul)'
     """
     once = Counts(**classes)
-    formula = f"numel(Y) × {words(once)}"
-    return Operator(lambda node: once * node.output().numel, f"{formula}: {note}" if note else formula)
+    rule = lambda node: once * node.output().numel  # noqa: E731 # a function of its own is one more name
+    formula = lambda: f"numel(Y) × {words(once)}" + (f": {note}" if note else "")  # noqa: E731
+    return Operator(rule, formula, "exact", gradient, inputs, view, in_place, carries, effects, shape)
 
 
-def nothing(reason: str) -> Operator:
+def nothing(reason: str, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator that computes nothing, with the reason."""
-    return Operator(lambda node: Counts(), reason, "nothing")
+    return Operator(_no_counts, reason, "nothing", **facts)
 
 
-def by(rule: Rule, claim: Claim = "exact") -> Operator:
+def unknown(reason: str, **facts: Unpack[Facts]) -> Operator:
+    """A row for an operator that stays without a count on purpose, with the reason."""
+    return Operator(_unknown, reason, "unknown", **facts)
+
+
+def by(rule: Rule, claim: Claim = "exact", **facts: Unpack[Facts]) -> Operator:
     """A row for a rule function; the first paragraph of its docstring is the formula."""
-    first = (rule.__doc__ or "").strip().split("\n\n")[0]
-    return Operator(rule, " ".join(first.split()), claim)
+    return Operator(rule, "", claim, **facts)
+
+
+def counted_as(row: Operator, **facts: Unpack[Facts]) -> Operator:
+    """A row for an operator that counts as another does, with facts of its own."""
+    return Operator(row.rule, row.note, row.claim, **facts)
+
+
+def text(note: Note) -> str:
+    """The text of a note."""
+    return note if isinstance(note, str) else note()
+
+
+def first_paragraph(function: Callable[..., Any]) -> str:
+    """The first paragraph of a docstring on one line."""
+    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+def _no_counts(node: Node) -> Counts:
+    return Counts()
+
+
+def _unknown(node: Node) -> Counts:
+    raise ShapeError(f"{node.op} {node.name!r}: there is no count of it")

@@ -1,4 +1,4 @@
-"""What an operator costs: one table per family, merged here.
+"""What is known about each operator: one table per family, merged here.
 
 A rule reads the node's shapes and attributes and returns :class:`~flopwise.operators.counts.Counts`. The canonical
 count is what a plain, unfused kernel executes in the operator's own definition;
@@ -46,13 +46,12 @@ from flopwise.operators.onnxruntime import attention as microsoft_attention
 from flopwise.operators.onnxruntime import cache, fused, layouts, positions, state, tokens
 from flopwise.operators.onnxruntime import linear as microsoft_linear
 from flopwise.operators.onnxruntime import quantized as microsoft_quantized
-from flopwise.operators.operator import Claim, Operator, Rule
-from flopwise.operators.unruled import NOT_RULED
+from flopwise.operators.operator import Claim, Operator, Rule, unknown
 
-__all__ = ["FAMILIES", "NOT_RULED", "OPERATORS", "Claim", "Operator", "Rule", "count"]
+__all__ = ["FAMILIES", "NOT_RULED", "OPERATORS", "ROWS", "TABLES", "Claim", "Operator", "Rule", "count", "row"]
 
 #: Family name -> its table, in the order the documentation shows them.
-FAMILIES: dict[str, Mapping[str, Operator]] = {
+TABLES: Mapping[str, Mapping[str, Operator]] = {
     "linear": linear.OPERATORS,
     "attention": attention.OPERATORS,
     "quantized": quantized.OPERATORS,
@@ -105,8 +104,27 @@ def _merge(families: Mapping[str, Mapping[str, Operator]]) -> dict[str, Operator
     return merged
 
 
-#: Every operator that flopwise knows, by name.
-OPERATORS: dict[str, Operator] = _merge(FAMILIES)
+#: Every operator that flopwise knows something about, by name.
+ROWS: dict[str, Operator] = _merge(TABLES)
+
+#: Every operator that has a count.
+OPERATORS: dict[str, Operator] = {op: row for op, row in ROWS.items() if row.counted}
+
+#: Family name -> those of its operators that have a count.
+FAMILIES: dict[str, dict[str, Operator]] = {
+    family: {op: row for op, row in table.items() if row.counted} for family, table in TABLES.items()
+}
+
+#: Operator that stays without a count on purpose -> why.
+NOT_RULED: dict[str, str] = {op: row.formula for op, row in ROWS.items() if not row.counted}
+
+#: The row of an operator that nobody knows.
+NOBODY_KNOWS = unknown("no rule")
+
+
+def row(op: str) -> Operator:
+    """The row of an operator; one that says nothing where there is none."""
+    return ROWS.get(op, NOBODY_KNOWS)
 
 
 def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:

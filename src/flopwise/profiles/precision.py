@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
-from flopwise.operators.operands import CARRIERS, FACTORS, QUANTIZED_INSIDE
-from flopwise.operators.packed import packed_dtype
+from flopwise.operators.elements import packed_dtype
+from flopwise.operators.tables import row as row_of
 from flopwise.rows import Row
 
 #: Behind the type of a layer that computes with floating point in the file, and whose operands were quantised before.
@@ -26,11 +26,8 @@ UNKNOWN = "unknown"
 #: In this type a bias is stored beside 8-bit weights.
 _BIAS = "int32"
 
-_QUANTIZE = frozenset({"QuantizeLinear", "com.microsoft::QuantizeLinear"})
-_DEQUANTIZE = frozenset({"DequantizeLinear", "com.microsoft::DequantizeLinear"})
-
-#: Operators that pick quantised elements and make them floating point: all that they compute is that.
-_PICK = frozenset({"com.microsoft::GatherBlockQuantized"})
+#: Effects of operators of which all that they compute is making elements floating point.
+_DEQUANTIZES = frozenset({"dequantizes", "picks quantized"})
 
 
 def precisions(graph: Graph, rows: Sequence[Row]) -> list[str]:
@@ -60,12 +57,13 @@ def precision(row: Row, behind: dict[str, str]) -> str:
         behind: what ``quantized_before`` says of its graph.
     """
     node = row.node
-    if node.op in _DEQUANTIZE | _PICK or (row.counts is not None and row.times != 0 and not any(row.counts)):
+    operator = row_of(node.op)
+    if operator.effects & _DEQUANTIZES or (row.counts is not None and row.times != 0 and not any(row.counts)):
         return _of_output(node)
-    if node.op in _QUANTIZE:
+    if "quantizes" in operator.effects:
         return _dtype(node.known_inputs[0]) if node.known_inputs else UNKNOWN
-    if node.op in FACTORS:
-        places = [place for place in FACTORS[node.op] if node.has_input(place)]
+    if operator.inputs.has_factors:
+        places = [i for i, one in operator.inputs.places(len(node.inputs)) if one.factor and node.has_input(i)]
         types = [_type_of_factor(node, place, behind) for place in places]
         operands = [node.input(place) for place in places]
     else:
@@ -88,9 +86,10 @@ def quantized_before(nodes: Iterable[Node]) -> dict[str, str]:
     for node in nodes:
         if not node.known_inputs:
             continue
-        if node.op in _DEQUANTIZE:
+        operator = row_of(node.op)
+        if "dequantizes" in operator.effects:
             before: str | None = node.known_inputs[0].dtype
-        elif node.op in CARRIERS:
+        elif operator.carries:
             before = behind.get(node.known_inputs[0].name)
         elif node.op == "Concat":
             found = {behind.get(t.name) for t in node.known_inputs}
@@ -106,9 +105,8 @@ def quantized_before(nodes: Iterable[Node]) -> dict[str, str]:
 
 
 def _type_of_factor(node: Node, place: int, behind: dict[str, str]) -> str:
-    tensor = node.input(place)
-    inside = QUANTIZED_INSIDE.get(node.op, {}).get(place)
-    return inside or packed_dtype(node, place) or behind.get(tensor.name) or _dtype(tensor)
+    tensor, roles = node.input(place), row_of(node.op).inputs
+    return roles.at(place).inside or packed_dtype(node, place, roles) or behind.get(tensor.name) or _dtype(tensor)
 
 
 def _operands(node: Node) -> list[Tensor]:

@@ -15,9 +15,10 @@ from flopwise.graph.dtypes import is_float
 from flopwise.graph.names import layer_names
 from flopwise.memory import peak_activation_bytes
 from flopwise.operators.counts import Counts
+from flopwise.operators.elements import unpacked
 from flopwise.operators.folding import Folding, fold
-from flopwise.operators.packed import PACKED, unpacked
 from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count
+from flopwise.operators.tables import row as row_of
 from flopwise.profiles.control_flow import settle_control_flow
 from flopwise.profiles.grouping import by_dtype, by_module, by_op
 from flopwise.profiles.training import Training
@@ -306,7 +307,7 @@ def _row(
         if tensor.name not in owned and tensor.resolved:
             owned.add(tensor.name)
             first_used.append(tensor)
-    packed = unpacked(node) if node.op in PACKED else {}
+    packed = unpacked(node, row_of(node.op).inputs)
     inputs = _size([t for t in node.known_inputs if folding.varies(t)])
     outputs = _size(() if node.op == "If" else node.known_outputs)  # an If hands on what its branch makes
     return Row(

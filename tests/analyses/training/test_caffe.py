@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.operators.nodes import gradient_of
+
 import flopwise
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.gradients.tables import BACKWARD
 
 ALEXNET = "examples/alexnet.prototxt"
 
@@ -43,6 +44,6 @@ def test_an_unrolled_lstm_multiplies_as_the_operator_of_onnx_does() -> None:
         (steps, 1, streams, hidden),
         hidden_size=hidden,
     )
-    counts = BACKWARD["caffe::LSTM"].rule(ours, frozenset({0, 2, 3, 4}))
-    assert counts.mac == BACKWARD["LSTM"].rule(onnx, frozenset({0, 1, 2})).mac
+    counts = gradient_of("caffe::LSTM").rule(ours, frozenset({0, 2, 3, 4}))
+    assert counts.mac == gradient_of("LSTM").rule(onnx, frozenset({0, 1, 2})).mac
     assert counts != Counts()

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from tests.analyses.training import caffe_gradients, derivatives, layers, recurrences, windows
 from tests.analyses.training.cases import CASES, Case
+from tests.operators.nodes import gradient_of
 from tests.operators.oracle import DEFINITIONS, numbers, values
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.gradients.tables import BACKWARD
 
 GRADIENTS = {
     **derivatives.GRADIENTS,
@@ -66,7 +66,7 @@ def test_rule_counts_what_the_gradient_executes(one: Case) -> None:
     tally: Counter[str] = Counter()
     arrays = [x if x is None or x.dtype.kind != "f" else numbers(x, tally) for x in one.inputs]
     found = GRADIENTS[one.op](numbers(g, tally), numbers(y, tally), one.wanted, *arrays, **one.attrs)
-    assert BACKWARD[one.op].rule(_node(one, y), one.wanted) == Counts(**tally)
+    assert gradient_of(one.op).rule(_node(one, y), one.wanted) == Counts(**tally)
     assert found.keys() == one.wanted
     for place, gradient in found.items():
         ours = values(gradient).astype(float)

@@ -10,12 +10,13 @@ from flopwise.analyses.sparsity.asking import Asked, Block, Pattern
 from flopwise.analyses.sparsity.measuring import Measured, Stored, Weight, measure
 from flopwise.analyses.sparsity.nbits import Unpacked
 from flopwise.analyses.sparsity.search import Found
-from flopwise.analyses.sparsity.uses import MATRICES, PLACES, Use, Uses
+from flopwise.analyses.sparsity.uses import Use, Uses, multiplies_weights
 from flopwise.analyses.sparsity.views import as_stored
 from flopwise.analyses.sparsity.zeros import PLAIN
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Node
 from flopwise.operators.folding import Folding, fold
+from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
@@ -289,7 +290,7 @@ class _Weights:
             if zero is not None and not zero.fits(shape):
                 zero, reason = None, "unknown: its zero points do not fit its shape"
             return Weight(stored, use.view, zero, reason, row.name, row.node.op, use.assumed)
-        packed = row.node.op in _packed()
+        packed = row_of(row.node.op).inputs.packed
         reason = "unknown: its elements are packed by the operator" if packed and tensor.dtype == "uint8" else ""
         return Weight(
             stored, as_stored(shape, self._asked.order), None if reason else PLAIN, reason, row.name, row.node.op
@@ -299,12 +300,6 @@ class _Weights:
         """What is said of weights that are not there."""
         absent = list(dict.fromkeys(self._absent))
         return (f"unknown: the elements of {_some(absent)} are not in the model",) if absent else ()
-
-
-def _packed() -> Mapping[str, Any]:
-    from flopwise.operators.packed import PACKED
-
-    return PACKED
 
 
 def _sized(tensor: Tensor) -> bool:
@@ -318,7 +313,7 @@ def _layer(
     factors = [measured[use.tensor.name] for use in used if use.tensor.name in measured]
     elements = sum(f.elements for f in factors)
     macs, absent = row.macs, not set(names) <= set(measured)
-    if macs is None or (absent and row.node.op in PLACES.keys() | MATRICES | {"com.microsoft::MatMulNBits"}):
+    if macs is None or (absent and multiplies_weights(row.node.op)):
         nothing = tuple([None] * len(asked.blocks)), tuple([None] * len(asked.patterns))
         return Layer(row, weights, Effective(macs, None, *nothing, None), absent=absent)
     if not factors or not macs or not elements or macs % elements or len(factors) < len(used):

@@ -14,6 +14,9 @@ from flopwise.analyses.sparsity.nbits import Bits
 from flopwise.analyses.sparsity.views import View, as_stored, conv_transpose, stacked, transposed
 from flopwise.analyses.sparsity.zeros import PLAIN, ZeroPoint
 from flopwise.graph import Graph, Node, Tensor
+from flopwise.operators.inputs import Weight
+from flopwise.operators.operator import Operator
+from flopwise.operators.tables import row
 
 Shape: TypeAlias = "tuple[int, ...]"
 #: The operator, the weight's shape, and the order of the reduction -> how the weight is seen.
@@ -28,6 +31,8 @@ class Place(NamedTuple):
     #: The input with the zero point, and the axis of the weight that it runs along; None: zero is 0.
     zero_point: int | None = None
     axis: int = 0
+    #: Whether the view says which axis is that of the outputs; an equation may have it anywhere.
+    oriented: bool = True
 
 
 def _conv(node: Node, shape: Shape, order: str) -> View:
@@ -67,47 +72,35 @@ def _plain(node: Node, shape: Shape, order: str) -> View:
     return as_stored(shape)
 
 
-_LEFT, _RIGHT = _matrix(), _matrix(columns_first=True)
-_GEMM = (Place(0, _matrix("transA")), Place(1, _matrix("transB", columns_first=True)))
-_RECURRENT = (Place(1, _stacked), Place(2, _stacked))
+def _viewer(weight: Weight) -> Viewer:
+    """How a weight of a layout is seen."""
+    if weight.layout in ("left", "right"):
+        return _matrix(weight.transposed, columns_first=weight.layout == "right")
+    return {"conv": _conv, "conv transpose": _conv_transpose, "equation": _plain}.get(weight.layout, _stacked)
 
-#: Operator -> its inputs that may be weights.
-PLACES: dict[str, tuple[Place, ...]] = {
-    "Conv": (Place(1, _conv),),
-    "ConvInteger": (Place(1, _conv, 3),),
-    "QLinearConv": (Place(3, _conv, 5),),
-    "ConvTranspose": (Place(1, _conv_transpose),),
-    "Gemm": _GEMM,
-    "MatMul": (Place(0, _LEFT), Place(1, _RIGHT)),
-    "MatMulInteger": (Place(0, _LEFT, 2, -2), Place(1, _RIGHT, 3, -1)),
-    "QLinearMatMul": (Place(0, _LEFT, 2, -2), Place(3, _RIGHT, 5, -1)),
-    "Einsum": (Place(0, _plain), Place(1, _plain)),
-    "LSTM": _RECURRENT,
-    "GRU": _RECURRENT,
-    "RNN": _RECURRENT,
-    "com.microsoft::FusedConv": (Place(1, _conv),),
-    "com.microsoft::NhwcFusedConv": (Place(1, _conv),),
-    "com.microsoft::QLinearConv": (Place(3, _conv, 5),),
-    "com.microsoft::FusedGemm": _GEMM,
-    "com.microsoft::FusedMatMul": _GEMM,
-    "com.microsoft::TransposeMatMul": _GEMM,
-    "com.microsoft::FusedMatMulActivation": _GEMM,
-    "com.microsoft::GemmFastGelu": (Place(1, _RIGHT),),
-    "com.microsoft::MatMulIntegerToFloat": (Place(0, _LEFT, 4, -2), Place(1, _RIGHT, 5, -1)),
-    "com.microsoft::DynamicQuantizeMatMul": (Place(1, _RIGHT, 3, -1),),
-    "com.microsoft::QGemm": (
-        Place(0, _matrix("transA"), 2),
-        Place(3, _matrix("transB", columns_first=True), 5),
-    ),
-}
 
-#: PyTorch's recurrent operators take the matrices of all layers in a row, among states and biases.
-MATRICES = frozenset(
-    f"aten::{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")
-)
+def places(node: Node) -> tuple[Place, ...]:
+    """The inputs of an operator that may be weights."""
+    roles = list(row(node.op).inputs.places(len(node.inputs)))
+    zeros = {one.of: (place, one.axis) for place, one in roles if one.role == "zero point" and one.of >= 0}
+    made = []
+    for place, one in roles:
+        if one.weight is None or one.packed or (one.weight.layout == "matrices" and not _is_matrix(node, place)):
+            continue
+        zero_point, axis = zeros.get(place, (None, 0))
+        made.append(Place(place, _viewer(one.weight), zero_point, axis, one.weight.layout != "equation"))
+    return tuple(made)
 
-#: Operators whose view says nothing of outputs and reduction, because that depends on an equation.
-UNORIENTED = frozenset({"Einsum"})
+
+def _is_matrix(node: Node, place: int) -> bool:
+    tensor = node.inputs[place]
+    return tensor is not None and tensor.kind == "weight" and tensor.shape is not None and len(tensor.shape) == 2
+
+
+def multiplies_weights(op: str) -> bool:
+    """Whether an operator may multiply with stored weights, each element of which it uses equally often."""
+    inputs = row(op).inputs
+    return any(one.weight is not None for one in (*inputs.first, *inputs.repeated))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,13 +133,9 @@ class Uses:
 
     def weights(self, node: Node, order: str) -> Iterator[Use]:
         """The stored tensors that an operator multiplies with, in the order of its inputs."""
-        if node.op == "com.microsoft::MatMulNBits":
+        if (weight := row(node.op).inputs.at(1).weight) is not None and weight.layout == "packed":
             yield from self._packed(node)
-        places = PLACES.get(node.op, ())
-        if node.op in MATRICES:
-            inputs = [(i, t) for i, t in enumerate(node.inputs) if t is not None and t.kind == "weight"]
-            places = tuple(Place(i, _stacked) for i, t in inputs if t.shape is not None and len(t.shape) == 2)
-        for place in places:
+        for place in places(node):
             if node.has_input(place.slot):
                 use = self._use(node, place, order)
                 if use is not None:
@@ -179,9 +168,10 @@ class Uses:
             if tensor.name in self.graph.weights:
                 break
             maker = self.makers.get(tensor.name)
-            if maker is None or not maker.has_input(0) or maker.op not in _PASSED:
+            operator = None if maker is None else row(maker.op)
+            if maker is None or operator is None or not maker.has_input(0) or not _passes(operator):
                 return None
-            if maker.op in ("DequantizeLinear", "com.microsoft::DequantizeLinear"):
+            if "dequantizes" in operator.effects:
                 axis = int(maker.attrs.get("axis", 1))
                 zero, reason = self._zero_point(maker, 2, axis, int(maker.attrs.get("block_size", 0)))
             elif maker.op == "Transpose":
@@ -193,11 +183,11 @@ class Uses:
                     perm = tuple(turned[p] for p in perm)
                 else:
                     reshaped = True
-            elif maker.op == "QuantizeLinear":  # the stored elements are not quantised yet
+            elif "quantizes" in operator.effects:  # the stored elements are not quantised yet
                 zero, reason = PLAIN, ""
-            elif maker.op not in _UNTOUCHED:
+            elif operator.carries != "same":
                 reshaped = True
-            if maker.op in _MOVING and zero is not None and zero.one is None:
+            if operator.carries == "moved" and zero is not None and zero.one is None:
                 zero, reason = None, "unknown: its zero points run along an axis that is moved"
             tensor = maker.input(0)
         else:
@@ -213,7 +203,7 @@ class Uses:
     ) -> tuple[View, str]:
         """How a stored tensor is seen, and what is assumed."""
         straight = perm is None or perm == tuple(range(len(perm)))
-        if node.op in UNORIENTED or reshaped or (not straight and not _swaps(perm, len(shape))):
+        if not place.oriented or reshaped or (not straight and not _swaps(perm, len(shape))):
             return as_stored(shape, order), ASSUMED if len(shape) > 1 else ""
         if straight:
             return place.view(node, shape, order), ""
@@ -231,7 +221,7 @@ class Uses:
             if tensor.name in self.graph.weights:
                 return ZeroPoint(self.graph.weights[tensor.name].array().astype("int64"), axis, block), ""
             maker = self.makers.get(tensor.name)
-            if maker is None or maker.op not in _UNTOUCHED or not maker.has_input(0):
+            if maker is None or row(maker.op).carries != "same" or not maker.has_input(0):
                 break
             tensor = maker.input(0)
         return None, f"unknown: its zero point {tensor.name!r} is not stored"
@@ -240,9 +230,10 @@ class Uses:
 #: What is said where the operator does not tell outputs from the reduction.
 ASSUMED = "rows are taken to be the first axis"
 
-_UNTOUCHED = frozenset({"Identity", "Cast", "CastLike"})
-_MOVING = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-_PASSED = _UNTOUCHED | _MOVING | {"DequantizeLinear", "com.microsoft::DequantizeLinear", "QuantizeLinear"}
+
+def _passes(operator: Operator) -> bool:
+    """Whether the stored tensor behind an operator is a weight all the same."""
+    return operator.carries in ("same", "moved") or not operator.effects.isdisjoint(("dequantizes", "quantizes"))
 
 
 def _concrete(tensor: Tensor) -> bool:

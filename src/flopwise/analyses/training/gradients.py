@@ -12,27 +12,7 @@ from dataclasses import dataclass
 
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
-from flopwise.operators.folding import WITH_BODIES
-
-#: Operators whose results do not change with small changes of their inputs, or only ask for a shape.
-STOPS: frozenset[str] = frozenset(
-    {"Bernoulli", "ConstantOfShape", "EyeLike", "Hardmax", "Multinomial", "NonMaxSuppression", "NonZero", "OneHot"}
-    | {"caffe::Accuracy", "caffe::ArgMax", "RandomNormalLike", "RandomUniformLike", "Range", "Shape", "Size"}
-)
-
-#: Operators of which only some inputs take part in a gradient -> their places; of others all do.
-PARTS: dict[str, tuple[int, ...]] = {
-    "BatchNormalization": (0, 1, 2),
-    "CastLike": (0,),
-    "Clip": (0,),
-    "Dropout": (0,),
-    "Pad": (0,),
-    "Resize": (0,),
-    "Upsample": (0,),
-    "Where": (1, 2),
-    "caffe::MultinomialLogisticLoss": (0,),
-    "caffe::SoftmaxWithLoss": (0,),
-}
+from flopwise.operators.tables import row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +69,12 @@ def _recorded(tensor: Tensor) -> bool:
 
 
 def _parts(node: Node) -> range | tuple[int, ...]:
-    if node.op in STOPS:
+    operator = row(node.op)
+    if "no gradient" in operator.effects:
         return ()
-    return tuple(i for i in PARTS[node.op] if i < len(node.inputs)) if node.op in PARTS else range(len(node.inputs))
+    if not operator.inputs.first:
+        return range(len(node.inputs))
+    return tuple(place for place, one in operator.inputs.places(len(node.inputs)) if one.differentiable)
 
 
 def _owners(graph: Graph) -> Callable[[Node], list[Node]]:
@@ -118,5 +101,5 @@ def _derived(graph: Graph) -> Callable[[Tensor], bool]:
                 continue
             for maker in (node, *owners(node)):
                 found.update(t.name for t in maker.known_outputs if is_float(t.dtype) or t.items is not None)
-        again = len(found) > before and any(node.op in WITH_BODIES for node in graph.nodes)
+        again = len(found) > before and any("bodies" in row(node.op).effects for node in graph.nodes)
     return asks

@@ -6,15 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.operators import views
 from flopwise.operators.gradients.movement import dropped
-
-#: Operators whose result reads the storage of their first input.
-VIEWS: frozenset[str] = frozenset(
-    {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose", "Slice", "Split", "Expand", "Dropout"}
-)
-
-#: Views after which the elements do not lie in a row any more.
-_STRIDED = frozenset({"Transpose", "Slice", "Split", "Expand"})
+from flopwise.operators.tables import row
 
 #: What a program calls to get elements in a row: they are copied when they are not.
 _ORDERED = frozenset({"aten.reshape", "aten.flatten", "aten.contiguous", ""})
@@ -24,9 +18,6 @@ _COPIES = frozenset({"aten.clone", "aten.tensor", "aten.narrow_copy", "aten.view
 
 #: Operators of a program that write into their first input without a name that says so.
 _IN_PLACE = frozenset({"aten.setitem"})
-
-#: Operators whose gradient follows from their result as well, which is kept when they overwrite their input.
-_FROM_RESULT = frozenset({"Celu", "Elu", "LeakyRelu", "Selu", "aten::elu_scaled"})
 
 
 class _Place(NamedTuple):
@@ -62,11 +53,11 @@ class Storages:
             return
         elif node.op == "Cast" and node.known_outputs and node.known_outputs[0].dtype == first.dtype:
             self._places[node.known_outputs[0].name] = before
-        elif node.op in VIEWS and not (node.op == "Dropout" and dropped(node)):
+        elif _reads_first(node) and not (node.op == "Dropout" and dropped(node)):
             origin = node.origin if program else ""
             if not before.ordered and origin in _ORDERED and node.op in ("Reshape", "Flatten", "Identity"):
                 return
-            ordered = before.ordered and (node.op not in _STRIDED or _same_order(node))
+            ordered = before.ordered and ("strided" not in row(node.op).effects or _same_order(node))
             self._places.update((t.name, _Place(before.base, ordered)) for t in node.known_outputs)
 
     def _place(self, tensor: Tensor) -> _Place:
@@ -94,7 +85,7 @@ class Storages:
 
     def _overwritten(self, node: Node) -> str:
         """The input that a node overwrites, so that it has to be copied to be kept; "" where there is none."""
-        if not self._program or not _writes(node) or node.op in _FROM_RESULT or not node.has_input(0):
+        if not self._program or not _writes(node) or _from_result(node) or not node.has_input(0):
             return ""
         return node.input(0).name
 
@@ -123,6 +114,18 @@ def _flips(node: Node) -> bool:
     if name in ("transpose", "swapaxes", "swapdims"):
         return set(axes) == {rank - 2, rank - 1}
     return axes == [*range(rank - 2), rank - 1, rank - 2]
+
+
+def _reads_first(node: Node) -> bool:
+    """Whether the result of an operator reads the storage of its first input."""
+    operator = row(node.op)
+    return operator.view in (views.always, views.at_inference) or "strided" in operator.effects
+
+
+def _from_result(node: Node) -> bool:
+    """Whether the gradient follows from the result as well, which is kept when it overwrites the input."""
+    gradient = row(node.op).gradient
+    return gradient is not None and gradient.from_result
 
 
 def _writes(node: Node) -> bool:

@@ -13,10 +13,10 @@ from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators.counts import Counts, total
+from flopwise.operators.gradient import BackwardRule, Wanted
 from flopwise.operators.gradients.movement import dropped
 from flopwise.operators.gradients.normalization import in_training
-from flopwise.operators.gradients.rule import BackwardRule, Wanted
-from flopwise.operators.gradients.tables import BACKWARD
+from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.profiles.training import Optimizer, Training
 from flopwise.rows import Row
@@ -134,7 +134,7 @@ def _weighed(node: Node, wanted: Wanted, counts: Counts, row: Row, repeated: int
 
 def _counted(node: Node, wanted: Wanted, rules: Rules) -> tuple[Counts | None, str]:
     """What the backward pass of one node executes; or None, and why."""
-    known = BACKWARD.get(node.op)
+    known = row_of(node.op).gradient
     rule: BackwardRule | None = rules.get(node.op) or (known.rule if known else None)
     if node.within:
         return None, "gradients through control flow are not followed"
@@ -153,7 +153,7 @@ def _counted(node: Node, wanted: Wanted, rules: Rules) -> tuple[Counts | None, s
 
 def _needs(node: Node, wanted: Wanted, rules: Rules) -> tuple[Tensor | int, ...] | None:
     """What a node keeps for its gradient; None when unknown."""
-    known = BACKWARD.get(node.op)
+    known = row_of(node.op).gradient
     if known is None or node.op in rules or node.within:
         return None
     try:

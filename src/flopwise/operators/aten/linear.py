@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
+from flopwise.operators import gradient
 from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.onnx.attention import attention
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Operator, by, unknown
 
 
 def conv_tbc(node: Node) -> Counts:
@@ -235,21 +236,30 @@ def fourier(node: Node) -> Counts:
     return Counts(mac=sum(4 * larger.numel * extent(node, larger, axis) for axis in axes)) + scale
 
 
+_ITERATES = "repeats until it converges, so the number of steps is data"
+
+#: Decompositions, which stay without a count.
+_DECOMPOSITIONS = (
+    *("linalg_svd", "linalg_svdvals", "svd", "linalg_eig", "linalg_eigh", "linalg_eigvals", "linalg_eigvalsh"),
+    *("linalg_lstsq", "linalg_pinv", "pinverse", "linalg_matrix_rank", "linalg_cond", "matrix_exp"),
+    "linalg_matrix_exp",
+)
+
 OPERATORS: dict[str, Operator] = {
-    "aten::conv_tbc": by(conv_tbc),
+    "aten::conv_tbc": by(conv_tbc, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
     "aten::chain_matmul": by(chain),
-    "aten::addr": by(addr),
-    "aten::addbmm": by(addbmm),
-    "aten::tensordot": by(tensordot),
-    "aten::bilinear": by(bilinear),
-    "aten::_grouped_mm": by(grouped_mm),
+    "aten::addr": by(addr, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
+    "aten::addbmm": by(addbmm, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
+    "aten::tensordot": by(tensordot, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
+    "aten::bilinear": by(bilinear, gradient=gradient.by("aten_linear:bilinear", "aten_linear:three")),
+    "aten::_grouped_mm": by(grouped_mm, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
     "aten::_weight_only_mm": by(weight_only),
-    "aten::linalg_vecdot": by(vecdot),
+    "aten::linalg_vecdot": by(vecdot, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
     "aten::_addmm_activation": by(addmm_activation),
     "aten::_sparse_mm": by(sparse_mm),
-    "aten::cdist": by(distances),
+    "aten::cdist": by(distances, gradient=gradient.by("aten_linear:cdist", gradient.all_of_it)),
     "aten::pdist": by(distances),
-    "aten::flex_attention": by(attention),
+    "aten::flex_attention": by(attention, gradient=gradient.by("attention:attention", "attention:keeps")),
     "aten::linalg_solve": by(solve),
     "aten::linalg_inv": by(inverse),
     "aten::linalg_cholesky": by(cholesky),
@@ -257,4 +267,5 @@ OPERATORS: dict[str, Operator] = {
     "aten::linalg_lu": by(eliminate, "bound"),
     "aten::matrix_power": by(matrix_power),
     "aten::fft": by(fourier, "bound"),
+    **{f"aten::{op}": unknown(_ITERATES) for op in _DECOMPOSITIONS},
 }

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
+from flopwise.operators.gradient import Gradient, Wanted
 from flopwise.operators.operator import Operator, by, words
 
+_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 
-def _loss(formula: str, **classes: int) -> Operator:
+
+def _back(note: str, per: Counts, target: Counts | None = None) -> Gradient:
+    """The gradient of a loss of input and target: operations for each element, and 1 div for a mean."""
+    own = target or Counts(bit=1)
+
+    def rule(node: Node, wanted: Wanted) -> Counts:
+        counts = per * node.input(0).numel
+        if 1 in wanted:
+            counts += own * node.input(0).numel
+        return counts + Counts(div=int(node.attrs.get("reduction", "mean") == "mean"))
+
+    formula = f"numel(X) × {words(per)}, {words(own)} more for the target, and 1 div for reduction = mean: {note}"
+    return Gradient(rule, gradient.inputs, formula)
+
+
+def _loss(formula: str, *, gradient: Gradient | None = None, **classes: int) -> Operator:
     """A row for a loss: so much for each element, then the reduction."""
     once = Counts(**classes)
 
@@ -19,6 +37,7 @@ def _loss(formula: str, **classes: int) -> Operator:
     return Operator(
         rule,
         f"numel × {words(once)}: {formula}; a weight: numel mul; reduction mean: numel add + 1 div, sum: numel add",
+        gradient=gradient,
     )
 
 
@@ -152,22 +171,54 @@ def triplet_margin(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "aten::mse_loss": _loss("(x − t)²", add=1, mul=1),
-    "aten::l1_loss": _loss("|x − t|", add=1, bit=1),
-    "aten::smooth_l1_loss": _loss("d² / 2β or d − β/2, d = |x − t|", add=2, bit=1, cmp=1, mul=2),
-    "aten::huber_loss": _loss("d² / 2 or δ (d − δ/2), d = |x − t|", add=2, bit=1, cmp=1, mul=3),
-    "aten::binary_cross_entropy": _loss(
-        "−(t log x + (1 − t) log(1 − x)), logarithms of −100 at least", log=2, mul=2, add=3, bit=1, cmp=2
+    "aten::mse_loss": _loss("(x − t)²", add=1, mul=1, gradient=_back("(x − t) × 2G / N", Counts(add=1, mul=2))),
+    "aten::l1_loss": _loss("|x − t|", add=1, bit=1, gradient=_back("sign(x − t) × G / N", Counts(add=1, cmp=1, mul=1))),
+    "aten::smooth_l1_loss": _loss(
+        "d² / 2β or d − β/2, d = |x − t|",
+        add=2,
+        bit=1,
+        cmp=1,
+        mul=2,
+        gradient=_back("by x − t against ±β", Counts(add=1, cmp=2, mul=1, div=1)),
     ),
-    "aten::binary_cross_entropy_with_logits": by(binary_cross_entropy_with_logits),
-    "aten::kl_div": by(kl_div),
-    "aten::soft_margin_loss": _loss("log(1 + exp(−t x))", mul=1, bit=1, exp=1, add=1, log=1),
+    "aten::huber_loss": _loss(
+        "d² / 2 or δ (d − δ/2), d = |x − t|",
+        add=2,
+        bit=1,
+        cmp=1,
+        mul=3,
+        gradient=_back("by x − t against ±δ", Counts(add=1, cmp=2, mul=2)),
+    ),
+    "aten::binary_cross_entropy": _loss(
+        "−(t log x + (1 − t) log(1 − x)), logarithms of −100 at least",
+        log=2,
+        mul=2,
+        add=3,
+        bit=1,
+        cmp=2,
+        gradient=_back("G (x − t) / max((1 − x) x, ε)", Counts(add=2, mul=2, cmp=1, div=1)),
+    ),
+    "aten::binary_cross_entropy_with_logits": by(
+        binary_cross_entropy_with_logits, gradient=_back("G (sigmoid(x) − t)", _SIGMOID + Counts(add=1, mul=1))
+    ),
+    "aten::kl_div": by(kl_div, gradient=_back("−G t", Counts(mul=1, bit=1), Counts(mul=2, log=1, add=2))),
+    "aten::soft_margin_loss": _loss(
+        "log(1 + exp(−t x))",
+        mul=1,
+        bit=1,
+        exp=1,
+        add=1,
+        log=1,
+        gradient=_back("−t G z / (z + 1), z = exp(−t x)", Counts(mul=3, bit=2, exp=1, add=1, div=1)),
+    ),
     "aten::poisson_nll_loss": by(poisson_nll),
     "aten::hinge_embedding_loss": _loss("x, or max(0, margin − x)", add=1, cmp=2),
     "aten::margin_ranking_loss": by(margin_ranking),
     "aten::multi_margin_loss": by(multi_margin),
     "aten::multilabel_margin_loss": by(multilabel_margin, "bound"),
-    "aten::cross_entropy_dense": by(cross_entropy_dense),
+    "aten::cross_entropy_dense": by(
+        cross_entropy_dense, gradient=gradient.by("aten_pointwise:dense_cross_entropy", gradient.inputs)
+    ),
     "aten::cosine_embedding_loss": by(cosine_embedding),
     "aten::triplet_margin_loss": by(triplet_margin),
 }

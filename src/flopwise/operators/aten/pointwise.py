@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
-from flopwise.operators.operator import Operator, by, each, nothing
+from flopwise.operators.operator import Operator, by, each, nothing, unknown
 
 
 def addcmul(node: Node) -> Counts:
@@ -90,58 +91,201 @@ def quantize_dynamic(node: Node) -> Counts:
     return Counts(cmp=5, div=1, add=1) * node.input(0).numel + Counts(cmp=5, div=2, add=2)
 
 
+_SPECIAL = "a special function: how many operations it takes is the choice of the library that computes it"
+
+#: Special functions, which stay without a count.
+_FUNCTIONS = (
+    *("digamma", "gcd", "i0", "i0e", "i1", "i1e", "igamma", "igammac", "lcm", "lgamma", "mvlgamma", "ndtri"),
+    *("polygamma", "special_zeta", "special_log_ndtr", "special_airy_ai", "special_bessel_j0", "special_bessel_j1"),
+    *("special_bessel_y0", "special_bessel_y1", "special_multigammaln", "special_polygamma"),
+)
+
 OPERATORS: dict[str, Operator] = {
-    "aten::add_scaled": each("x + αy", mul=1, add=1),
-    "aten::div_rounded": each("a quotient, rounded", div=1, cmp=1),
-    "aten::remainder": each("a remainder takes a division", div=1),
-    "aten::square": each(mul=1),
-    "aten::cube": each("x × x × x", mul=2),
-    "aten::rsqrt": each("1 / √x", sqrt=1, div=1),
-    "aten::trunc": each("rounding picks one of the two neighbouring integers", cmp=1),
-    "aten::round_scaled": each("round(x × 10ᵈ) / 10ᵈ, or the other way round for d < 0", mul=1, cmp=1, div=1),
-    "aten::frac": each("x − trunc(x)", cmp=1, add=1),
-    "aten::exp2": each(exp=1),
-    "aten::expm1": each("exp(x) − 1", exp=1, add=1),
-    "aten::log2": each(log=1),
-    "aten::log10": each(log=1),
-    "aten::log1p": each("log(1 + x)", log=1, add=1),
-    "aten::erfc": each("1 − erf(x)", erf=1, add=1),
-    "aten::ndtr": each("(1 + erf(x / √2)) / 2", div=1, erf=1, add=1, mul=1),
+    "aten::add_scaled": each(
+        "x + αy", mul=1, add=1, gradient=gradient.operands("G, α G", gradient.none, Counts(), Counts(mul=1))
+    ),
+    "aten::div_rounded": each("a quotient, rounded", div=1, cmp=1, gradient=gradient.FLAT),
+    "aten::remainder": each(
+        "a remainder takes a division",
+        div=1,
+        gradient=gradient.operands("G, −G ⌊a / b⌋", gradient.inputs, Counts(), Counts(div=1, cmp=1, mul=1, bit=1)),
+    ),
+    "aten::square": each(mul=1, gradient=gradient.each("G × 2x", gradient.x, mul=2)),
+    "aten::cube": each("x × x × x", mul=2, gradient=gradient.each("G × 3x²", gradient.x, mul=3)),
+    "aten::rsqrt": each("1 / √x", sqrt=1, div=1, gradient=gradient.each("−½ G y³", gradient.y, mul=4)),
+    "aten::trunc": each(
+        "rounding picks one of the two neighbouring integers",
+        cmp=1,
+        gradient=gradient.FLAT,
+    ),
+    "aten::round_scaled": each(
+        "round(x × 10ᵈ) / 10ᵈ, or the other way round for d < 0",
+        mul=1,
+        cmp=1,
+        div=1,
+        gradient=gradient.FLAT,
+    ),
+    "aten::frac": each("x − trunc(x)", cmp=1, add=1, gradient=gradient.nothing("G passes")),
+    "aten::exp2": each(exp=1, gradient=gradient.each("G × y × ln 2", gradient.y, mul=2)),
+    "aten::expm1": each("exp(x) − 1", exp=1, add=1, gradient=gradient.each("G × (y + 1)", gradient.y, mul=1, add=1)),
+    "aten::log2": each(log=1, gradient=gradient.each("G / (x ln 2)", gradient.x, div=1, mul=1)),
+    "aten::log10": each(log=1, gradient=gradient.each("G / (x ln 10)", gradient.x, div=1, mul=1)),
+    "aten::log1p": each("log(1 + x)", log=1, add=1, gradient=gradient.each("G / (x + 1)", gradient.x, div=1, add=1)),
+    "aten::erfc": each(
+        "1 − erf(x)", erf=1, add=1, gradient=gradient.each("(−2 / √π × exp(−x²)) × G", gradient.x, mul=3, bit=1, exp=1)
+    ),
+    "aten::ndtr": each(
+        "(1 + erf(x / √2)) / 2",
+        div=1,
+        erf=1,
+        add=1,
+        mul=1,
+        gradient=gradient.each("G × exp(−½ x²) / √2π", gradient.x, mul=4, exp=1),
+    ),
     "aten::erfcx": each("exp(x²) erfc(x)", mul=2, exp=1, erf=1, add=1),
-    "aten::atan2": each("the arc tangent of a quotient", div=1, trig=1),
+    "aten::atan2": each(
+        "the arc tangent of a quotient",
+        div=1,
+        trig=1,
+        gradient=gradient.operands(
+            "b r, −a r, r = G / (a² + b²)",
+            gradient.inputs,
+            Counts(mul=1),
+            Counts(mul=1, bit=1),
+            once=Counts(mul=2, add=1, div=1),
+        ),
+    ),
     "aten::angle": by(angle),
     "aten::polar": each("r cos φ and r sin φ", trig=2, mul=2),
-    "aten::sinc": each("sin(πx) / (πx), or 1 at 0", mul=1, trig=1, div=1, cmp=1),
-    "aten::hypot": each("√(x² + y²)", mul=2, add=1, sqrt=1),
-    "aten::scaled": each("times a constant", mul=1),
+    "aten::sinc": each(
+        "sin(πx) / (πx), or 1 at 0",
+        mul=1,
+        trig=1,
+        div=1,
+        cmp=1,
+        gradient=gradient.each("G × (πx cos πx − sin πx) / (πx x)", gradient.x, cmp=1, mul=4, trig=2, add=1, div=1),
+    ),
+    "aten::hypot": each(
+        "√(x² + y²)",
+        mul=2,
+        add=1,
+        sqrt=1,
+        gradient=gradient.operands("G a / y, G b / y", gradient.all_of_it, Counts(div=1, mul=1)),
+    ),
+    "aten::scaled": each("times a constant", mul=1, gradient=gradient.each("G × c", gradient.none, mul=1)),
     "aten::ldexp": each("x × 2ʸ", exp=1, mul=1),
     "aten::frexp": each("splits a number into its bits", bit=1),
-    "aten::logit": by(logit),
-    "aten::log_sigmoid": each("min(x, 0) − log(1 + exp(−|x|))", cmp=1, bit=2, exp=1, add=2, log=1),
-    "aten::logaddexp": each("max(x, y) + log(1 + exp(−|x − y|))", cmp=1, add=3, bit=2, exp=1, log=1),
-    "aten::xlogy": each("x log y, 0 for x = 0, NaN for y = NaN", cmp=2, log=1, mul=1),
-    "aten::xlog1py": each("x log(1 + y), 0 for x = 0, NaN for y = NaN", cmp=2, add=1, log=1, mul=1),
-    "aten::entr": each("−x log x, 0 for x = 0, −∞ below", cmp=2, log=1, mul=1, bit=1),
-    "aten::silu": each("x × sigmoid(x)", mul=1, bit=1, exp=1, add=1, div=1),
-    "aten::glu": each("a × sigmoid(b)", mul=1, bit=1, exp=1, add=1, div=1),
-    "aten::hardtanh": each("x between two bounds", cmp=2),
-    "aten::hardshrink": each("x, or 0 between −λ and λ", cmp=2),
-    "aten::softplus_scaled": each("log(1 + exp(βx)) / β", mul=2, exp=1, add=1, log=1),
-    "aten::elu_scaled": each("s x, or s α (exp(β x) − 1)", mul=3, exp=1, add=1, cmp=1),
-    "aten::lerp": each("x + w (y − x)", mul=1, add=2),
-    "aten::addcmul": by(addcmul),
-    "aten::addcdiv": by(addcdiv),
+    "aten::logit": by(logit, gradient=gradient.each("G / (x (1 − x))", gradient.x, add=1, mul=1, div=1)),
+    "aten::log_sigmoid": each(
+        "min(x, 0) − log(1 + exp(−|x|))",
+        cmp=1,
+        bit=2,
+        exp=1,
+        add=2,
+        log=1,
+        gradient=gradient.each("G / (1 + exp x)", gradient.x, exp=1, add=1, div=1),
+    ),
+    "aten::logaddexp": each(
+        "max(x, y) + log(1 + exp(−|x − y|))",
+        cmp=1,
+        add=3,
+        bit=2,
+        exp=1,
+        log=1,
+        gradient=gradient.operands(
+            "G / (1 + exp(b − a)), and the other way", gradient.inputs, Counts(add=2, exp=1, div=1)
+        ),
+    ),
+    "aten::xlogy": each(
+        "x log y, 0 for x = 0, NaN for y = NaN",
+        cmp=2,
+        log=1,
+        mul=1,
+        gradient=gradient.operands("G log b, G a / b", gradient.inputs, Counts(log=1, mul=1), Counts(mul=1, div=1)),
+    ),
+    "aten::xlog1py": each(
+        "x log(1 + y), 0 for x = 0, NaN for y = NaN",
+        cmp=2,
+        add=1,
+        log=1,
+        mul=1,
+        gradient=gradient.operands(
+            "G log(1 + b), G a / (1 + b)", gradient.inputs, Counts(log=1, add=1, mul=1), Counts(mul=1, add=1, div=1)
+        ),
+    ),
+    "aten::entr": each(
+        "−x log x, 0 for x = 0, −∞ below",
+        cmp=2,
+        log=1,
+        mul=1,
+        bit=1,
+        gradient=gradient.each("G × (−log x − 1)", gradient.x, log=1, bit=1, add=1, mul=1),
+    ),
+    "aten::silu": each(
+        "x × sigmoid(x)",
+        mul=1,
+        bit=1,
+        exp=1,
+        add=1,
+        div=1,
+        gradient=gradient.each(
+            "G × s × (1 + x × (1 − s)), s = sigmoid(x)", gradient.x, mul=3, bit=1, exp=1, add=3, div=1
+        ),
+    ),
+    "aten::glu": each(
+        "a × sigmoid(b)", mul=1, bit=1, exp=1, add=1, div=1, gradient=gradient.by("aten_pointwise:glu", gradient.x)
+    ),
+    "aten::hardtanh": each(
+        "x between two bounds",
+        cmp=2,
+        gradient=gradient.each("G where x is between the bounds", gradient.x, cmp=2, bit=1),
+    ),
+    "aten::hardshrink": each(
+        "x, or 0 between −λ and λ", cmp=2, gradient=gradient.each("G where |x| > λ", gradient.x, cmp=2, bit=1)
+    ),
+    "aten::softplus_scaled": each(
+        "log(1 + exp(βx)) / β",
+        mul=2,
+        exp=1,
+        add=1,
+        log=1,
+        gradient=gradient.each("G × e / (e + 1), e = exp(βx)", gradient.x, mul=2, exp=1, add=1, div=1),
+    ),
+    "aten::elu_scaled": each(
+        "s x, or s α (exp(β x) − 1)",
+        mul=3,
+        exp=1,
+        add=1,
+        cmp=1,
+        gradient=gradient.each("scale × G, or G × c × exp(c' x)", gradient.x, from_result=True, cmp=1, exp=1, mul=4),
+    ),
+    "aten::lerp": each(
+        "x + w (y − x)",
+        mul=1,
+        add=2,
+        gradient=gradient.operands(
+            "G (1 − w), G w, G (b − a)", gradient.inputs, Counts(mul=1, add=1), Counts(mul=1), Counts(add=1, mul=1)
+        ),
+    ),
+    "aten::addcmul": by(addcmul, gradient=gradient.by("aten_pointwise:addcmul", gradient.inputs)),
+    "aten::addcdiv": by(addcdiv, gradient=gradient.by("aten_pointwise:addcdiv", gradient.inputs)),
     "aten::ne": each("one comparison, whatever the relation", cmp=1),
     "aten::isclose": each("|x − y| ≤ a + r |y|", add=2, bit=2, mul=1, cmp=1),
     "aten::isin": by(isin),
     "aten::signbit": each("reads the sign bit", bit=1),
     "aten::copysign": each("copies the sign bit", bit=1),
-    "aten::heaviside": each("two comparisons with zero", cmp=2),
+    "aten::heaviside": each("two comparisons with zero", cmp=2, gradient=gradient.FLAT),
     "aten::nextafter": each("steps the bits up or down, by a comparison", cmp=1, bit=1),
-    "aten::nan_to_num": each("replaces NaN and both infinities", cmp=3),
-    "aten::resolve_conj": each("changes the sign bit of the imaginary part", bit=1),
-    "aten::dropout": by(dropout),
-    "aten::alpha_dropout": by(alpha_dropout),
+    "aten::nan_to_num": each(
+        "replaces NaN and both infinities", cmp=3, gradient=gradient.each("G where x is finite", gradient.x, cmp=1)
+    ),
+    "aten::resolve_conj": each(
+        "changes the sign bit of the imaginary part", bit=1, gradient=gradient.nothing("G passes")
+    ),
+    "aten::dropout": by(dropout, gradient=gradient.each("G × the scaled mask", "aten_pointwise:mask", mul=1)),
+    "aten::alpha_dropout": by(
+        alpha_dropout, gradient=gradient.each("G × the scaled mask", "aten_pointwise:mask", mul=1)
+    ),
     "aten::quantize": each("round(x / scale) + zero point, between two bounds", div=1, cmp=3, add=1),
     "aten::dequantize": each("(x − zero point) × scale", add=1, mul=1),
     "aten::fake_quantize": each("quantized and dequantized", div=1, cmp=3, add=2, mul=1),
@@ -149,5 +293,9 @@ OPERATORS: dict[str, Operator] = {
     "aten::linspace": by(linspace),
     "aten::random": nothing("draws random numbers, which is no arithmetic of the model"),
     "aten::_assert_async": nothing("checks a promise of the program"),
-    "aten::im2col": nothing("copies elements to other places"),
+    "aten::im2col": nothing(
+        "copies elements to other places", gradient=gradient.by("aten_reduction:scattered", gradient.none)
+    ),
+    "aten::erfinv": unknown(_SPECIAL, gradient=gradient.each("G × (½ √π exp(y²))", gradient.y, mul=3, exp=1)),
+    **{f"aten::{op}": unknown(_SPECIAL) for op in _FUNCTIONS},
 }

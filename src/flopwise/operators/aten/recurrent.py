@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
+from flopwise.operators.inputs import Input, Weight, inputs
 from flopwise.operators.onnx.recurrent import ACTIVATIONS
-from flopwise.operators.operator import Operator, Rule, by
+from flopwise.operators.operator import Operator, Rule
 
 _TANH, _SIGMOID, _RELU = ACTIVATIONS["tanh"], ACTIVATIONS["sigmoid"], ACTIVATIONS["relu"]
 
@@ -77,9 +79,10 @@ def _cell(kind: str) -> Rule:
     return rule
 
 
-def _described(rule: Rule, words: str) -> Operator:
-    rule.__doc__ = words
-    return by(rule)
+def _row(rule: Rule, formula: str, kind: str) -> Operator:
+    """A row for layers of cells, or one cell; the matrices lie in a row among states and biases."""
+    back = gradient.by(f"aten_recurrent:{kind}", f"aten_recurrent:{kind}_keeps")
+    return Operator(rule, formula, gradient=back, inputs=inputs(repeated=(Input(weight=Weight("matrices")),)))
 
 
 _OF = "steps × samples × H times, for each layer and direction: "
@@ -91,6 +94,6 @@ _TEXTS = {
 }
 
 OPERATORS: dict[str, Operator] = {
-    **{f"aten::{kind}": _described(_layers(kind), _OF + text) for kind, text in _TEXTS.items()},
-    **{f"aten::{kind}_cell": _described(_cell(kind), "samples × H times: " + text) for kind, text in _TEXTS.items()},
+    **{f"aten::{kind}": _row(_layers(kind), _OF + text, "stack") for kind, text in _TEXTS.items()},
+    **{f"aten::{kind}_cell": _row(_cell(kind), "samples × H times: " + text, "cell") for kind, text in _TEXTS.items()},
 }

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flopwise.graph import Dim, Node
+from flopwise.operators import gradient
 from flopwise.operators.aten.losses import OPERATORS as LOSSES
 from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.operator import Operator, by, words
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def _reduces(per_element: Counts, per_result: Counts | None = None, note: str = "") -> Operator:
+    from flopwise.operators.operator import Facts
+
+
+def _reduces(per_element: Counts, per_result: Counts | None = None, note: str = "", **facts: Unpack[Facts]) -> Operator:
     """A row for so many operations for each element and each result."""
     after = per_result or Counts()
 
@@ -20,7 +28,23 @@ def _reduces(per_element: Counts, per_result: Counts | None = None, note: str = 
     formula = f"numel(X) × {words(per_element)}"
     if per_result:
         formula += f" + numel(Y) × {words(per_result)}"
-    return Operator(rule, f"{formula}: {note}" if note else formula)
+    return Operator(rule, f"{formula}: {note}" if note else formula, **facts)
+
+
+def _spread_back(root: bool, mean: bool) -> gradient.Gradient:
+    """The gradient of var, std and their twins that give the mean as well."""
+
+    def rule(node: Node, wanted: gradient.Wanted) -> Counts:
+        n, m = node.input(0).numel, node.output().numel
+        counts = Counts(add=2, mul=1) * n + Counts(div=1, mul=1) * m
+        if root:
+            counts += Counts(div=1, mul=1) * m
+        return counts + (Counts(add=n, div=m) if mean else Counts())
+
+    formula = "numel(X) × (2 add + 1 mul) + numel(Y) × (1 div + 1 mul): (x − mean) × 2G / (N − 1), the mean made again"
+    formula += "; numel(Y) × (1 div + 1 mul) more: G / 2y" if root else ""
+    formula += "; numel(X) add + numel(Y) div more: the gradient of the mean" if mean else ""
+    return gradient.Gradient(rule, gradient.both if root else gradient.x, formula)
 
 
 def sorting(node: Node) -> Counts:
@@ -234,40 +258,89 @@ def _windows(node: Node) -> int:
 _SQUARES = Counts(add=3, mul=1)
 
 OPERATORS: dict[str, Operator] = {
-    "aten::nansum": _reduces(Counts(cmp=1, add=1), note="each element is added unless it is NaN"),
-    "aten::nanmean": _reduces(Counts(cmp=1, add=2), Counts(div=1), "the sum and the number of what is not NaN"),
+    "aten::nansum": _reduces(
+        Counts(cmp=1, add=1),
+        note="each element is added unless it is NaN",
+        gradient=gradient.reduced("G where x is not NaN", gradient.x, Counts(cmp=1)),
+    ),
+    "aten::nanmean": _reduces(
+        Counts(cmp=1, add=2),
+        Counts(div=1),
+        "the sum and the number of what is not NaN",
+        gradient=gradient.reduced(
+            "G / k where x is not NaN, k how many are not",
+            "aten_reduction:number_of_each",
+            Counts(cmp=1),
+            Counts(div=1),
+        ),
+    ),
     "aten::all": _reduces(Counts(bit=1)),
     "aten::any": _reduces(Counts(bit=1)),
     "aten::aminmax": _reduces(Counts(cmp=2)),
-    "aten::var": _reduces(_SQUARES, Counts(div=2), "the mean, the squares of the distances from it, and theirs"),
-    "aten::var_mean": _reduces(_SQUARES, Counts(div=2), "the mean, the squares of the distances from it, and theirs"),
-    "aten::std": _reduces(_SQUARES, Counts(div=2, sqrt=1)),
-    "aten::std_mean": _reduces(_SQUARES, Counts(div=2, sqrt=1)),
-    "aten::norm_inf": _reduces(Counts(bit=1, cmp=1)),
-    "aten::norm_p": _reduces(Counts(bit=1, pow=1, add=1), Counts(pow=1)),
-    "aten::logsumexp": _reduces(Counts(exp=1, add=1), Counts(log=1)),
+    "aten::var": _reduces(
+        _SQUARES,
+        Counts(div=2),
+        "the mean, the squares of the distances from it, and theirs",
+        gradient=_spread_back(False, False),
+    ),
+    "aten::var_mean": _reduces(
+        _SQUARES,
+        Counts(div=2),
+        "the mean, the squares of the distances from it, and theirs",
+        gradient=_spread_back(False, True),
+    ),
+    "aten::std": _reduces(_SQUARES, Counts(div=2, sqrt=1), gradient=_spread_back(True, False)),
+    "aten::std_mean": _reduces(_SQUARES, Counts(div=2, sqrt=1), gradient=_spread_back(True, True)),
+    "aten::norm_inf": _reduces(
+        Counts(bit=1, cmp=1),
+        gradient=gradient.reduced("G × sign(x) where |x| = y", gradient.both, Counts(bit=1, cmp=2, mul=1)),
+    ),
+    "aten::norm_p": _reduces(
+        Counts(bit=1, pow=1, add=1),
+        Counts(pow=1),
+        gradient=gradient.reduced(
+            "sign(x) |x|^(p−1) × G y^(1−p)", gradient.both, Counts(bit=1, pow=1, cmp=1, mul=2), Counts(pow=1, mul=1)
+        ),
+    ),
+    "aten::logsumexp": _reduces(
+        Counts(exp=1, add=1),
+        Counts(log=1),
+        gradient=gradient.reduced("G × exp(x − y)", gradient.both, Counts(add=1, exp=1, mul=1)),
+    ),
     "aten::logcumsumexp": _reduces(Counts(exp=1, add=1, log=1)),
-    "aten::cummax": _reduces(Counts(cmp=1)),
+    "aten::cummax": _reduces(Counts(cmp=1), gradient=gradient.by("aten_reduction:scattered", gradient.picks)),
     "aten::count_nonzero": _reduces(Counts(cmp=1, add=1)),
     "aten::bincount": _reduces(Counts(add=1)),
     "aten::histc": by(histc),
     "aten::unique_consecutive": by(unique_consecutive),
-    "aten::trace": by(trace),
-    "aten::linalg_matrix_norm": by(matrix_norm),
-    "aten::diff": by(differences),
-    "aten::scatter_reduce": by(scatter_mean),
-    "aten::index_reduce": by(index_mean),
-    "aten::index_add": by(index_add),
+    "aten::trace": by(trace, gradient=gradient.nothing("G is spread along the diagonal")),
+    "aten::linalg_matrix_norm": by(
+        matrix_norm, gradient=gradient.by("aten_reduction:matrix_norm", "aten_reduction:matrix_norm_keeps")
+    ),
+    "aten::diff": by(differences, gradient=gradient.by("aten_reduction:differences", gradient.none)),
+    "aten::scatter_reduce": by(scatter_mean, gradient=gradient.by("aten_reduction:scatter_mean", gradient.all_of_it)),
+    "aten::index_reduce": by(index_mean, gradient=gradient.by("aten_reduction:index_mean", gradient.all_of_it)),
+    "aten::index_add": by(
+        index_add, gradient=gradient.by("aten_reduction:index_add", "aten_reduction:index_add_keeps")
+    ),
     "aten::dist": by(dist),
-    "aten::median": by(median, "bound"),
+    "aten::median": by(
+        median, "bound", gradient=gradient.nothing("G goes to the element that was picked", gradient.picks)
+    ),
     "aten::unique": by(unique, "bound"),
     "aten::quantile": by(quantile, "bound"),
     "aten::searchsorted": by(searchsorted, "bound"),
-    "aten::embedding_bag": by(embedding_bag),
+    "aten::embedding_bag": by(embedding_bag, gradient=gradient.by("aten_reduction:bag", gradient.indices)),
     "aten::multinomial": by(multinomial, "bound"),
-    "aten::_weight_norm": by(weight_norm),
+    "aten::_weight_norm": by(
+        weight_norm, gradient=gradient.by("aten_linear:weight_norm", "aten_linear:weight_norm_keeps")
+    ),
     "aten::renorm": by(renorm),
-    "aten::adaptive_avg_pool": by(adaptive_avg_pool),
-    "aten::adaptive_max_pool": by(adaptive_max_pool),
+    "aten::adaptive_avg_pool": by(
+        adaptive_avg_pool, gradient=gradient.by("aten_reduction:adaptive_average", gradient.x)
+    ),
+    "aten::adaptive_max_pool": by(
+        adaptive_max_pool, gradient=gradient.by("aten_reduction:scattered", "pooling:places")
+    ),
     **LOSSES,
 }

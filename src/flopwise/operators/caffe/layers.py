@@ -7,6 +7,7 @@ https://caffe.berkeleyvision.org/tutorial/layers.html; the definitions are those
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.caffe import detection, losses
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
@@ -269,39 +270,55 @@ OPERATORS: dict[str, Operator] = {
             *("MemoryData", "DummyData", "AnnotatedData"),
         )
     },
-    "caffe::Silence": nothing("takes a blob so that it is not printed"),
-    "caffe::HDF5Output": nothing("writes blobs to a file"),
+    "caffe::Silence": nothing(
+        "takes a blob so that it is not printed",
+        gradient=gradient.GOES_BACK,
+    ),
+    "caffe::HDF5Output": nothing("writes blobs to a file", gradient=gradient.GOES_BACK),
     # Moving and selecting.
-    "caffe::Crop": nothing("copies the elements within the bounds of another blob"),
-    "caffe::Filter": nothing("copies the samples that a selector picks"),
-    "caffe::Im2col": nothing("copies each window into a column"),
-    "caffe::Reorg": nothing(_COPIES),
-    "caffe::ShuffleChannel": nothing(_COPIES),
+    "caffe::Crop": nothing(
+        "copies the elements within the bounds of another blob",
+        gradient=gradient.GOES_BACK,
+    ),
+    "caffe::Filter": nothing(
+        "copies the samples that a selector picks",
+        gradient=gradient.GOES_BACK,
+    ),
+    "caffe::Im2col": nothing("copies each window into a column", gradient=gradient.by("caffe:columns", gradient.none)),
+    "caffe::Reorg": nothing(_COPIES, gradient=gradient.GOES_BACK),
+    "caffe::ShuffleChannel": nothing(_COPIES, gradient=gradient.GOES_BACK),
     # Element by element.
-    "caffe::Power": by(power),
-    "caffe::Exp": by(exp),
-    "caffe::Log": by(log),
-    "caffe::Threshold": each("1 above the threshold, else 0", cmp=1),
-    "caffe::Scale": by(scale),
-    "caffe::Bias": each(add=1),
-    "caffe::Eltwise": by(eltwise),
-    "caffe::Axpy": each("scale × x + y", mul=1, add=1),
-    "caffe::Embed": by(embed),
+    "caffe::Power": by(power, gradient=gradient.by("caffe:power", gradient.both)),
+    "caffe::Exp": by(exp, gradient=gradient.by("caffe:exponential", gradient.y)),
+    "caffe::Log": by(log, gradient=gradient.by("caffe:logarithm", gradient.x)),
+    "caffe::Threshold": each("1 above the threshold, else 0", cmp=1, gradient=gradient.GOES_BACK),
+    "caffe::Scale": by(scale, gradient=gradient.by("caffe:scale", "caffe:scale_keeps")),
+    "caffe::Bias": each(add=1, gradient=gradient.by("caffe:shared", gradient.none)),
+    "caffe::Eltwise": by(eltwise, gradient=gradient.by("caffe:eltwise", "caffe:eltwise_keeps")),
+    "caffe::Axpy": each("scale × x + y", mul=1, add=1, gradient=gradient.by("caffe:axpy", "caffe:scale_keeps")),
+    "caffe::Embed": by(embed, gradient=gradient.by("caffe:embed", gradient.x)),
     # Windows and sums.
-    "caffe::Reduction": by(reduction),
+    "caffe::Reduction": by(reduction, gradient=gradient.by("caffe:reduction", gradient.x)),
     "caffe::StochasticPooling": by(stochastic_pooling),
-    "caffe::SPP": by(pyramid_pooling),
-    "caffe::Unpooling": by(unpooling),
+    "caffe::SPP": by(pyramid_pooling, gradient=gradient.by("caffe:pyramid", gradient.both)),
+    "caffe::Unpooling": by(
+        unpooling,
+        gradient=gradient.reduced(
+            "cells of a window are added up, AVE: and divided", gradient.none, Counts(), Counts(add=1)
+        ),
+    ),
     # Normalisation.
-    "caffe::LRNWithinChannel": by(lrn_within_channel),
-    "caffe::BatchNorm": by(batch_norm),
+    "caffe::LRNWithinChannel": by(lrn_within_channel, gradient=gradient.by("caffe:lrn_within", gradient.both)),
+    "caffe::BatchNorm": by(batch_norm, gradient=gradient.by("caffe:batch_norm", gradient.y)),
     "caffe::BN": by(bn),
-    "caffe::MVN": by(mean_variance),
-    "caffe::Normalize": by(normalize),
+    "caffe::MVN": by(mean_variance, gradient=gradient.by("caffe:mean_variance", gradient.y)),
+    "caffe::Normalize": by(normalize, gradient=gradient.by("caffe:normalize", gradient.both)),
     # Recurrent layers.
-    "caffe::LSTM": by(lstm),
-    "caffe::RNN": by(rnn),
-    "caffe::LSTMUnit": by(lstm_unit),
+    "caffe::LSTM": by(lstm, gradient=gradient.by("caffe:lstm", gradient.both)),
+    "caffe::RNN": by(rnn, gradient=gradient.by("caffe:rnn", gradient.both)),
+    "caffe::LSTMUnit": by(
+        lstm_unit, gradient=gradient.each("the gates' derivatives, for each cell", gradient.both, mul=17, add=7)
+    ),
     **losses.OPERATORS,
     **detection.OPERATORS,
 }

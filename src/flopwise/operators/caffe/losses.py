@@ -7,13 +7,28 @@ those of BVLC Caffe, src/caffe/layers/*_loss_layer.cpp; losses are normalised by
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
+from flopwise.operators.gradient import Gradient, Wanted
+from flopwise.operators.inputs import DATA, LABEL, inputs
 from flopwise.operators.operator import Operator, by
 
+_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 _SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
 #: The logarithm of a probability that is kept from zero.
 _LOG = Counts(cmp=1, log=1)
+
+
+def _back(note: str, per: Counts, single: Counts | None = None, labels: Counts | None = None) -> Gradient:
+    """The gradient of a loss: operations for each element of X, for the loss itself, and for each sample."""
+
+    def rule(node: Node, wanted: Wanted) -> Counts:
+        source = node.input(0)
+        counts = per * (source.numel * len(wanted & {0, 1}))
+        return counts + (single or Counts(div=1)) + (labels or Counts()) * extent(node, source, 0)
+
+    return Gradient(rule, gradient.first_two, note)
 
 
 def softmax_loss(node: Node) -> Counts:
@@ -115,13 +130,23 @@ def _labels(node: Node) -> int:
 
 
 OPERATORS: dict[str, Operator] = {
-    "caffe::SoftmaxWithLoss": by(softmax_loss),
-    "caffe::MultinomialLogisticLoss": by(logistic_loss),
+    "caffe::SoftmaxWithLoss": by(
+        softmax_loss,
+        inputs=inputs(DATA, LABEL),
+        gradient=_back("(p − 1 for the label) × G / N", Counts(mul=1), labels=Counts(add=1)),
+    ),
+    "caffe::MultinomialLogisticLoss": by(logistic_loss, inputs=inputs(DATA, LABEL)),
     "caffe::InfogainLoss": by(infogain_loss),
-    "caffe::SigmoidCrossEntropyLoss": by(sigmoid_loss),
-    "caffe::EuclideanLoss": by(euclidean_loss),
-    "caffe::HingeLoss": by(hinge_loss),
+    "caffe::SigmoidCrossEntropyLoss": by(
+        sigmoid_loss, gradient=_back("(sigmoid(x) − t) × G / N", _SIGMOID + Counts(add=1, mul=1))
+    ),
+    "caffe::EuclideanLoss": by(euclidean_loss, gradient=_back("± G / N × (a − b), the difference kept", Counts(mul=1))),
+    "caffe::HingeLoss": by(
+        hinge_loss, gradient=_back("G / N × sign, negated for the label", Counts(cmp=1, mul=1), labels=Counts(bit=1))
+    ),
     "caffe::ContrastiveLoss": by(contrastive_loss),
-    "caffe::SmoothL1Loss": by(smooth_l1_loss),
-    "caffe::Accuracy": by(accuracy, "bound"),
+    "caffe::SmoothL1Loss": by(
+        smooth_l1_loss, gradient=_back("σ² d or its sign, by the difference d, × G / N", Counts(cmp=2, mul=2))
+    ),
+    "caffe::Accuracy": by(accuracy, "bound", effects=frozenset({"no gradient"})),
 }

@@ -14,8 +14,8 @@ from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
+from flopwise.operators.gradient import Wanted
 from flopwise.operators.gradients.recurrent import DERIVATIVES
-from flopwise.operators.gradients.rule import Backward, Wanted, by
 
 
 class Kind(NamedTuple):
@@ -131,9 +131,3 @@ def cell_keeps(node: Node, wanted: Wanted) -> Sequence[Tensor | int]:
     bits = BITS.get(source.dtype or "float32", 32)
     units = source.numel // max(extent(node, source, -1), 1) * extent(node, node.input(2), 1)
     return [source, *(t for t in node.inputs[5:] if t is not None), units * kind.kept * bits // 8]
-
-
-BACKWARD: Mapping[str, Backward] = {
-    **{f"aten::{name}": by(stack, stack_keeps) for name in KINDS},
-    **{f"aten::{name}_cell": by(cell, cell_keeps) for name in KINDS},
-}

@@ -12,7 +12,7 @@ from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
-from flopwise.operators.gradients.rule import Backward, Wanted, by
+from flopwise.operators.gradient import Wanted
 from flopwise.operators.onnx import attention as forward
 
 
@@ -89,9 +89,3 @@ def rotary(node: Node, wanted: Wanted) -> Counts:
 def rotary_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     """The tables of cosines and sines are kept."""
     return [node.input(i) for i in (1, 2) if node.has_input(i)]
-
-
-BACKWARD: Mapping[str, Backward] = {
-    "Attention": by(attention, keeps),
-    "RotaryEmbedding": by(rotary, rotary_keeps),
-}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.gradients.reduction import back
-from flopwise.operators.gradients.rule import Backward, Wanted, both, by, each, none, nothing, summed, x, y
+from flopwise.operators.gradient import Wanted, summed
 
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 _UNIT = Counts(mul=2, add=1)
 
 
@@ -176,49 +174,14 @@ def recurrent(gates: int, squares: int, unit: Counts) -> Callable[[Node, Wanted]
     return rule
 
 
-def loss(note: str, per: Counts, single: Counts | None = None, labels: Counts | None = None) -> Backward:
-    """A row for a loss: its operations for each element of X, for the loss itself, and for each sample."""
-
-    def rule(node: Node, wanted: Wanted) -> Counts:
-        source = node.input(0)
-        counts = per * (source.numel * len(wanted & {0, 1}))
-        return counts + (single or Counts(div=1)) + (labels or Counts()) * extent(node, source, 0)
-
-    return Backward(rule, note, lambda node, wanted: node.known_inputs[:2])
-
-
-_LOST = "G goes back to where the elements came from"
 _LSTM = _UNIT * 5 + Counts(add=2, mul=7)
 
-BACKWARD: Mapping[str, Backward] = {
-    **{
-        f"caffe::{name}": nothing(_LOST)
-        for name in ("Crop", "Filter", "Reorg", "ShuffleChannel", "Silence", "HDF5Output", "Threshold")
-    },
-    "caffe::Im2col": Backward(
-        lambda node, wanted: Counts(add=node.output().numel), "numel(Y) add: a cell is in several columns", none
-    ),
-    "caffe::Power": by(power, both),
-    "caffe::Exp": by(exponential, y),
-    "caffe::Log": by(logarithm, x),
-    "caffe::Scale": by(scale, scale_keeps),
-    "caffe::Bias": by(shared, none),
-    "caffe::Eltwise": by(eltwise, eltwise_keeps),
-    "caffe::Axpy": by(axpy, scale_keeps),
-    "caffe::Embed": by(embed, x),
-    "caffe::Reduction": by(reduction, x),
-    "caffe::SPP": by(pyramid, both),
-    "caffe::Unpooling": back("cells of a window are added up, AVE: and divided", none, Counts(), Counts(add=1)),
-    "caffe::LRNWithinChannel": by(lrn_within, both),
-    "caffe::BatchNorm": by(batch_norm, y),
-    "caffe::MVN": by(mean_variance, y),
-    "caffe::Normalize": by(normalize, both),
-    "caffe::LSTM": by(recurrent(4, 1, _LSTM), both),
-    "caffe::RNN": by(recurrent(1, 2, _UNIT * 2 + Counts(add=2, mul=1)), both),
-    "caffe::LSTMUnit": each("the gates' derivatives, for each cell", both, mul=17, add=7),
-    "caffe::SoftmaxWithLoss": loss("(p − 1 for the label) × G / N", Counts(mul=1), labels=Counts(add=1)),
-    "caffe::SigmoidCrossEntropyLoss": loss("(sigmoid(x) − t) × G / N", _SIGMOID + Counts(add=1, mul=1)),
-    "caffe::EuclideanLoss": loss("± G / N × (a − b), the difference kept", Counts(mul=1)),
-    "caffe::HingeLoss": loss("G / N × sign, negated for the label", Counts(cmp=1, mul=1), labels=Counts(bit=1)),
-    "caffe::SmoothL1Loss": loss("σ² d or its sign, by the difference d, × G / N", Counts(cmp=2, mul=2)),
-}
+
+def columns(node: Node, wanted: Wanted) -> Counts:
+    """numel(Y) add: a cell is in several columns"""
+    return Counts(add=node.output().numel)
+
+
+#: Caffe's LSTM and RNN.
+lstm = recurrent(4, 1, _LSTM)
+rnn = recurrent(1, 2, _UNIT * 2 + Counts(add=2, mul=1))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
-from flopwise.operators.gradients.rule import Backward, Wanted, by, factors, none
+from flopwise.operators.gradient import Wanted
 from flopwise.operators.onnx import linear as forward
 
 
@@ -107,15 +107,3 @@ def einsum_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
 def operands(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     """X and W are kept, both whatever is asked for, as PyTorch keeps them for a convolution."""
     return node.input(0), node.input(1)
-
-
-BACKWARD: Mapping[str, Backward] = {
-    "Conv": by(conv, operands),
-    "ConvTranspose": by(conv_transpose, operands),
-    "DeformConv": by(deform_conv, deform_keeps),
-    "CausalConvWithState": by(causal_conv, factors),
-    "Col2Im": by(col2im, none),
-    "Gemm": by(gemm, factors),
-    "MatMul": by(matmul, factors),
-    "Einsum": by(einsum, einsum_keeps),
-}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.gradients.rule import Backward, Wanted, by
+from flopwise.operators.gradient import Wanted
 
 
 def negative_log_likelihood(node: Node, wanted: Wanted) -> Counts:
@@ -33,9 +33,3 @@ def probabilities(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     given = node.outputs[1] if len(node.outputs) > 1 else None
     yield node.input(0).nbytes if given is None else given
     yield from target(node, wanted)
-
-
-BACKWARD: Mapping[str, Backward] = {
-    "NegativeLogLikelihoodLoss": by(negative_log_likelihood, target),
-    "SoftmaxCrossEntropyLoss": by(softmax_cross_entropy, probabilities),
-}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.gradients.rule import Backward, Wanted, by, none, nothing
+from flopwise.operators.gradient import Wanted
 
 
 def repeated(node: Node, wanted: Wanted) -> Counts:
@@ -19,11 +19,6 @@ def repeated(node: Node, wanted: Wanted) -> Counts:
 def picked(node: Node, wanted: Wanted) -> Counts:
     """numel(Y) add: an element may be picked more than once."""
     return Counts(add=node.output().numel)
-
-
-def indices(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """The indices are kept."""
-    return (node.input(1),)
 
 
 def pad(node: Node, wanted: Wanted) -> Counts:
@@ -68,34 +63,3 @@ def dropout(node: Node, wanted: Wanted) -> Counts:
 def mask(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     """In training mode the scaled mask is kept."""
     return (node.output().nbytes,) if dropped(node) else ()
-
-
-_BACK = "G goes back to where the elements came from"
-_PICKED = "G goes back to the elements that were picked, each at most once"
-
-BACKWARD: Mapping[str, Backward] = {
-    **{
-        op: nothing(_BACK)
-        for op in (
-            *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose", "DepthToSpace", "SpaceToDepth"),
-            *("ReverseSequence", "Concat", "Split", "CenterCropPad", "Trilu", "Cast", "CastLike", "BitCast"),
-            *("SequenceConstruct", "SequenceAt", "SequenceInsert", "SequenceErase", "SequenceEmpty"),
-            *("SplitToSequence", "ConcatFromSequence", "Optional", "OptionalGetElement"),
-        )
-    },
-    "Slice": nothing(_PICKED),
-    "Dropout": by(dropout, mask),
-    "Expand": by(repeated, none),
-    "Tile": by(repeated, none),
-    "Pad": by(pad, none),
-    "Gather": by(picked, indices),
-    "GatherElements": by(picked, indices),
-    "GatherND": by(picked, indices),
-    "Scatter": by(scatter, scattered),
-    "ScatterElements": by(scatter, scattered),
-    "ScatterND": by(scatter, scattered),
-    "TensorScatter": nothing(_BACK),
-    "MaxUnpool": nothing(_BACK, indices),
-    "TopK": nothing(_PICKED, lambda node, wanted: [t for t in node.outputs[1:2] if t is not None]),
-    "Compress": nothing(_PICKED, indices),
-}

@@ -5,12 +5,12 @@ Means and inverse deviations of the forward pass are kept; x̂ is computed anew 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.gradients.rule import Backward, Keeps, Wanted, both, by, x, y
+from flopwise.operators.gradient import Keeps, Wanted
 
 #: Bytes of a kept mean or inverse deviation.
 STATISTIC = 4
@@ -156,15 +156,7 @@ def lp_normalization(node: Node, wanted: Wanted) -> Counts:
     return Counts(mul=2, add=2, div=1, cmp=sign) * node.input(0).numel
 
 
-BACKWARD: Mapping[str, Backward] = {
-    "BatchNormalization": by(batch_normalization, batch_keeps),
-    "InstanceNormalization": by(instance_normalization, _with_statistics(True, "instance")),
-    "GroupNormalization": by(group_normalization, _with_statistics(True, "group")),
-    "LayerNormalization": by(layer_normalization, _with_statistics(True, "layer")),
-    "RMSNormalization": by(rms_normalization, _with_statistics(False, "layer")),
-    "LRN": by(lrn, lrn_keeps),
-    "LpNormalization": by(lp_normalization, both),
-    "MeanVarianceNormalization": by(mean_variance, x),
-    "Softmax": by(softmax, y),
-    "LogSoftmax": by(log_softmax, y),
-}
+instance_keeps = _with_statistics(True, "instance")
+group_keeps = _with_statistics(True, "group")
+layer_keeps = _with_statistics(True, "layer")
+rms_keeps = _with_statistics(False, "layer")

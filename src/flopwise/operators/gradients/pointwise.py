@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.gradients.rule import Backward, Wanted, by, each, factors, none, nothing, summed, x, y
+from flopwise.operators.gradient import Wanted, summed
 
 
 def shared(node: Node, wanted: Wanted) -> Counts:
@@ -88,11 +88,6 @@ def extreme(node: Node, wanted: Wanted) -> Counts:
     return Counts(cmp=len(wanted) * node.output().numel) + summed(node, wanted)
 
 
-def extreme_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """All inputs are kept."""
-    return node.known_inputs
-
-
 def mean(node: Node, wanted: Wanted) -> Counts:
     """numel(Y) div: G / k for k inputs; a broadcast input numel(Y) add."""
     return Counts(div=node.output().numel) + summed(node, wanted)
@@ -137,71 +132,3 @@ def remainder(node: Node, wanted: Wanted) -> Counts:
 def remainder_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     """For the gradient of B, A and B are kept."""
     return node.known_inputs if 1 in wanted else ()
-
-
-_FLAT = "the derivative is 0 almost everywhere"
-_SIGN = "G × sign(x)"
-
-BACKWARD: Mapping[str, Backward] = {
-    "Add": by(shared, none),
-    "Sub": by(sub, none),
-    "Mul": by(mul, factors),
-    "Div": by(div, div_keeps),
-    "Mod": by(remainder, remainder_keeps),
-    "Pow": by(power, power_keeps),
-    "Sum": by(shared, none),
-    "Mean": by(mean, none),
-    "Max": by(extreme, extreme_keeps),
-    "Min": by(extreme, extreme_keeps),
-    "Where": by(shared, lambda node, wanted: (node.input(0),)),
-    "Sqrt": each("G / (2 y)", y, mul=1, div=1),
-    "Reciprocal": each("−G × y²", y, mul=2, bit=1),
-    "Abs": each(_SIGN, x, cmp=1, mul=1),
-    "Neg": each("−G", none, bit=1),
-    "Sign": nothing(_FLAT),
-    "Floor": nothing(_FLAT),
-    "Ceil": nothing(_FLAT),
-    "Round": nothing(_FLAT),
-    "Clip": by(clip, x),
-    "Exp": each("G × y", y, mul=1),
-    "Log": each("G / x", x, div=1),
-    "Erf": each("(2 / √π × exp(−x²)) × G", x, mul=3, bit=1, exp=1),
-    "Tanh": each("G × (1 − y²)", y, mul=2, add=1),
-    "Sin": each("G × cos x", x, trig=1, mul=1),
-    "Cos": each("−G × sin x", x, trig=1, mul=1, bit=1),
-    "Tan": each("G × (1 + y²)", y, mul=2, add=1),
-    "Asin": each("G / √(1 − x²)", x, mul=1, add=1, sqrt=1, div=1),
-    "Acos": each("−G / √(1 − x²)", x, mul=1, add=1, sqrt=1, div=1, bit=1),
-    "Atan": each("G / (x² + 1)", x, mul=1, add=1, div=1),
-    "Sinh": each("G × cosh x", x, trig=1, mul=1),
-    "Cosh": each("G × sinh x", x, trig=1, mul=1),
-    "Asinh": each("G / √(x² + 1)", x, mul=1, add=1, sqrt=1, div=1),
-    "Acosh": each("G / √(x² − 1)", x, mul=1, add=1, sqrt=1, div=1),
-    "Atanh": each("G / (1 − x²)", x, mul=1, add=1, div=1),
-    "Relu": each("G where y > 0", y, cmp=1),
-    "LeakyRelu": each("G or α G", x, cmp=1, mul=1),
-    "PRelu": by(prelu, prelu_keeps),
-    "ThresholdedRelu": each("G where x > α", x, cmp=1),
-    "Elu": each("G or G × (α exp x)", x, cmp=1, exp=1, mul=2),
-    "Selu": each("γ G or G × (γα exp x)", x, cmp=1, exp=1, mul=3),
-    "Celu": each("G or G × exp(x / α)", x, cmp=1, div=1, exp=1, mul=1),
-    "Gelu": by(gelu, x),
-    "Sigmoid": each("G × (1 − y) × y", y, mul=2, add=1),
-    "Swish": each("G × s × (1 + αx × (1 − s)), s = sigmoid(αx)", x, mul=4, bit=1, exp=1, add=3, div=1),
-    "SwiGLU": by(swiglu, lambda node, wanted: node.known_inputs),
-    "Mish": each(
-        *("G × (t + x × s × (1 − t²)), t = tanh(log(1 + exp x)), s = sigmoid(x)", x),
-        exp=2,
-        add=4,
-        log=1,
-        tanh=1,
-        div=1,
-        bit=1,
-        mul=4,
-    ),
-    "HardSigmoid": each("G × α where x is between the bounds", x, cmp=2, bit=1, mul=1),
-    "HardSwish": each("0, G × (2αx + β) or G, by x and the bounds", x, cmp=2, mul=2, add=1),
-    "Softplus": each("G × e / (1 + e), e = exp x", x, exp=1, add=1, mul=1, div=1),
-    "Softsign": each("G / (1 + |x|)²", x, bit=1, add=1, mul=1, div=1),
-    "Shrink": each("G where x < −λ or x > λ", x, cmp=2, bit=1),
-}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product, wholes
-from flopwise.operators.gradients.rule import Backward, Wanted, both, by, none, nothing, x
+from flopwise.operators.gradient import Wanted
 
 #: Bytes of the kept place of a maximum.
 PLACE = 8
@@ -60,13 +60,3 @@ def _norm(node: Node, cells: int, last: Counts) -> Counts:
 def global_average_pool(node: Node, wanted: Wanted) -> Counts:
     """numel(Y) div: the same G / n for all cells."""
     return Counts(div=node.output().numel)
-
-
-BACKWARD: Mapping[str, Backward] = {
-    "MaxPool": by(max_pool, places),
-    "AveragePool": by(average_pool, x),
-    "LpPool": by(lp_pool, both),
-    "GlobalMaxPool": nothing("G goes to the place of each maximum, which the forward pass kept", places),
-    "GlobalAveragePool": by(global_average_pool, none),
-    "GlobalLpPool": by(global_lp_pool, both),
-}

@@ -6,14 +6,14 @@ step when the initial state asks for no gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from flopwise.errors import ModelError
 from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
-from flopwise.operators.gradients.rule import Backward, Keeps, Wanted, by
+from flopwise.operators.gradient import Keeps, Wanted
 
 #: What the derivative of one activation costs, times the gradient of its result, by its name in lower case.
 DERIVATIVES: dict[str, Counts] = {
@@ -138,8 +138,6 @@ def _kept(per_unit: int) -> Keeps:
     return keeps
 
 
-BACKWARD: Mapping[str, Backward] = {
-    "LSTM": by(lstm, _kept(6)),
-    "GRU": by(gru, _kept(4)),
-    "RNN": by(rnn, _kept(0)),
-}
+lstm_keeps = _kept(6)
+gru_keeps = _kept(4)
+rnn_keeps = _kept(0)

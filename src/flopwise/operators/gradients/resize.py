@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from flopwise.errors import ShapeError
-from flopwise.graph import Node, Tensor
+from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
-from flopwise.operators.gradients.rule import Backward, Wanted, by, none
+from flopwise.operators.gradient import Wanted
 from flopwise.operators.onnx import resize as forward
 
 
@@ -43,16 +41,3 @@ def grid_sample(node: Node, wanted: Wanted) -> Counts:
 def affine_grid(node: Node, wanted: Wanted) -> Counts:
     """numel(Y) × (r + 1) mac: each coordinate's G times the position."""
     return forward.affine_grid(node)
-
-
-def inputs(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """All inputs are kept."""
-    return node.known_inputs
-
-
-BACKWARD: Mapping[str, Backward] = {
-    "Resize": by(resize, none),
-    "Upsample": by(resize, none),
-    "GridSample": by(grid_sample, inputs),
-    "AffineGrid": by(affine_grid, none),
-}

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Shape
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product, required
+from flopwise.operators.inputs import FACTOR, inputs
 from flopwise.operators.operator import Operator, by
 
 #: Softmax over scores: maximum, subtraction, exponential, sum, division.
@@ -158,8 +160,10 @@ def rotary_embedding(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "Attention": by(attention),
-    "LinearAttention": by(linear_attention),
-    "ai.onnx.preview::FlexAttention": by(flex_attention),
-    "RotaryEmbedding": by(rotary_embedding),
+    "Attention": by(
+        attention, inputs=inputs(FACTOR, FACTOR, FACTOR), gradient=gradient.by("attention:attention", "attention:keeps")
+    ),
+    "LinearAttention": by(linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
+    "ai.onnx.preview::FlexAttention": by(flex_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
+    "RotaryEmbedding": by(rotary_embedding, gradient=gradient.by("attention:rotary", "attention:rotary_keeps")),
 }

@@ -22,7 +22,7 @@ def _around(node: Node) -> Counts:
 
 
 def _control(reason: str) -> Operator:
-    return Operator(_around, reason, "nothing")
+    return Operator(_around, reason, "nothing", effects=frozenset({"bodies"}))
 
 
 OPERATORS: Mapping[str, Operator] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
-from flopwise.operators.operator import Operator, by, each, nothing
+from flopwise.operators.operator import Operator, by, each, nothing, unknown
 
 _FILL = "writes values that are known beforehand"
 _PICK = "copies the elements that its bounds pick"
@@ -49,4 +49,5 @@ OPERATORS: dict[str, Operator] = {
     "Crop": nothing(_PICK),
     "DynamicSlice": nothing(_PICK),
     "LoopIndexTensor": nothing(_PICK),
+    "ATen": unknown("stands for any operator of PyTorch's ATen library, and ONNX never specified them"),
 }

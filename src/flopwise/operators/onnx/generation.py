@@ -47,10 +47,10 @@ def multinomial(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "RandomNormal": by(normal),
-    "RandomNormalLike": by(normal),
-    "RandomUniform": by(uniform),
-    "RandomUniformLike": by(uniform),
-    "Bernoulli": each("a draw is compared with the probability", cmp=1),
-    "Multinomial": by(multinomial, "bound"),
+    "RandomNormal": by(normal, effects=frozenset({"random"})),
+    "RandomNormalLike": by(normal, effects=frozenset({"random", "no gradient"})),
+    "RandomUniform": by(uniform, effects=frozenset({"random"})),
+    "RandomUniformLike": by(uniform, effects=frozenset({"random", "no gradient"})),
+    "Bernoulli": each("a draw is compared with the probability", cmp=1, effects=frozenset({"random", "no gradient"})),
+    "Multinomial": by(multinomial, "bound", effects=frozenset({"random", "no gradient"})),
 }

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Dim, Node, Tensor
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
+from flopwise.operators.inputs import FACTOR, WEIGHT, factor, inputs
 from flopwise.operators.operator import Operator, by
 
 
@@ -160,13 +162,39 @@ def _labels(node: Node, term: str, tensor: Tensor) -> Sequence[str]:
 
 
 OPERATORS: dict[str, Operator] = {
-    "Conv": by(conv),
-    "ConvTranspose": by(conv_transpose),
-    "DeformConv": by(deform_conv),
-    "CausalConvWithState": by(causal_conv_with_state),
-    "Col2Im": by(col2im),
-    "Gemm": by(gemm),
-    "MatMul": by(matmul),
-    "Einsum": by(einsum),
+    "Conv": by(
+        conv,
+        inputs=inputs(FACTOR, factor("conv", role="weight"), WEIGHT),
+        gradient=gradient.by("linear:conv", "linear:operands"),
+    ),
+    "ConvTranspose": by(
+        conv_transpose,
+        inputs=inputs(FACTOR, factor("conv transpose", role="weight"), WEIGHT),
+        gradient=gradient.by("linear:conv_transpose", "linear:operands"),
+    ),
+    "DeformConv": by(
+        deform_conv, inputs=inputs(FACTOR, FACTOR), gradient=gradient.by("linear:deform_conv", "linear:deform_keeps")
+    ),
+    "CausalConvWithState": by(
+        causal_conv_with_state,
+        inputs=inputs(FACTOR, FACTOR),
+        gradient=gradient.by("linear:causal_conv", gradient.factors),
+    ),
+    "Col2Im": by(col2im, gradient=gradient.by("linear:col2im", gradient.none)),
+    "Gemm": by(
+        gemm,
+        inputs=inputs(factor("left", "transA"), factor("right", "transB", role="weight"), WEIGHT),
+        gradient=gradient.by("linear:gemm", gradient.factors),
+    ),
+    "MatMul": by(
+        matmul,
+        inputs=inputs(factor("left", role="weight"), factor("right", role="weight")),
+        gradient=gradient.by("linear:matmul", gradient.factors),
+    ),
+    "Einsum": by(
+        einsum,
+        inputs=inputs(repeated=(factor("equation"),)),
+        gradient=gradient.by("linear:einsum", "linear:einsum_keeps"),
+    ),
     "Det": by(det, "bound"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Operator, by
 
@@ -40,6 +41,10 @@ def softmax_cross_entropy_loss(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "NegativeLogLikelihoodLoss": by(negative_log_likelihood_loss),
-    "SoftmaxCrossEntropyLoss": by(softmax_cross_entropy_loss),
+    "NegativeLogLikelihoodLoss": by(
+        negative_log_likelihood_loss, gradient=gradient.by("losses:negative_log_likelihood", "losses:target")
+    ),
+    "SoftmaxCrossEntropyLoss": by(
+        softmax_cross_entropy_loss, gradient=gradient.by("losses:softmax_cross_entropy", "losses:probabilities")
+    ),
 }

@@ -5,8 +5,10 @@ search or select by the data, whose work is bounded from above.
 from __future__ import annotations
 
 from flopwise.graph import Dim, Node
+from flopwise.operators import gradient, views
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
+from flopwise.operators.inputs import DATA, LIKE, SETTING, WEIGHT, inputs
 from flopwise.operators.operator import Operator, by, nothing
 
 #: What a scatter does to an element that it does not merely overwrite.
@@ -103,50 +105,161 @@ _FILL = "writes values that are known beforehand"
 
 OPERATORS: dict[str, Operator] = {
     # The same elements under another shape.
-    "Reshape": nothing(_LAYOUT),
-    "Flatten": nothing(_LAYOUT),
-    "Squeeze": nothing(_LAYOUT),
-    "Unsqueeze": nothing(_LAYOUT),
-    "Identity": nothing("passes its input on"),
-    "Dropout": nothing("passes its input on at inference"),
+    "Reshape": nothing(
+        _LAYOUT,
+        gradient=gradient.GOES_BACK,
+        view=views.always,
+        carries="moved",
+    ),
+    "Flatten": nothing(
+        _LAYOUT,
+        gradient=gradient.GOES_BACK,
+        view=views.always,
+        carries="moved",
+    ),
+    "Squeeze": nothing(
+        _LAYOUT,
+        gradient=gradient.GOES_BACK,
+        view=views.always,
+        carries="moved",
+    ),
+    "Unsqueeze": nothing(
+        _LAYOUT,
+        gradient=gradient.GOES_BACK,
+        view=views.always,
+        carries="moved",
+    ),
+    "Identity": nothing(
+        "passes its input on",
+        gradient=gradient.GOES_BACK,
+        view=views.always,
+        carries="same",
+    ),
+    "Dropout": nothing(
+        "passes its input on at inference",
+        inputs=inputs(DATA, SETTING, SETTING),
+        gradient=gradient.by("movement:dropout", "movement:mask"),
+        view=views.at_inference,
+        carries="some",
+    ),
     # The same elements in another order, or more than once.
-    "Transpose": nothing(_ORDER),
-    "DepthToSpace": nothing(_ORDER),
-    "SpaceToDepth": nothing(_ORDER),
-    "ReverseSequence": nothing(_ORDER),
-    "Concat": nothing(_ORDER),
-    "Split": nothing(_ORDER),
-    "Expand": nothing("repeats elements"),
-    "Tile": nothing("repeats elements"),
-    "Pad": nothing("copies elements between borders that are filled or repeated"),
-    "CenterCropPad": nothing("copies elements between borders that are filled or cropped"),
-    "Trilu": nothing("copies one triangle and fills the other with zeros"),
+    "Transpose": nothing(
+        _ORDER,
+        gradient=gradient.GOES_BACK,
+        view=views.same_order,
+        carries="moved",
+        effects=frozenset({"strided"}),
+    ),
+    "DepthToSpace": nothing(_ORDER, gradient=gradient.GOES_BACK, carries="some"),
+    "SpaceToDepth": nothing(_ORDER, gradient=gradient.GOES_BACK, carries="some"),
+    "ReverseSequence": nothing(_ORDER, gradient=gradient.GOES_BACK, carries="some"),
+    "Concat": nothing(_ORDER, gradient=gradient.GOES_BACK, view=views.of_one),
+    "Split": nothing(
+        _ORDER,
+        gradient=gradient.GOES_BACK,
+        view=views.undivided,
+        carries="some",
+        effects=frozenset({"strided"}),
+    ),
+    "Expand": nothing(
+        "repeats elements",
+        gradient=gradient.by("movement:repeated", gradient.none),
+        view=views.same_shape,
+        carries="broadcast",
+        effects=frozenset({"strided"}),
+    ),
+    "Tile": nothing(
+        "repeats elements",
+        gradient=gradient.by("movement:repeated", gradient.none),
+        view=views.same_shape,
+        carries="some",
+    ),
+    "Pad": nothing(
+        "copies elements between borders that are filled or repeated",
+        inputs=inputs(DATA, SETTING, SETTING, SETTING),
+        gradient=gradient.by("movement:pad", gradient.none),
+        view=views.same_shape,
+        carries="some",
+    ),
+    "CenterCropPad": nothing(
+        "copies elements between borders that are filled or cropped",
+        gradient=gradient.GOES_BACK,
+        view=views.same_shape,
+    ),
+    "Trilu": nothing(
+        "copies one triangle and fills the other with zeros",
+        gradient=gradient.GOES_BACK,
+    ),
     # Elements picked by index.
-    "Slice": nothing(_PICK),
-    "Gather": nothing(_PICK),
-    "GatherElements": nothing(_PICK),
-    "GatherND": nothing(_PICK),
-    "Scatter": nothing("overwrites the elements that indices pick"),
-    "ScatterElements": by(scatter),
-    "ScatterND": by(scatter),
-    "TensorScatter": nothing("overwrites the elements that indices pick"),
-    "MaxUnpool": nothing("copies elements to the places that indices name and fills the rest with zeros"),
-    "OneHot": nothing("writes one of two values by index"),
+    "Slice": nothing(
+        _PICK,
+        gradient=gradient.nothing("G goes back to the elements that were picked, each at most once"),
+        view=views.unstepped,
+        carries="some",
+        effects=frozenset({"strided"}),
+    ),
+    "Gather": nothing(
+        _PICK, inputs=inputs(WEIGHT), gradient=gradient.by("movement:picked", gradient.indices), carries="some"
+    ),
+    "GatherElements": nothing(_PICK, gradient=gradient.by("movement:picked", gradient.indices), carries="some"),
+    "GatherND": nothing(_PICK, gradient=gradient.by("movement:picked", gradient.indices), carries="some"),
+    "Scatter": nothing(
+        "overwrites the elements that indices pick", gradient=gradient.by("movement:scatter", "movement:scattered")
+    ),
+    "ScatterElements": by(scatter, gradient=gradient.by("movement:scatter", "movement:scattered")),
+    "ScatterND": by(scatter, gradient=gradient.by("movement:scatter", "movement:scattered")),
+    "TensorScatter": nothing(
+        "overwrites the elements that indices pick",
+        gradient=gradient.GOES_BACK,
+    ),
+    "MaxUnpool": nothing(
+        "copies elements to the places that indices name and fills the rest with zeros",
+        gradient=gradient.GOES_BACK._replace(keeps=gradient.indices),
+    ),
+    "OneHot": nothing(
+        "writes one of two values by index", inputs=inputs(DATA, SETTING, SETTING), effects=frozenset({"no gradient"})
+    ),
     # Types, shapes and values that are known beforehand.
-    "Cast": nothing(_CONVERT),
-    "CastLike": nothing(_CONVERT),
-    "BitCast": nothing("reads the same bits as another type"),
+    "Cast": nothing(
+        _CONVERT,
+        gradient=gradient.GOES_BACK,
+        view=views.same_type,
+        in_place=True,
+        carries="same",
+    ),
+    "CastLike": nothing(
+        _CONVERT,
+        inputs=inputs(DATA, LIKE),
+        gradient=gradient.GOES_BACK,
+        view=views.same_type,
+        in_place=True,
+        carries="same",
+    ),
+    "BitCast": nothing("reads the same bits as another type", gradient=gradient.GOES_BACK),
     "ImageDecoder": nothing("decodes a compressed image: the work of a file format, not of the model"),
-    "Shape": nothing(_SHAPE),
-    "Size": nothing(_SHAPE),
+    "Shape": nothing(_SHAPE, effects=frozenset({"shape query", "no gradient"})),
+    "Size": nothing(_SHAPE, effects=frozenset({"shape query", "no gradient"})),
     "Constant": nothing(_FILL),
-    "ConstantOfShape": nothing(_FILL),
-    "EyeLike": nothing(_FILL),
-    "Range": nothing("numbers positions: an index sequence, not arithmetic on data"),
+    "ConstantOfShape": nothing(_FILL, effects=frozenset({"no gradient"})),
+    "EyeLike": nothing(_FILL, effects=frozenset({"no gradient"})),
+    "Range": nothing(
+        "numbers positions: an index sequence, not arithmetic on data",
+        inputs=inputs(SETTING, SETTING, SETTING),
+        effects=frozenset({"no gradient"}),
+    ),
     # Work that depends on the data.
-    "TopK": by(top_k, "bound"),
+    "TopK": by(
+        top_k,
+        "bound",
+        inputs=inputs(DATA, SETTING),
+        gradient=gradient.nothing("G goes back to the elements that were picked, each at most once", gradient.picks),
+    ),
     "Unique": by(unique, "bound"),
-    "NonZero": by(non_zero, "bound"),
-    "Compress": by(compress, "bound"),
-    "NonMaxSuppression": by(non_max_suppression, "bound"),
+    "NonZero": by(non_zero, "bound", effects=frozenset({"no gradient"})),
+    "Compress": by(
+        compress,
+        "bound",
+        gradient=gradient.nothing("G goes back to the elements that were picked, each at most once", gradient.indices),
+    ),
+    "NonMaxSuppression": by(non_max_suppression, "bound", effects=frozenset({"no gradient"})),
 }

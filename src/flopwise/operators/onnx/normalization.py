@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
+from flopwise.operators.inputs import DATA, STATISTIC, WEIGHT, inputs
 from flopwise.operators.operator import Operator, by
 
 
@@ -159,15 +161,36 @@ def _others(node: Node, axis: int) -> int:
 
 
 OPERATORS: dict[str, Operator] = {
-    "BatchNormalization": by(batch_normalization),
-    "InstanceNormalization": by(instance_normalization),
-    "GroupNormalization": by(group_normalization),
-    "LayerNormalization": by(layer_normalization),
-    "RMSNormalization": by(rms_normalization),
-    "LRN": by(lrn),
-    "LpNormalization": by(lp_normalization),
-    "MeanVarianceNormalization": by(mean_variance_normalization),
-    "Softmax": by(softmax),
-    "LogSoftmax": by(log_softmax),
-    "Hardmax": by(hardmax),
+    "BatchNormalization": by(
+        batch_normalization,
+        inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC),
+        gradient=gradient.by("normalization:batch_normalization", "normalization:batch_keeps"),
+        in_place=True,
+    ),
+    "InstanceNormalization": by(
+        instance_normalization,
+        inputs=inputs(DATA, WEIGHT, WEIGHT),
+        gradient=gradient.by("normalization:instance_normalization", "normalization:instance_keeps"),
+    ),
+    "GroupNormalization": by(
+        group_normalization,
+        inputs=inputs(DATA, WEIGHT, WEIGHT),
+        gradient=gradient.by("normalization:group_normalization", "normalization:group_keeps"),
+    ),
+    "LayerNormalization": by(
+        layer_normalization,
+        inputs=inputs(DATA, WEIGHT, WEIGHT),
+        gradient=gradient.by("normalization:layer_normalization", "normalization:layer_keeps"),
+    ),
+    "RMSNormalization": by(
+        rms_normalization, gradient=gradient.by("normalization:rms_normalization", "normalization:rms_keeps")
+    ),
+    "LRN": by(lrn, gradient=gradient.by("normalization:lrn", "normalization:lrn_keeps")),
+    "LpNormalization": by(lp_normalization, gradient=gradient.by("normalization:lp_normalization", gradient.both)),
+    "MeanVarianceNormalization": by(
+        mean_variance_normalization, gradient=gradient.by("normalization:mean_variance", gradient.x)
+    ),
+    "Softmax": by(softmax, gradient=gradient.by("normalization:softmax", gradient.y)),
+    "LogSoftmax": by(log_softmax, gradient=gradient.by("normalization:log_softmax", gradient.y)),
+    "Hardmax": by(hardmax, effects=frozenset({"no gradient"})),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Operator, by, unknown
 
 
 def adagrad(node: Node) -> Counts:
@@ -59,4 +59,7 @@ OPERATORS: dict[str, Operator] = {
     "ai.onnx.preview.training::Adagrad": by(adagrad),
     "ai.onnx.preview.training::Adam": by(adam),
     "ai.onnx.preview.training::Momentum": by(momentum),
+    "ai.onnx.preview.training::Gradient": unknown(
+        "runs the backward pass of the part of the model between the tensors that it names"
+    ),
 }

@@ -7,7 +7,9 @@ sides of a selection are computed. Integer and boolean variants cost the same as
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
+from flopwise.operators.inputs import DATA, SETTING, WEIGHT, Input, inputs
 from flopwise.operators.operator import Operator, by, each, nothing
 
 
@@ -40,55 +42,207 @@ _SIGN_BIT = "changes the sign bit"
 
 OPERATORS: dict[str, Operator] = {
     # Arithmetic.
-    "Add": each(add=1),
-    "Sub": each(add=1),
-    "Mul": each(mul=1),
-    "Div": each(div=1),
-    "Mod": each("a remainder takes a division", div=1),
-    "Pow": each("whatever the exponent", pow=1),
-    "Sqrt": each(sqrt=1),
-    "Reciprocal": each(div=1),
-    "Abs": each(_SIGN_BIT, bit=1),
-    "Neg": each(_SIGN_BIT, bit=1),
-    "Sign": each("one three-way comparison with zero", cmp=1),
-    "Floor": each(_NEIGHBOUR, cmp=1),
-    "Ceil": each(_NEIGHBOUR, cmp=1),
-    "Round": each(_NEIGHBOUR, cmp=1),
-    "Clip": by(clip),
+    "Add": each(
+        add=1, inputs=inputs(WEIGHT, WEIGHT), gradient=gradient.by("pointwise:shared", gradient.none), in_place=True
+    ),
+    "Sub": each(add=1, gradient=gradient.by("pointwise:sub", gradient.none), in_place=True),
+    "Mul": each(
+        mul=1, inputs=inputs(WEIGHT, WEIGHT), gradient=gradient.by("pointwise:mul", gradient.factors), in_place=True
+    ),
+    "Div": each(div=1, gradient=gradient.by("pointwise:div", "pointwise:div_keeps"), in_place=True),
+    "Mod": each(
+        "a remainder takes a division",
+        div=1,
+        gradient=gradient.by("pointwise:remainder", "pointwise:remainder_keeps"),
+        in_place=True,
+    ),
+    "Pow": each(
+        "whatever the exponent",
+        pow=1,
+        inputs=inputs(DATA, Input("setting", trained=True)),
+        gradient=gradient.by("pointwise:power", "pointwise:power_keeps"),
+        in_place=True,
+    ),
+    "Sqrt": each(sqrt=1, gradient=gradient.each("G / (2 y)", gradient.y, mul=1, div=1), in_place=True),
+    "Reciprocal": each(div=1, gradient=gradient.each("−G × y²", gradient.y, mul=2, bit=1), in_place=True),
+    "Abs": each(_SIGN_BIT, bit=1, gradient=gradient.each("G × sign(x)", gradient.x, cmp=1, mul=1), in_place=True),
+    "Neg": each(_SIGN_BIT, bit=1, gradient=gradient.each("−G", gradient.none, bit=1), in_place=True),
+    "Sign": each(
+        "one three-way comparison with zero",
+        cmp=1,
+        gradient=gradient.FLAT,
+        in_place=True,
+    ),
+    "Floor": each(_NEIGHBOUR, cmp=1, gradient=gradient.FLAT, in_place=True),
+    "Ceil": each(_NEIGHBOUR, cmp=1, gradient=gradient.FLAT, in_place=True),
+    "Round": each(_NEIGHBOUR, cmp=1, gradient=gradient.FLAT, in_place=True),
+    "Clip": by(
+        clip, inputs=inputs(DATA, SETTING, SETTING), gradient=gradient.by("pointwise:clip", gradient.x), in_place=True
+    ),
     # Transcendental functions.
-    "Exp": each(exp=1),
-    "Log": each(log=1),
-    "Erf": each(erf=1),
-    "Tanh": each(tanh=1),
-    "Sin": each(trig=1),
-    "Cos": each(trig=1),
-    "Tan": each(trig=1),
-    "Asin": each(trig=1),
-    "Acos": each(trig=1),
-    "Atan": each(trig=1),
-    "Sinh": each(trig=1),
-    "Cosh": each(trig=1),
-    "Asinh": each(trig=1),
-    "Acosh": each(trig=1),
-    "Atanh": each(trig=1),
+    "Exp": each(exp=1, gradient=gradient.each("G × y", gradient.y, mul=1), in_place=True),
+    "Log": each(log=1, gradient=gradient.each("G / x", gradient.x, div=1), in_place=True),
+    "Erf": each(
+        erf=1, gradient=gradient.each("(2 / √π × exp(−x²)) × G", gradient.x, mul=3, bit=1, exp=1), in_place=True
+    ),
+    "Tanh": each(tanh=1, gradient=gradient.each("G × (1 − y²)", gradient.y, mul=2, add=1), in_place=True),
+    "Sin": each(trig=1, gradient=gradient.each("G × cos x", gradient.x, trig=1, mul=1), in_place=True),
+    "Cos": each(trig=1, gradient=gradient.each("−G × sin x", gradient.x, trig=1, mul=1, bit=1), in_place=True),
+    "Tan": each(trig=1, gradient=gradient.each("G × (1 + y²)", gradient.y, mul=2, add=1), in_place=True),
+    "Asin": each(
+        trig=1, gradient=gradient.each("G / √(1 − x²)", gradient.x, mul=1, add=1, sqrt=1, div=1), in_place=True
+    ),
+    "Acos": each(
+        trig=1, gradient=gradient.each("−G / √(1 − x²)", gradient.x, mul=1, add=1, sqrt=1, div=1, bit=1), in_place=True
+    ),
+    "Atan": each(trig=1, gradient=gradient.each("G / (x² + 1)", gradient.x, mul=1, add=1, div=1), in_place=True),
+    "Sinh": each(trig=1, gradient=gradient.each("G × cosh x", gradient.x, trig=1, mul=1), in_place=True),
+    "Cosh": each(trig=1, gradient=gradient.each("G × sinh x", gradient.x, trig=1, mul=1), in_place=True),
+    "Asinh": each(
+        trig=1, gradient=gradient.each("G / √(x² + 1)", gradient.x, mul=1, add=1, sqrt=1, div=1), in_place=True
+    ),
+    "Acosh": each(
+        trig=1, gradient=gradient.each("G / √(x² − 1)", gradient.x, mul=1, add=1, sqrt=1, div=1), in_place=True
+    ),
+    "Atanh": each(trig=1, gradient=gradient.each("G / (1 − x²)", gradient.x, mul=1, add=1, div=1), in_place=True),
     # Activations.
-    "Relu": each("max(x, 0)", cmp=1),
-    "LeakyRelu": each("αx or x, by the sign of x", cmp=1, mul=1),
-    "PRelu": each("slope × x or x, by the sign of x", cmp=1, mul=1),
-    "ThresholdedRelu": each("x or 0, by x > α", cmp=1),
-    "Elu": each("α(exp(x) − 1) or x, by the sign of x", exp=1, add=1, mul=1, cmp=1),
-    "Selu": each("γ(α exp(x) − α) or γx, by the sign of x", exp=1, add=1, mul=3, cmp=1),
-    "Celu": each("α elu(x/α)", div=1, exp=1, add=1, mul=2, cmp=1),
-    "Gelu": by(gelu),
-    "Sigmoid": each("1 / (1 + exp(−x))", bit=1, exp=1, add=1, div=1),
-    "Swish": each("x × sigmoid(αx)", mul=2, bit=1, exp=1, add=1, div=1),
-    "SwiGLU": each("a × sigmoid(αa) × b", mul=3, bit=1, exp=1, add=1, div=1),
-    "Mish": each("x × tanh(softplus(x))", exp=1, add=1, log=1, tanh=1, mul=1),
-    "HardSigmoid": each("αx + β between 0 and 1", mul=1, add=1, cmp=2),
-    "HardSwish": each("x × hardsigmoid(x)", mul=2, add=1, cmp=2),
-    "Softplus": each("log(1 + exp(x))", exp=1, add=1, log=1),
-    "Softsign": each("x / (1 + |x|)", bit=1, add=1, div=1),
-    "Shrink": each("x + bias, x − bias or 0, by x < −λ and x > λ", cmp=2, add=2),
+    "Relu": each("max(x, 0)", cmp=1, gradient=gradient.each("G where y > 0", gradient.y, cmp=1), in_place=True),
+    "LeakyRelu": each(
+        "αx or x, by the sign of x",
+        cmp=1,
+        mul=1,
+        gradient=gradient.each("G or α G", gradient.x, from_result=True, cmp=1, mul=1),
+        in_place=True,
+    ),
+    "PRelu": each(
+        "slope × x or x, by the sign of x",
+        cmp=1,
+        mul=1,
+        inputs=inputs(DATA, WEIGHT),
+        gradient=gradient.by("pointwise:prelu", "pointwise:prelu_keeps"),
+        in_place=True,
+    ),
+    "ThresholdedRelu": each(
+        "x or 0, by x > α", cmp=1, gradient=gradient.each("G where x > α", gradient.x, cmp=1), in_place=True
+    ),
+    "Elu": each(
+        "α(exp(x) − 1) or x, by the sign of x",
+        exp=1,
+        add=1,
+        mul=1,
+        cmp=1,
+        gradient=gradient.each("G or G × (α exp x)", gradient.x, from_result=True, cmp=1, exp=1, mul=2),
+        in_place=True,
+    ),
+    "Selu": each(
+        "γ(α exp(x) − α) or γx, by the sign of x",
+        exp=1,
+        add=1,
+        mul=3,
+        cmp=1,
+        gradient=gradient.each("γ G or G × (γα exp x)", gradient.x, from_result=True, cmp=1, exp=1, mul=3),
+        in_place=True,
+    ),
+    "Celu": each(
+        "α elu(x/α)",
+        div=1,
+        exp=1,
+        add=1,
+        mul=2,
+        cmp=1,
+        gradient=gradient.each("G or G × exp(x / α)", gradient.x, from_result=True, cmp=1, div=1, exp=1, mul=1),
+        in_place=True,
+    ),
+    "Gelu": by(gelu, gradient=gradient.by("pointwise:gelu", gradient.x), in_place=True),
+    "Sigmoid": each(
+        "1 / (1 + exp(−x))",
+        bit=1,
+        exp=1,
+        add=1,
+        div=1,
+        gradient=gradient.each("G × (1 − y) × y", gradient.y, mul=2, add=1),
+        in_place=True,
+    ),
+    "Swish": each(
+        "x × sigmoid(αx)",
+        mul=2,
+        bit=1,
+        exp=1,
+        add=1,
+        div=1,
+        gradient=gradient.each(
+            "G × s × (1 + αx × (1 − s)), s = sigmoid(αx)", gradient.x, mul=4, bit=1, exp=1, add=3, div=1
+        ),
+        in_place=True,
+    ),
+    "SwiGLU": each(
+        "a × sigmoid(αa) × b",
+        mul=3,
+        bit=1,
+        exp=1,
+        add=1,
+        div=1,
+        gradient=gradient.by("pointwise:swiglu", gradient.inputs),
+    ),
+    "Mish": each(
+        "x × tanh(softplus(x))",
+        exp=1,
+        add=1,
+        log=1,
+        tanh=1,
+        mul=1,
+        gradient=gradient.each(
+            "G × (t + x × s × (1 − t²)), t = tanh(log(1 + exp x)), s = sigmoid(x)",
+            gradient.x,
+            exp=2,
+            add=4,
+            log=1,
+            tanh=1,
+            div=1,
+            bit=1,
+            mul=4,
+        ),
+        in_place=True,
+    ),
+    "HardSigmoid": each(
+        "αx + β between 0 and 1",
+        mul=1,
+        add=1,
+        cmp=2,
+        gradient=gradient.each("G × α where x is between the bounds", gradient.x, cmp=2, bit=1, mul=1),
+        in_place=True,
+    ),
+    "HardSwish": each(
+        "x × hardsigmoid(x)",
+        mul=2,
+        add=1,
+        cmp=2,
+        gradient=gradient.each("0, G × (2αx + β) or G, by x and the bounds", gradient.x, cmp=2, mul=2, add=1),
+        in_place=True,
+    ),
+    "Softplus": each(
+        "log(1 + exp(x))",
+        exp=1,
+        add=1,
+        log=1,
+        gradient=gradient.each("G × e / (1 + e), e = exp x", gradient.x, exp=1, add=1, mul=1, div=1),
+        in_place=True,
+    ),
+    "Softsign": each(
+        "x / (1 + |x|)",
+        bit=1,
+        add=1,
+        div=1,
+        gradient=gradient.each("G / (1 + |x|)²", gradient.x, bit=1, add=1, mul=1, div=1),
+        in_place=True,
+    ),
+    "Shrink": each(
+        "x + bias, x − bias or 0, by x < −λ and x > λ",
+        cmp=2,
+        add=2,
+        gradient=gradient.each("G where x < −λ or x > λ", gradient.x, cmp=2, bit=1),
+        in_place=True,
+    ),
     # Comparison, logic and bits.
     "Equal": each(cmp=1),
     "Greater": each(cmp=1),
@@ -97,14 +251,19 @@ OPERATORS: dict[str, Operator] = {
     "LessOrEqual": each(_COMPARISON, cmp=1),
     "IsNaN": each(cmp=1),
     "IsInf": each(cmp=1),
-    "Not": each(bit=1),
-    "And": each(bit=1),
-    "Or": each(bit=1),
-    "Xor": each(bit=1),
+    "Not": each(bit=1, in_place=True),
+    "And": each(bit=1, in_place=True),
+    "Or": each(bit=1, in_place=True),
+    "Xor": each(bit=1, in_place=True),
     "BitShift": each(bit=1),
-    "BitwiseNot": each(bit=1),
-    "BitwiseAnd": each(bit=1),
-    "BitwiseOr": each(bit=1),
-    "BitwiseXor": each(bit=1),
-    "Where": nothing("selects one of two elements by a flag"),
+    "BitwiseNot": each(bit=1, in_place=True),
+    "BitwiseAnd": each(bit=1, in_place=True),
+    "BitwiseOr": each(bit=1, in_place=True),
+    "BitwiseXor": each(bit=1, in_place=True),
+    "Where": nothing(
+        "selects one of two elements by a flag",
+        inputs=inputs(SETTING),
+        gradient=gradient.by("pointwise:shared", gradient.x),
+        in_place=True,
+    ),
 }

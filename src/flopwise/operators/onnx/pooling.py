@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product, wholes
 from flopwise.operators.operator import Operator, by
@@ -74,10 +75,13 @@ def _norm(node: Node, cells: int) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "MaxPool": by(max_pool),
-    "AveragePool": by(average_pool),
-    "LpPool": by(lp_pool),
-    "GlobalMaxPool": by(global_max_pool),
-    "GlobalAveragePool": by(global_average_pool),
-    "GlobalLpPool": by(global_lp_pool),
+    "MaxPool": by(max_pool, gradient=gradient.by("pooling:max_pool", "pooling:places")),
+    "AveragePool": by(average_pool, gradient=gradient.by("pooling:average_pool", gradient.x)),
+    "LpPool": by(lp_pool, gradient=gradient.by("pooling:lp_pool", gradient.both)),
+    "GlobalMaxPool": by(
+        global_max_pool,
+        gradient=gradient.nothing("G goes to the place of each maximum, which the forward pass kept", "pooling:places"),
+    ),
+    "GlobalAveragePool": by(global_average_pool, gradient=gradient.by("pooling:global_average_pool", gradient.none)),
+    "GlobalLpPool": by(global_lp_pool, gradient=gradient.by("pooling:global_lp_pool", gradient.both)),
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 from flopwise.graph import Node, Shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
+from flopwise.operators.inputs import DATA, FACTOR, SCALE, WIDE_BIAS, ZERO_POINT, factor, inputs, scale, zero_point
 from flopwise.operators.operator import Operator, by
 
 #: Rounding to one of the two neighbouring integers, and saturation between the bounds of the type.
@@ -135,11 +136,32 @@ def _of_rows(scales: Shape) -> Shape:
 
 
 OPERATORS: dict[str, Operator] = {
-    "QuantizeLinear": by(quantize),
-    "DequantizeLinear": by(dequantize),
+    "QuantizeLinear": by(quantize, inputs=inputs(DATA, SCALE, ZERO_POINT), effects=frozenset({"quantizes"})),
+    "DequantizeLinear": by(
+        dequantize, inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)), effects=frozenset({"dequantizes"})
+    ),
     "DynamicQuantizeLinear": by(dynamic_quantize),
-    "ConvInteger": by(conv_integer),
-    "MatMulInteger": by(matmul_integer),
-    "QLinearConv": by(qlinear_conv),
-    "QLinearMatMul": by(qlinear_matmul),
+    "ConvInteger": by(conv_integer, inputs=inputs(FACTOR, factor("conv"), zero_point(0), zero_point(1))),
+    "MatMulInteger": by(
+        matmul_integer, inputs=inputs(factor("left"), factor("right"), zero_point(0, axis=-2), zero_point(1, axis=-1))
+    ),
+    "QLinearConv": by(
+        qlinear_conv,
+        inputs=inputs(
+            FACTOR, scale(0), zero_point(0), factor("conv"), scale(3), zero_point(3), SCALE, ZERO_POINT, WIDE_BIAS
+        ),
+    ),
+    "QLinearMatMul": by(
+        qlinear_matmul,
+        inputs=inputs(
+            factor("left"),
+            scale(0),
+            zero_point(0, axis=-2),
+            factor("right"),
+            scale(3),
+            zero_point(3, axis=-1),
+            SCALE,
+            ZERO_POINT,
+        ),
+    ),
 }

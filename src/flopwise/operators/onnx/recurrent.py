@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 from flopwise.errors import ModelError
 from flopwise.graph import Node
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
+from flopwise.operators.inputs import DATA, FACTOR, STATE, WEIGHT, factor, inputs
 from flopwise.operators.operator import Operator, by
 
 #: What one application of an activation costs, by its name in lower case (the specification's list).
@@ -120,7 +122,21 @@ def _activations(node: Node, default: Sequence[str]) -> list[list[Counts]]:
 
 
 OPERATORS: dict[str, Operator] = {
-    "LSTM": by(lstm),
-    "GRU": by(gru),
-    "RNN": by(rnn),
+    "LSTM": by(
+        lstm,
+        inputs=inputs(
+            FACTOR, factor("stacked", role="weight"), factor("stacked", role="weight"), WEIGHT, DATA, STATE, STATE
+        ),
+        gradient=gradient.by("recurrent:lstm", "recurrent:lstm_keeps"),
+    ),
+    "GRU": by(
+        gru,
+        inputs=inputs(FACTOR, factor("stacked", role="weight"), factor("stacked", role="weight"), WEIGHT, DATA, STATE),
+        gradient=gradient.by("recurrent:gru", "recurrent:gru_keeps"),
+    ),
+    "RNN": by(
+        rnn,
+        inputs=inputs(FACTOR, factor("stacked", role="weight"), factor("stacked", role="weight"), WEIGHT, DATA, STATE),
+        gradient=gradient.by("recurrent:rnn", "recurrent:rnn_keeps"),
+    ),
 }

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flopwise.graph import Node
+from flopwise.operators import gradient, views
 from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Operator, by, words
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from flopwise.operators.operator import Facts
 
 _NOTHING = Counts()
 
 
 def reduction(
-    step: Counts, *, before: Counts = _NOTHING, close: Counts = _NOTHING, after: Counts = _NOTHING
+    step: Counts,
+    *,
+    before: Counts = _NOTHING,
+    close: Counts = _NOTHING,
+    after: Counts = _NOTHING,
+    **facts: Unpack[Facts],
 ) -> Operator:
     """A row for a reduction of X along its axes.
 
@@ -35,7 +48,7 @@ def reduction(
     if close + after != _NOTHING:
         formula += f" + numel(Y) × {words(close + after)}"
     skipped = " and no ".join(name for part in (step, close) for name, n in part.items() if n)
-    return Operator(rule, f"{formula}; noop_with_empty_axes without axes: no {skipped}")
+    return Operator(rule, f"{formula}; noop_with_empty_axes without axes: no {skipped}", **facts)
 
 
 def _keeps_all_axes(node: Node) -> bool:
@@ -69,7 +82,7 @@ def search(node: Node) -> Counts:
     return Counts(cmp=node.input(0).numel)
 
 
-def combine(step: Counts, *, close: Counts = _NOTHING) -> Operator:
+def combine(step: Counts, *, close: Counts = _NOTHING, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator that combines k inputs element by element, from left to right.
 
     >>> combine(Counts(add=1), close=Counts(div=1)).formula
@@ -82,28 +95,69 @@ def combine(step: Counts, *, close: Counts = _NOTHING) -> Operator:
     once = f"(k − 1) × {words(step)}"
     if close != _NOTHING:
         once = f"({once} + {words(close)})"
-    return Operator(rule, f"numel(Y) × {once} for k inputs, broadcast to Y")
+    return Operator(rule, f"numel(Y) × {once} for k inputs, broadcast to Y", **facts)
 
 
 OPERATORS: dict[str, Operator] = {
     # Along axes of one input.
-    "ReduceSum": reduction(Counts(add=1)),
-    "ReduceMean": reduction(Counts(add=1), close=Counts(div=1)),
-    "ReduceMax": reduction(Counts(cmp=1)),
-    "ReduceMin": reduction(Counts(cmp=1)),
-    "ReduceProd": reduction(Counts(mul=1)),
-    "ReduceL1": reduction(Counts(add=1), before=Counts(bit=1)),
-    "ReduceL2": reduction(Counts(add=1), before=Counts(mul=1), after=Counts(sqrt=1)),
-    "ReduceSumSquare": reduction(Counts(add=1), before=Counts(mul=1)),
-    "ReduceLogSum": reduction(Counts(add=1), after=Counts(log=1)),
-    "ReduceLogSumExp": reduction(Counts(add=1), before=Counts(exp=1), after=Counts(log=1)),
+    "ReduceSum": reduction(Counts(add=1), gradient=gradient.nothing("G is spread")),
+    "ReduceMean": reduction(
+        Counts(add=1),
+        close=Counts(div=1),
+        gradient=gradient.reduced("G / k for k reduced elements, spread", gradient.none, Counts(), Counts(div=1)),
+    ),
+    "ReduceMax": reduction(Counts(cmp=1), gradient=gradient.by("reduction:extreme", "reduction:extreme_keeps")),
+    "ReduceMin": reduction(Counts(cmp=1), gradient=gradient.by("reduction:extreme", "reduction:extreme_keeps")),
+    "ReduceProd": reduction(
+        Counts(mul=1), gradient=gradient.reduced("G y / x", gradient.both, Counts(div=1), Counts(mul=1))
+    ),
+    "ReduceL1": reduction(
+        Counts(add=1), before=Counts(bit=1), gradient=gradient.reduced("G × sign(x)", gradient.x, Counts(cmp=1, mul=1))
+    ),
+    "ReduceL2": reduction(
+        Counts(add=1),
+        before=Counts(mul=1),
+        after=Counts(sqrt=1),
+        gradient=gradient.reduced("x × (G / y)", gradient.both, Counts(mul=1), Counts(div=1)),
+    ),
+    "ReduceSumSquare": reduction(
+        Counts(add=1),
+        before=Counts(mul=1),
+        gradient=gradient.reduced("x × 2G", gradient.x, Counts(mul=1), Counts(mul=1)),
+    ),
+    "ReduceLogSum": reduction(
+        Counts(add=1),
+        after=Counts(log=1),
+        gradient=gradient.reduced("G / Σx, spread", gradient.x, Counts(), Counts(div=1)),
+    ),
+    "ReduceLogSumExp": reduction(
+        Counts(add=1),
+        before=Counts(exp=1),
+        after=Counts(log=1),
+        gradient=gradient.reduced("G × exp(x − y)", gradient.both, Counts(add=1, exp=1, mul=1)),
+    ),
     "ArgMax": by(search),
     "ArgMin": by(search),
-    "CumSum": by(scan),
-    "CumProd": by(product_scan),
+    "CumSum": by(scan, gradient=gradient.reduced("sums of G from the other end", gradient.none, Counts(add=1))),
+    "CumProd": by(
+        product_scan,
+        gradient=gradient.reduced("sums of G y from the other end, over x", gradient.both, Counts(mul=1, add=1, div=1)),
+    ),
     # Across inputs.
-    "Sum": combine(Counts(add=1)),
-    "Mean": combine(Counts(add=1), close=Counts(div=1)),
-    "Max": combine(Counts(cmp=1)),
-    "Min": combine(Counts(cmp=1)),
+    "Sum": combine(
+        Counts(add=1), gradient=gradient.by("pointwise:shared", gradient.none), view=views.of_one, in_place=True
+    ),
+    "Mean": combine(
+        Counts(add=1),
+        close=Counts(div=1),
+        gradient=gradient.by("pointwise:mean", gradient.none),
+        view=views.of_one,
+        in_place=True,
+    ),
+    "Max": combine(
+        Counts(cmp=1), gradient=gradient.by("pointwise:extreme", gradient.inputs), view=views.of_one, in_place=True
+    ),
+    "Min": combine(
+        Counts(cmp=1), gradient=gradient.by("pointwise:extreme", gradient.inputs), view=views.of_one, in_place=True
+    ),
 }

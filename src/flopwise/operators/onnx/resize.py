@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Dim, Node
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
+from flopwise.operators.inputs import DATA, SETTING, inputs
 from flopwise.operators.operator import Operator, by
 
 #: Neighbours along one axis, by mode. Old operator sets and PyTorch say bilinear and bicubic whatever the rank.
@@ -108,8 +110,10 @@ def _taps(node: Node, default: str) -> int:
 
 
 OPERATORS: dict[str, Operator] = {
-    "Resize": by(resize),
-    "Upsample": by(resize),
-    "GridSample": by(grid_sample),
-    "AffineGrid": by(affine_grid),
+    "Resize": by(
+        resize, inputs=inputs(DATA, SETTING, SETTING, SETTING), gradient=gradient.by("resize:resize", gradient.none)
+    ),
+    "Upsample": by(resize, inputs=inputs(DATA, SETTING), gradient=gradient.by("resize:resize", gradient.none)),
+    "GridSample": by(grid_sample, gradient=gradient.by("resize:grid_sample", gradient.inputs)),
+    "AffineGrid": by(affine_grid, gradient=gradient.by("resize:affine_grid", gradient.none)),
 }

@@ -11,6 +11,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs, scale, zero_point
 from flopwise.operators.onnx.attention import SOFTMAX
 from flopwise.operators.onnxruntime.positions import ROTATED
 from flopwise.operators.onnxruntime.quantized import RESCALE
@@ -263,15 +264,46 @@ def ordered_attention(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::Attention": by(attention),
-    "com.microsoft::DecoderMaskedSelfAttention": by(decoder_masked_self_attention, "bound"),
-    "com.microsoft::QAttention": by(quantized_attention),
-    "com.microsoft::PackedAttention": by(packed_attention, "bound"),
-    "com.microsoft::PackedMultiHeadAttention": by(packed_multi_head_attention, "bound"),
-    "com.microsoft::MultiHeadAttention": by(multi_head_attention),
-    "com.microsoft::DecoderMaskedMultiHeadAttention": by(decoder_masked_attention, "bound"),
+    "com.microsoft::Attention": by(attention, inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::DecoderMaskedSelfAttention": by(
+        decoder_masked_self_attention, "bound", inputs=inputs(FACTOR, FACTOR)
+    ),
+    "com.microsoft::QAttention": by(
+        quantized_attention, inputs=inputs(FACTOR, FACTOR, DATA, scale(0), scale(1), DATA, zero_point(0), zero_point(1))
+    ),
+    "com.microsoft::PackedAttention": by(packed_attention, "bound", inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::PackedMultiHeadAttention": by(
+        packed_multi_head_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)
+    ),
+    "com.microsoft::MultiHeadAttention": by(multi_head_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
+    "com.microsoft::DecoderMaskedMultiHeadAttention": by(
+        decoder_masked_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)
+    ),
     "com.microsoft::DecoderAttention": by(decoder_attention, "bound"),
-    "com.microsoft::LongformerAttention": by(longformer_attention, "bound"),
-    "com.microsoft::QOrderedAttention": by(ordered_attention),
-    "com.microsoft::QOrderedLongformerAttention": by(ordered_longformer_attention, "bound"),
+    "com.microsoft::LongformerAttention": by(longformer_attention, "bound", inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::QOrderedAttention": by(
+        ordered_attention,
+        inputs=inputs(
+            FACTOR,
+            SCALE,
+            SCALE,
+            SCALE,
+            SCALE,
+            FACTOR,
+            DATA,
+            DATA,
+            SCALE,
+            SCALE,
+            SCALE,
+            *(DATA,) * 3,
+            SCALE,
+            SCALE,
+            SCALE,
+        ),
+    ),
+    "com.microsoft::QOrderedLongformerAttention": by(
+        ordered_longformer_attention,
+        "bound",
+        inputs=inputs(FACTOR, SCALE, FACTOR, SCALE, DATA, SCALE, SCALE, DATA, DATA, SCALE, DATA, SCALE, DATA, SCALE),
+    ),
 }

@@ -8,10 +8,11 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, whole
+from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs
 from flopwise.operators.onnxruntime.attention import Heads, given
 from flopwise.operators.onnxruntime.positions import ROTATED
 from flopwise.operators.onnxruntime.quantized import RESCALE
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Operator, by, unknown
 
 #: One more score in the softmax of a row, without a value: maximum, difference, exponential, sum.
 _SINK = Counts(cmp=1, add=2, exp=1)
@@ -152,10 +153,20 @@ def _selected(node: Node, place: int) -> int:
     return extent(node, node.input(place), -1) + (max(window, 0) if both else 0)
 
 
+_INDEXER = "scores blocks of keys whose number is data: how far the sequence has come, and what was kept of it"
+
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::GroupQueryAttention": by(grouped_attention, "bound"),
-    "com.microsoft::SparseAttention": by(sparse_attention, "bound"),
-    "com.microsoft::PagedAttention": by(paged_attention, "bound"),
-    "com.microsoft::SparsePagedAttention": by(sparse_paged_attention, "bound"),
+    "com.microsoft::GroupQueryAttention": by(
+        grouped_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 9, SCALE, SCALE)
+    ),
+    "com.microsoft::SparseAttention": by(sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)),
+    "com.microsoft::PagedAttention": by(
+        paged_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 11, SCALE, SCALE)
+    ),
+    "com.microsoft::SparsePagedAttention": by(
+        sparse_paged_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 16, SCALE, SCALE)
+    ),
     "com.microsoft::DynamicSparseAttention": by(dynamic_sparse_attention, "bound"),
+    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER),
+    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER),
 }

@@ -10,9 +10,10 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.inputs import DATA, SCALE, SETTING, ZERO_POINT, inputs
 from flopwise.operators.onnx import normalization, pointwise, pooling, resize
 from flopwise.operators.onnxruntime.linear import FAST_GELU
-from flopwise.operators.operator import Operator, by, each, nothing
+from flopwise.operators.operator import Operator, by, counted_as, each, nothing, unknown
 
 _SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 _SILU = Counts(mul=1) + _SIGMOID
@@ -232,6 +233,8 @@ def finite(node: Node) -> Counts:
 _PICK = "copies the elements that indices pick"
 _PLACES = "copies elements to other places"
 
+_COMPILED = "holds a part of the model that was compiled for one device"
+
 OPERATORS: dict[str, Operator] = {
     # Pointwise.
     "com.microsoft::BiasAdd": each("bias and skip", add=2),
@@ -240,7 +243,7 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::BitmaskDropout": nothing("passes its input on at inference"),
     "com.microsoft::BiasGelu": each("Gelu of a sum", add=2, div=1, erf=1, mul=2),
     "com.microsoft::BiasSplitGelu": by(split_gelu),
-    "com.microsoft::Gelu": pointwise.OPERATORS["Gelu"],
+    "com.microsoft::Gelu": counted_as(pointwise.OPERATORS["Gelu"]),
     "com.microsoft::FastGelu": by(fast_gelu),
     "com.microsoft::QuickGelu": by(quick_gelu),
     "com.microsoft::GatedAdd": each("x + gate × y", mul=1, add=1),
@@ -249,19 +252,24 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::ComplexMulConj": by(complex_product),
     "com.microsoft::IsAllFinite": by(finite),
     # Normalisations.
-    "SimplifiedLayerNormalization": normalization.OPERATORS["RMSNormalization"],
-    "com.microsoft::SimplifiedLayerNormalization": normalization.OPERATORS["RMSNormalization"],
+    "SimplifiedLayerNormalization": counted_as(normalization.OPERATORS["RMSNormalization"]),
+    "com.microsoft::SimplifiedLayerNormalization": counted_as(normalization.OPERATORS["RMSNormalization"]),
     "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization),
     "com.microsoft::SkipSimplifiedLayerNormalization": by(skip_rms_normalization),
     "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization),
-    "com.microsoft::QEmbedLayerNormalization": by(quantized_embed_layer_normalization),
+    "com.microsoft::QEmbedLayerNormalization": by(
+        quantized_embed_layer_normalization,
+        inputs=inputs(
+            *(DATA,) * 8, SCALE, SCALE, SCALE, SCALE, SCALE, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT
+        ),
+    ),
     "com.microsoft::GroupNorm": by(group_normalization),
     "com.microsoft::SkipGroupNorm": by(skip_group_normalization),
     "com.microsoft::BiasSoftmax": by(bias_softmax),
     # Reductions, pooling, sampling.
-    "com.microsoft::MaxpoolWithMask": pooling.OPERATORS["MaxPool"],
-    "com.microsoft::NhwcMaxPool": pooling.OPERATORS["MaxPool"],
-    "com.microsoft::GridSample": resize.OPERATORS["GridSample"],
+    "com.microsoft::MaxpoolWithMask": counted_as(pooling.OPERATORS["MaxPool"]),
+    "com.microsoft::NhwcMaxPool": counted_as(pooling.OPERATORS["MaxPool"]),
+    "com.microsoft::GridSample": counted_as(resize.OPERATORS["GridSample"]),
     "com.microsoft::CropAndResize": by(crop_and_resize),
     "com.microsoft::CDist": by(distances),
     "com.microsoft::Inverse": by(inverse, "bound"),
@@ -272,11 +280,18 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::ExpandDims": nothing("reads the same elements under another shape"),
     "com.microsoft::GatherND": nothing(_PICK),
     "com.microsoft::TorchEmbedding": nothing(_PICK),
-    "com.microsoft::Pad": nothing("copies elements between borders that are filled or repeated"),
+    "com.microsoft::Pad": nothing(
+        "copies elements between borders that are filled or repeated", inputs=inputs(DATA, SETTING, SETTING, SETTING)
+    ),
     "com.microsoft::RemovePadding": nothing(_PLACES),
     "com.microsoft::RestorePadding": nothing(_PLACES),
     "com.microsoft::UnfoldTensor": nothing(_PLACES),
     "com.microsoft::Trilu": nothing("copies one triangle and fills the other with zeros"),
-    "com.microsoft::Range": nothing("numbers positions: an index sequence, not arithmetic on data"),
+    "com.microsoft::Range": nothing(
+        "numbers positions: an index sequence, not arithmetic on data", inputs=inputs(SETTING, SETTING, SETTING)
+    ),
     "com.microsoft::SampleOp": nothing("passes its input on"),
+    # What was compiled for one device.
+    "com.microsoft::EPContext": unknown(_COMPILED),
+    "com.microsoft::Snpe": unknown(_COMPILED),
 }

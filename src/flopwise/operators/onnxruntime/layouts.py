@@ -9,10 +9,22 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
+from flopwise.operators.inputs import (
+    DATA,
+    SCALE,
+    SETTING,
+    STATISTIC,
+    WEIGHT,
+    WIDE_BIAS,
+    ZERO_POINT,
+    inputs,
+    scale,
+    zero_point,
+)
 from flopwise.operators.onnx import linear, movement, normalization, pooling, quantized, resize
 from flopwise.operators.onnxruntime import quantized as microsoft_quantized
 from flopwise.operators.onnxruntime.linear import fused_conv
-from flopwise.operators.operator import Operator, by, nothing
+from flopwise.operators.operator import Operator, by, counted_as, nothing
 
 _LAYOUT = "copies elements to another layout"
 
@@ -41,32 +53,43 @@ def quantized_conv_transpose(node: Node) -> Counts:
 
 
 _BLOCKED: dict[str, Operator] = {
-    "Conv": by(blocked_conv),
-    "MaxPool": pooling.OPERATORS["MaxPool"],
-    "AveragePool": pooling.OPERATORS["AveragePool"],
-    "GlobalMaxPool": pooling.OPERATORS["GlobalMaxPool"],
-    "GlobalAveragePool": pooling.OPERATORS["GlobalAveragePool"],
-    "Upsample": resize.OPERATORS["Upsample"],
+    "Conv": by(blocked_conv, inputs=inputs(DATA, WEIGHT, WEIGHT)),
+    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"]),
+    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"]),
+    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"]),
+    "GlobalAveragePool": counted_as(pooling.OPERATORS["GlobalAveragePool"]),
+    "Upsample": counted_as(resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING)),
     "ReorderInput": nothing(_LAYOUT),
     "ReorderOutput": nothing(_LAYOUT),
 }
 
 _LAST: dict[str, Operator] = {
-    "Conv": linear.OPERATORS["Conv"],
-    "ConvTranspose": linear.OPERATORS["ConvTranspose"],
-    "QLinearConv": quantized.OPERATORS["QLinearConv"],
-    "QLinearConvTranspose": by(quantized_conv_transpose),
-    "QLinearAveragePool": microsoft_quantized.OPERATORS["com.microsoft::QLinearAveragePool"],
+    "Conv": counted_as(linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT)),
+    "ConvTranspose": counted_as(linear.OPERATORS["ConvTranspose"], inputs=inputs(DATA, WEIGHT, WEIGHT)),
+    "QLinearConv": counted_as(
+        quantized.OPERATORS["QLinearConv"],
+        inputs=inputs(DATA, scale(0), zero_point(0), DATA, scale(3), zero_point(3), SCALE, ZERO_POINT, WIDE_BIAS),
+    ),
+    "QLinearConvTranspose": by(
+        quantized_conv_transpose,
+        inputs=inputs(DATA, scale(0), zero_point(0), DATA, scale(3), zero_point(3), SCALE, ZERO_POINT, WIDE_BIAS),
+    ),
+    "QLinearAveragePool": counted_as(
+        microsoft_quantized.OPERATORS["com.microsoft::QLinearAveragePool"],
+        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+    ),
     **{
-        name: pooling.OPERATORS[name]
+        name: counted_as(pooling.OPERATORS[name])
         for name in ("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool")
     },
-    "BatchNormalization": normalization.OPERATORS["BatchNormalization"],
-    "InstanceNormalization": by(channels_last_instance_normalization),
-    "LRN": normalization.OPERATORS["LRN"],
-    "GridSample": resize.OPERATORS["GridSample"],
-    "Resize": resize.OPERATORS["Resize"],
-    **{name: movement.OPERATORS[name] for name in ("DepthToSpace", "MaxUnpool", "SpaceToDepth")},
+    "BatchNormalization": counted_as(
+        normalization.OPERATORS["BatchNormalization"], inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC)
+    ),
+    "InstanceNormalization": by(channels_last_instance_normalization, inputs=inputs(DATA, WEIGHT, WEIGHT)),
+    "LRN": counted_as(normalization.OPERATORS["LRN"]),
+    "GridSample": counted_as(resize.OPERATORS["GridSample"]),
+    "Resize": counted_as(resize.OPERATORS["Resize"], inputs=inputs(DATA, SETTING, SETTING, SETTING)),
+    **{name: counted_as(movement.OPERATORS[name]) for name in ("DepthToSpace", "MaxUnpool", "SpaceToDepth")},
 }
 
 OPERATORS: dict[str, Operator] = {

@@ -12,12 +12,14 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
+from flopwise.operators.elements import unpacked
 from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale
 from flopwise.operators.onnx import linear
 from flopwise.operators.onnx.attention import SOFTMAX
 from flopwise.operators.onnx.recurrent import ACTIVATIONS
 from flopwise.operators.operator import Operator, Rule, by
-from flopwise.operators.packed import unpacked
+from flopwise.operators.packed import MATRIX, Packed, blocks, elements, of_experts
 
 #: One element of an activation that is fused to a product, by its name in lower case.
 _FUSED = {
@@ -195,7 +197,7 @@ def experts(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MoE
     """
-    return _experts(node, weights=(2, 4, 6), biases=(3, 5, 7))
+    return _experts(node, {}, weights=(2, 4, 6), biases=(3, 5, 7))
 
 
 def quantized_experts(node: Node) -> Counts:
@@ -203,13 +205,15 @@ def quantized_experts(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QMoE
     """
-    return _experts(node, weights=(2, 5, 8), biases=(4, 7, 10))
+    return _experts(node, unpacked(node, _QUANTIZED_EXPERTS), weights=(2, 5, 8), biases=(4, 7, 10))
 
 
-def _experts(node: Node, weights: tuple[int, int, int], biases: tuple[int, int, int]) -> Counts:
+def _experts(
+    node: Node, elements: dict[str, int], weights: tuple[int, int, int], biases: tuple[int, int, int]
+) -> Counts:
+    """The work of experts, some of whose weights hold more elements than their shape says."""
     x, router, taken = node.input(0), node.input(1), whole(node, "k", 1)
     width, tokens = extent(node, x, -1), product(x.dims[:-1])
-    elements = unpacked(node)
     sizes = [_of_one_expert(node, place, elements) for place in weights]
     added = sum(extent(node, node.input(place), -1) for place in biases if node.has_input(place))
     inner = sizes[1] // width
@@ -247,25 +251,73 @@ def _gate(node: Node, third: int) -> Counts:
     return once + Counts(mul=int(third > 0))
 
 
+_QUANTIZED_EXPERTS = inputs(
+    *(FACTOR, DATA, Input(factor=True, packed=of_experts(1)), SCALE, DATA),
+    *(Input(packed=of_experts(2)), SCALE, DATA, Input(packed=of_experts(3)), SCALE, DATA),
+    *(Input("zero point", packed=of_experts(layer)) for layer in (1, 2, 3)),
+    *(DATA, *[SCALE] * 6),
+)
+
+#: The packed weights of keys and values.
+_KEYS = Packed(elements("K", "Nkv"))
+
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::FusedConv": by(fused_conv),
-    "com.microsoft::NhwcFusedConv": by(fused_conv),
-    "com.microsoft::NhwcConv": by(nhwc_conv),
-    "com.microsoft::ConvTransposeWithDynamicPads": by(padded_conv_transpose),
-    "com.microsoft::FusedMatMul": by(fused_matmul),
-    "com.microsoft::TransposeMatMul": by(fused_matmul),
-    "com.microsoft::FusedMatMulActivation": by(fused_matmul_activation),
-    "com.microsoft::FusedGemm": by(fused_gemm),
-    "com.microsoft::GemmFastGelu": by(gemm_fast_gelu),
-    "com.microsoft::GemmFloat8": by(gemm_float8),
-    "com.microsoft::SparseToDenseMatMul": by(sparse_matmul, "bound"),
-    "com.microsoft::MatMulNBits": by(packed_matmul(5)),
-    "com.microsoft::MatMulBnb4": by(packed_matmul(None)),
+    "com.microsoft::FusedConv": by(fused_conv, inputs=inputs(FACTOR, factor("conv"))),
+    "com.microsoft::NhwcFusedConv": by(fused_conv, inputs=inputs(FACTOR, factor("conv"))),
+    "com.microsoft::NhwcConv": by(nhwc_conv, inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::ConvTransposeWithDynamicPads": by(padded_conv_transpose, inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::FusedMatMul": by(fused_matmul, inputs=inputs(factor("left", "transA"), factor("right", "transB"))),
+    "com.microsoft::TransposeMatMul": by(
+        fused_matmul, inputs=inputs(factor("left", "transA"), factor("right", "transB"))
+    ),
+    "com.microsoft::FusedMatMulActivation": by(
+        fused_matmul_activation, inputs=inputs(factor("left", "transA"), factor("right", "transB"))
+    ),
+    "com.microsoft::FusedGemm": by(fused_gemm, inputs=inputs(factor("left", "transA"), factor("right", "transB"))),
+    "com.microsoft::GemmFastGelu": by(gemm_fast_gelu, inputs=inputs(FACTOR, factor("right"))),
+    "com.microsoft::GemmFloat8": by(gemm_float8, inputs=inputs(FACTOR, FACTOR, DATA, SCALE, SCALE, SCALE)),
+    "com.microsoft::SparseToDenseMatMul": by(sparse_matmul, "bound", inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::MatMulNBits": by(
+        packed_matmul(5),
+        inputs=inputs(
+            FACTOR,
+            Input(factor=True, weight=Weight("packed"), packed=MATRIX),
+            scale(1),
+            Input("zero point", packed=Packed(blocks), of=1),
+        ),
+    ),
+    "com.microsoft::MatMulBnb4": by(
+        packed_matmul(None),
+        inputs=inputs(
+            FACTOR, Input(factor=True, packed=Packed(elements("K", "N"), (), {None: "fp4", 0: "fp4", 1: "nf4"})), SCALE
+        ),
+    ),
     "com.microsoft::MatMulFpQ4": by(packed_matmul(None)),
-    "com.microsoft::MatMulBlockQuantizedFp4Weight": by(packed_matmul(5)),
-    "com.microsoft::MatMulBlockQuantizedFp8Weight": by(packed_matmul(4)),
-    "com.microsoft::MatMulNBitsMlp": by(packed_mlp),
-    "com.microsoft::MatMulNBitsQkv": by(packed_qkv),
-    "com.microsoft::MoE": by(experts, "bound"),
-    "com.microsoft::QMoE": by(quantized_experts, "bound"),
+    "com.microsoft::MatMulBlockQuantizedFp4Weight": by(
+        packed_matmul(5),
+        inputs=inputs(FACTOR, Input(factor=True, packed=Packed(None, (), {None: "float4e2m1"})), SCALE, SCALE, SCALE),
+    ),
+    "com.microsoft::MatMulBlockQuantizedFp8Weight": by(packed_matmul(4), inputs=inputs(FACTOR, FACTOR, SCALE, SCALE)),
+    "com.microsoft::MatMulNBitsMlp": by(
+        packed_mlp,
+        inputs=inputs(FACTOR, DATA, DATA, Input(factor=True, packed=MATRIX), SCALE, DATA, Input(packed=MATRIX), SCALE),
+    ),
+    "com.microsoft::MatMulNBitsQkv": by(
+        packed_qkv,
+        inputs=inputs(
+            FACTOR,
+            DATA,
+            DATA,
+            Input(factor=True, packed=Packed(elements("K", "Nq"))),
+            SCALE,
+            DATA,
+            Input(packed=_KEYS),
+            SCALE,
+            DATA,
+            Input(packed=_KEYS),
+            SCALE,
+        ),
+    ),
+    "com.microsoft::MoE": by(experts, "bound", inputs=inputs(FACTOR, DATA, FACTOR)),
+    "com.microsoft::QMoE": by(quantized_experts, "bound", inputs=_QUANTIZED_EXPERTS),
 }

@@ -9,12 +9,31 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts, total
 from flopwise.operators.extents import extent
+from flopwise.operators.inputs import (
+    DATA,
+    FACTOR,
+    SCALE,
+    WIDE_BIAS,
+    ZERO_POINT,
+    Input,
+    factor,
+    inputs,
+    scale,
+    zero_point,
+)
 from flopwise.operators.onnx import linear, normalization, pointwise, pooling, quantized, recurrent, reduction
-from flopwise.operators.operator import Operator, by, nothing
+from flopwise.operators.operator import Operator, by, counted_as, nothing
+from flopwise.operators.packed import FITTING
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from flopwise.operators.operator import Facts
 
 #: From one scale of 8-bit integers to another, both without zero point: times a scale, rounded, saturated.
 RESCALE = Counts(mul=1, cmp=3)
@@ -33,7 +52,7 @@ def _quantized(node: Node, zero: int) -> Counts:
     return Counts(div=1, add=int(node.has_input(zero)), cmp=3) * node.output().numel
 
 
-def _between(op: str, plain: Operator, operands: Mapping[int, int], zero: int) -> Operator:
+def _between(op: str, plain: Operator, operands: Mapping[int, int], zero: int, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator between DequantizeLinear of its operands and QuantizeLinear of its result.
 
     Args:
@@ -51,6 +70,7 @@ def _between(op: str, plain: Operator, operands: Mapping[int, int], zero: int) -
         rule,
         f"as {op} on what DequantizeLinear makes of each operand, 1 mul (and 1 add with a zero point) for each of its "
         "elements; and QuantizeLinear of the result, numel(Y) × (1 div + 3 cmp) (and 1 add with a zero point)",
+        **facts,
     )
 
 
@@ -198,34 +218,127 @@ _ONE, _TWO = {0: 2}, {0: 2, 3: 5}
 _BFP = "a type whose elements share their exponent"
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::QuantizeLinear": by(quantized.quantize),
-    "com.microsoft::DequantizeLinear": by(quantized.dequantize),
-    "com.microsoft::QLinearConv": by(quantized.qlinear_conv),
-    "com.microsoft::QLinearAdd": _between("Add", pointwise.OPERATORS["Add"], _TWO, 7),
-    "com.microsoft::QLinearMul": _between("Mul", pointwise.OPERATORS["Mul"], _TWO, 7),
-    "com.microsoft::QLinearWhere": by(where),
-    "com.microsoft::QLinearConcat": by(concat),
-    "com.microsoft::QLinearLeakyRelu": _between("LeakyRelu", pointwise.OPERATORS["LeakyRelu"], _ONE, 4),
-    "com.microsoft::QLinearSigmoid": _between("Sigmoid", pointwise.OPERATORS["Sigmoid"], _ONE, 4),
-    "com.microsoft::QLinearSoftmax": _between("Softmax", normalization.OPERATORS["Softmax"], _ONE, 4),
-    "com.microsoft::QLinearAveragePool": _between("AveragePool", pooling.OPERATORS["AveragePool"], _ONE, 4),
-    "com.microsoft::QLinearGlobalAveragePool": _between(
-        "GlobalAveragePool", pooling.OPERATORS["GlobalAveragePool"], _ONE, 4
+    "com.microsoft::QuantizeLinear": by(
+        quantized.quantize, inputs=inputs(DATA, SCALE, ZERO_POINT), effects=frozenset({"quantizes"})
     ),
-    "com.microsoft::QLinearReduceMean": _between("ReduceMean", reduction.OPERATORS["ReduceMean"], _ONE, 4),
-    "com.microsoft::QGemm": by(gemm),
-    "com.microsoft::MatMulIntegerToFloat": by(matmul_integer_to_float),
-    "com.microsoft::DynamicQuantizeMatMul": by(dynamic_quantize_matmul),
-    "com.microsoft::MatMulInteger16": by(linear.matmul),
-    "com.microsoft::MulInteger": by(multiply),
-    "com.microsoft::ReduceSumInteger": reduction.OPERATORS["ReduceSum"],
-    "com.microsoft::DynamicQuantizeLSTM": by(lstm),
-    "com.microsoft::GatherBlockQuantized": by(gather_blocks),
-    "com.microsoft::QOrderedMatMul": by(ordered_matmul),
-    "com.microsoft::QOrderedGelu": by(ordered_gelu),
-    "com.microsoft::QOrderedLayerNormalization": by(ordered_layer_normalization),
-    "com.microsoft::QuantizeWithOrder": by(quantized.quantize),
-    "com.microsoft::DequantizeWithOrder": by(quantized.dequantize),
+    "com.microsoft::DequantizeLinear": by(
+        quantized.dequantize, inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)), effects=frozenset({"dequantizes"})
+    ),
+    "com.microsoft::QLinearConv": by(
+        quantized.qlinear_conv,
+        inputs=inputs(
+            FACTOR, scale(0), zero_point(0), factor("conv"), scale(3), zero_point(3), SCALE, ZERO_POINT, WIDE_BIAS
+        ),
+    ),
+    "com.microsoft::QLinearAdd": _between(
+        "Add",
+        pointwise.OPERATORS["Add"],
+        _TWO,
+        7,
+        inputs=inputs(FACTOR, scale(0), zero_point(0), FACTOR, scale(3), zero_point(3), SCALE, ZERO_POINT),
+    ),
+    "com.microsoft::QLinearMul": _between(
+        "Mul",
+        pointwise.OPERATORS["Mul"],
+        _TWO,
+        7,
+        inputs=inputs(FACTOR, scale(0), zero_point(0), FACTOR, scale(3), zero_point(3), SCALE, ZERO_POINT),
+    ),
+    "com.microsoft::QLinearWhere": by(
+        where, inputs=inputs(DATA, FACTOR, SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, SCALE, ZERO_POINT)
+    ),
+    "com.microsoft::QLinearConcat": by(
+        concat, inputs=inputs(SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, repeated=(DATA, SCALE, ZERO_POINT))
+    ),
+    "com.microsoft::QLinearLeakyRelu": _between(
+        "LeakyRelu",
+        pointwise.OPERATORS["LeakyRelu"],
+        _ONE,
+        4,
+        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+    ),
+    "com.microsoft::QLinearSigmoid": _between(
+        "Sigmoid",
+        pointwise.OPERATORS["Sigmoid"],
+        _ONE,
+        4,
+        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+    ),
+    "com.microsoft::QLinearSoftmax": _between(
+        "Softmax",
+        normalization.OPERATORS["Softmax"],
+        _ONE,
+        4,
+        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+    ),
+    "com.microsoft::QLinearAveragePool": _between(
+        "AveragePool",
+        pooling.OPERATORS["AveragePool"],
+        _ONE,
+        4,
+        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+    ),
+    "com.microsoft::QLinearGlobalAveragePool": _between(
+        "GlobalAveragePool",
+        pooling.OPERATORS["GlobalAveragePool"],
+        _ONE,
+        4,
+        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+    ),
+    "com.microsoft::QLinearReduceMean": _between(
+        "ReduceMean",
+        reduction.OPERATORS["ReduceMean"],
+        _ONE,
+        4,
+        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+    ),
+    "com.microsoft::QGemm": by(
+        gemm,
+        inputs=inputs(
+            factor("left", "transA"),
+            scale(0),
+            zero_point(0),
+            factor("right", "transB"),
+            scale(3),
+            zero_point(3),
+            WIDE_BIAS,
+            SCALE,
+            ZERO_POINT,
+        ),
+    ),
+    "com.microsoft::MatMulIntegerToFloat": by(
+        matmul_integer_to_float,
+        inputs=inputs(
+            factor("left"), factor("right"), scale(0), scale(1), zero_point(0, axis=-2), zero_point(1, axis=-1)
+        ),
+    ),
+    "com.microsoft::DynamicQuantizeMatMul": by(
+        dynamic_quantize_matmul,
+        inputs=inputs(Input(factor=True, inside="uint8"), factor("right"), scale(1), zero_point(1, axis=-1)),
+    ),
+    "com.microsoft::MatMulInteger16": by(linear.matmul, inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::MulInteger": by(multiply, inputs=inputs(FACTOR, ZERO_POINT, FACTOR, ZERO_POINT)),
+    "com.microsoft::ReduceSumInteger": counted_as(reduction.OPERATORS["ReduceSum"]),
+    "com.microsoft::DynamicQuantizeLSTM": by(
+        lstm,
+        inputs=inputs(
+            Input(factor=True, inside="uint8"), FACTOR, FACTOR, *(DATA,) * 5, SCALE, ZERO_POINT, SCALE, ZERO_POINT
+        ),
+    ),
+    "com.microsoft::GatherBlockQuantized": by(
+        gather_blocks,
+        inputs=inputs(Input(packed=FITTING), DATA, scale(0), Input("zero point", packed=FITTING, of=0)),
+        effects=frozenset({"picks quantized"}),
+    ),
+    "com.microsoft::QOrderedMatMul": by(
+        ordered_matmul, inputs=inputs(FACTOR, SCALE, FACTOR, SCALE, SCALE, DATA, DATA, SCALE)
+    ),
+    "com.microsoft::QOrderedGelu": by(ordered_gelu, inputs=inputs(DATA, SCALE, SCALE)),
+    "com.microsoft::QOrderedLayerNormalization": by(
+        ordered_layer_normalization, inputs=inputs(DATA, SCALE, DATA, DATA, SCALE)
+    ),
+    "com.microsoft::QuantizeWithOrder": by(quantized.quantize, inputs=inputs(DATA, SCALE)),
+    "com.microsoft::DequantizeWithOrder": by(quantized.dequantize, inputs=inputs(DATA, SCALE)),
     "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP),
     "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP),
 }

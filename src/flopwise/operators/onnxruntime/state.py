@@ -9,6 +9,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.inputs import FACTOR, inputs
 from flopwise.operators.onnx import attention, recurrent
 from flopwise.operators.onnx.attention import SOFTMAX
 from flopwise.operators.operator import Operator, by
@@ -171,9 +172,9 @@ def attended_lstm(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::AttnLSTM": by(attended_lstm),
-    "com.microsoft::CausalConvWithState": by(causal_convolution),
+    "com.microsoft::CausalConvWithState": by(causal_convolution, inputs=inputs(FACTOR, FACTOR)),
     "com.microsoft::VarlenCausalConvWithState": by(packed_causal_convolution),
-    "com.microsoft::LinearAttention": by(attention.linear_attention),
+    "com.microsoft::LinearAttention": by(attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
     "com.microsoft::LinearAttentionGate": by(linear_attention_gate),
     "com.microsoft::GatedDeltaNet": by(gated_delta_net),
     "com.microsoft::GatedRMSNorm": by(gated_rms_normalization),

@@ -11,7 +11,7 @@ from flopwise.graph.dtypes import has_width
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.onnx import movement
-from flopwise.operators.operator import Operator, by, nothing
+from flopwise.operators.operator import Operator, by, counted_as, nothing, unknown
 
 
 def murmur_hash(node: Node) -> Counts:
@@ -94,6 +94,8 @@ def word_convolution(node: Node) -> Counts:
     return Counts(mac=product(kernel.dims[1:]), add=1, tanh=1, cmp=1) * results
 
 
+_SEARCHES = "holds whole models and runs them until the data say stop, at most max_length times"
+
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::MurmurHash3": by(murmur_hash),
     "com.microsoft::NGramHashMapping": by(ngram_hashes),
@@ -101,6 +103,9 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound"),
     "com.microsoft::BifurcationDetector": by(bifurcation, "bound"),
     "com.microsoft::WordConvEmbedding": by(word_convolution, "bound"),
-    "com.microsoft::Unique": movement.OPERATORS["Unique"],
+    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"]),
     "com.microsoft::Tokenizer": nothing("works on the characters of strings, not on numbers"),
+    # Searches for the best words: containers whose models are no operators of the graph around them.
+    **{f"com.microsoft::{op}": unknown(_SEARCHES) for op in ("BeamSearch", "WhisperBeamSearch")},
+    **{f"com.microsoft::{op}": unknown(_SEARCHES) for op in ("GreedySearch", "Sampling")},
 }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.names import layer_names
+from flopwise.operators.tables import row
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +31,15 @@ class Quantised(NamedTuple):
     zero_point: int
 
 
-#: Operator -> its quantised inputs, by place.
-#: https://onnx.ai/onnx/operators/ and
-#: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
-QUANTISED: dict[str, tuple[Quantised, ...]] = {
-    "DequantizeLinear": (Quantised(0, 1, 2),),
-    "QLinearConv": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
-    "QLinearMatMul": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
-    "ConvInteger": (Quantised(0, -1, 2), Quantised(1, -1, 3)),
-    "MatMulInteger": (Quantised(0, -1, 2), Quantised(1, -1, 3)),
-    "com.microsoft::DequantizeLinear": (Quantised(0, 1, 2),),
-    "com.microsoft::QGemm": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
-    "com.microsoft::QLinearAdd": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
-    "com.microsoft::QLinearMul": (Quantised(0, 1, 2), Quantised(3, 4, 5)),
-    "com.microsoft::MatMulNBits": (Quantised(1, 2, 3),),
-    "com.microsoft::DynamicQuantizeMatMul": (Quantised(1, 2, 3),),
-    "com.microsoft::MatMulIntegerToFloat": (Quantised(0, 2, 4), Quantised(1, 3, 5)),
-    "com.microsoft::QAttention": (Quantised(0, 3, 6), Quantised(1, 4, 7)),
-    "com.microsoft::GatherBlockQuantized": (Quantised(0, 2, 3),),
-}
+def quantised(op: str, inputs: int) -> list[Quantised]:
+    """The quantised inputs among the first so many of an operator."""
+    made: dict[int, Quantised] = {}
+    for place, one in row(op).inputs.places(inputs):
+        if one.role in ("scale", "zero point") and one.of >= 0:
+            described = made.setdefault(one.of, Quantised(one.of, -1, -1))
+            field = "scale" if one.role == "scale" else "zero_point"
+            made[one.of] = described._replace(**{field: place})
+    return list(made.values())
 
 
 #: An input, and the stored tensors that it is made of.
@@ -66,7 +57,7 @@ def uses(graph: Graph) -> dict[str, Use]:
     handed: dict[str, Use] = {}
     slots: Counter[str] = Counter()
     for name, node in zip(layer_names(graph.nodes), graph.nodes, strict=True):
-        for one in QUANTISED.get(node.op, ()):
+        for one in quantised(node.op, len(node.inputs)):
             _note_scales(node, one, from_stored, found)
         parts = [(t, from_stored.get(t.name) or ((t.name,) if t.kind in STORED else ())) for t in node.known_inputs]
         alone = bool(parts) and all(sources for _, sources in parts) and not node.within
@@ -106,6 +97,6 @@ def _note_scales(node: Node, one: Quantised, from_stored: dict[str, tuple[str, .
 
 def _data_first(node: Node, parts: list[_Part]) -> list[_Part]:
     """The inputs of a node with scales and zero points behind the others."""
-    places = {place for one in QUANTISED.get(node.op, ()) for place in (one.scale, one.zero_point)}
+    places = {place for one in quantised(node.op, len(node.inputs)) for place in (one.scale, one.zero_point)}
     late = {node.input(p).name for p in places if p >= 0 and node.has_input(p)}
     return sorted(parts, key=lambda part: part[0].name in late)

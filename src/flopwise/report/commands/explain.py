@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.conventions import CONVENTIONS
 from flopwise.errors import InputError
-from flopwise.operators.gradients.tables import BACKWARD
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
 from flopwise.report.reference.tables import spec_url, weighed
 from flopwise.report.sheet.columns import Value
@@ -39,7 +38,7 @@ def operator(name: str) -> dict[str, Any]:
         "family": next(family for family, table in FAMILIES.items() if found in table),
         "claim": row.claim,
         "formula": row.formula,
-        "backward": BACKWARD[found].formula if found in BACKWARD else None,
+        "backward": row.gradient.formula if row.gradient else None,
         "source": spec_url(found),
         "conventions": [
             {"convention": c.name, "unit": c.unit, "count": c.describe(found), "weights": weighed(c.weights)}

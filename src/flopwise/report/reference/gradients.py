@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flopwise.analyses.training.optimizers import OPTIMIZERS
-from flopwise.operators.gradients.tables import FAMILIES
+from flopwise.operators.tables import TABLES
 from flopwise.report.reference.tables import GENERATED
 
 
@@ -15,19 +15,22 @@ def gradients_page() -> str:
 
 
 def _lines() -> Iterator[str]:
+    families = {
+        family: {name: row.gradient.formula for name, row in sorted(table.items()) if row.gradient}
+        for family, table in TABLES.items()
+    }
     yield GENERATED
     yield "# Gradients"
     yield ""
     yield (
-        f"The backward pass of {sum(map(len, FAMILIES.values()))} operators, by family; [training.md](training.md) has "
+        f"The backward pass of {sum(map(len, families.values()))} operators, by family; [training.md](training.md) has "
         "the principles. X, Y, W ... are the inputs and outputs as the ONNX specification names them, G is the "
         "gradient of Y, dX that of X; numel is the number of elements. Only the gradients that are asked for are made. "
         "The gradient of an operator that is not listed is *unknown*."
     )
-    for family, table in FAMILIES.items():
-        yield from _section(
-            family.capitalize(), {name: row.formula for name, row in sorted(table.items())}, "backward pass"
-        )
+    for family, formulas in families.items():
+        if formulas:
+            yield from _section(family.capitalize(), formulas, "backward pass")
     yield from _section("Optimizers", {name: o.formula for name, o in OPTIMIZERS.items()}, "one step")
 
 

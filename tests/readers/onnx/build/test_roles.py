@@ -8,12 +8,15 @@ import onnx
 import pytest
 from tests.readers.models import node
 
+from flopwise.operators.inputs import Input
+from flopwise.operators.tables import row
 from flopwise.readers.onnx.build.roles import kind_of, kind_of_constant, kind_of_filled, uses
 
 
-def taken(*texts: str) -> list[tuple[str, int]]:
+def taken(*texts: str) -> list[Input]:
     """Uses written as "Operator place"."""
-    return [(op, int(place)) for op, place in (t.split() for t in texts)]
+    names = {"QGemm": "com.microsoft::QGemm"}
+    return [row(names.get(op, op)).inputs.at(int(place)) for op, place in (t.split() for t in texts)]
 
 
 @pytest.mark.parametrize(
@@ -109,4 +112,4 @@ NODES: list[tuple[list[onnx.NodeProto], Any]] = [
 
 @pytest.mark.parametrize(("nodes", "expected"), NODES)
 def test_uses(nodes: list[onnx.NodeProto], expected: list[str]) -> None:
-    assert sorted(uses(nodes).get("w", [])) == sorted(taken(*expected))
+    assert sorted(map(repr, uses(nodes).get("w", []))) == sorted(map(repr, taken(*expected)))

@@ -10,7 +10,7 @@ import pytest
 from tests.readers.models import array, kinds, model, node
 
 import flopwise
-from flopwise.readers.onnx.build.scales import BIASES, SCALES
+from flopwise.operators.tables import ROWS, row
 
 #: A name of a scale or a zero point.
 NAME = re.compile(r"(^|_)(scales?|zero_points?|absmax)(_|$)|^scale[ABY]$")
@@ -34,6 +34,15 @@ NORMS = {("QOrderedLayerNormalization", "scale"), ("MatMulNBitsQkv", "norm_scale
 NOT_STORED = {"Upsample", "Resize", "TorchEmbedding"}
 
 
+#: Operators with biases that are stored in 32 bits.
+BIASED = [op for op, row in ROWS.items() if any(one.wide_bias for one in row.inputs.first)]
+
+
+def scales(op: str, number: int) -> frozenset[int]:
+    """Places of scales and zero points among the first so many inputs."""
+    return frozenset(i for i, one in row(op).inputs.places(number) if one.role in ("scale", "zero point"))
+
+
 def named(op: str, names: list[str]) -> frozenset[int]:
     """Places of scales and zero points by their names."""
     if op in TRAINED | NOT_STORED:
@@ -44,7 +53,8 @@ def named(op: str, names: list[str]) -> frozenset[int]:
 def test_places_of_onnx() -> None:
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == "":
-            assert SCALES.get(schema.name, frozenset()) == named(schema.name, [i.name for i in schema.inputs])
+            names = [i.name for i in schema.inputs]
+            assert scales(schema.name, len(names)) == named(schema.name, names)
 
 
 def test_places_of_onnxruntime() -> None:
@@ -55,20 +65,21 @@ def test_places_of_onnxruntime() -> None:
     for schema in get_all_operator_schema():
         if schema.domain.startswith("com.m") and schema.name != "QLinearConcat":
             names = [i.name for i in schema.inputs]
-            ours = {place for place in SCALES.get(schema.name, ()) if place < len(names)}
-            assert ours == named(schema.name, names), schema.name
-            seen.add(schema.name)
+            op = f"{schema.domain}::{schema.name}"
+            assert scales(op, len(names)) == named(schema.name, names), op
+            seen.add(op)
     if tuple(map(int, runtime.__version__.split(".")[:2])) >= (1, 31):  # older ones have fewer
-        assert not {op for op in SCALES if op not in seen and not onnx.defs.has(op)} - {"QLinearConcat"}
+        scaled = {op for op in ROWS if op.startswith("com.m") and scales(op, 30)}
+        assert scaled - seen == {"com.microsoft::QLinearConcat"}
 
 
 def test_concatenation_of_quantised_tensors() -> None:
-    assert sorted(SCALES["QLinearConcat"])[:6] == [0, 1, 3, 4, 6, 7]
+    assert scales("com.microsoft::QLinearConcat", 9) == {0, 1, 3, 4, 6, 7}
 
 
-@pytest.mark.parametrize("op", BIASES)
+@pytest.mark.parametrize("op", BIASED)
 def test_bias_is_no_scale(op: str) -> None:
-    assert not BIASES[op] & SCALES[op]
+    assert all(one.role == "data" for one in row(op).inputs.first if one.wide_bias)
 
 
 def test_what_multiplies_a_scale_that_is_found_anew_is_a_scale() -> None:

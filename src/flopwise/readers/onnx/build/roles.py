@@ -6,66 +6,35 @@ PyTorch exporter left a note, the note decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import onnx
 
 from flopwise.graph import Kind
 from flopwise.graph.dtypes import is_float
-from flopwise.readers.onnx.build.scales import BIASES, SCALES
+from flopwise.operators.inputs import Input, Role, scale
+from flopwise.operators.operator import Operator
+from flopwise.operators.tables import ROWS, row
 
-#: Operators whose result is the same stored data in another form.
-_SAME_DATA = frozenset(
-    {"Identity", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Flatten", "Expand", "Cast", "CastLike"}
-)
+#: What an operator carries of its first input where its result is the same stored data in another form.
+_SAME_DATA = frozenset({"same", "moved", "broadcast"})
+
+_SCALES: frozenset[Role] = frozenset({"scale", "zero point"})
 
 #: Inputs that hold statistics or quantisation parameters: not trained, but stored beside the weights.
-_BUFFERS: dict[str, frozenset[int]] = {
-    "BatchNormalization": frozenset({3, 4}),
-    **SCALES,
-}
-
-#: Inputs that are settings of the operator, not data it works on.
-_SETTINGS: dict[str, frozenset[int]] = {
-    "Clip": frozenset({1, 2}),
-    "Resize": frozenset({1, 2, 3}),
-    "Upsample": frozenset({1}),
-    "Pad": frozenset({1, 2, 3}),
-    "Dropout": frozenset({1, 2}),
-    "Pow": frozenset({1}),
-    "OneHot": frozenset({1, 2}),
-    "Range": frozenset({0, 1, 2}),
-    "Where": frozenset({0}),
-    "TopK": frozenset({1}),
-}
-
-#: Inputs where a recurrent layer starts; a constant there, written by an exporter, is nothing trained.
-_START: dict[str, frozenset[int]] = {"LSTM": frozenset({5, 6}), "GRU": frozenset({5}), "RNN": frozenset({5})}
+_BUFFERS: frozenset[Role] = _SCALES | {"statistic"}
 
 #: Inputs where a tensor made by ConstantOfShape is a weight whose values the file does not keep.
-_WEIGHTS: dict[str, frozenset[int]] = {
-    "Conv": frozenset({1, 2}),
-    "ConvTranspose": frozenset({1, 2}),
-    "Gemm": frozenset({1, 2}),
-    "MatMul": frozenset({0, 1}),
-    "BatchNormalization": frozenset({1, 2, 3, 4}),
-    "InstanceNormalization": frozenset({1, 2}),
-    "GroupNormalization": frozenset({1, 2}),
-    "LayerNormalization": frozenset({1, 2}),
-    "PRelu": frozenset({1}),
-    "LSTM": frozenset({1, 2, 3}),
-    "GRU": frozenset({1, 2, 3}),
-    "RNN": frozenset({1, 2, 3}),
-    "Mul": frozenset({0, 1}),
-    "Add": frozenset({0, 1}),
-    "Gather": frozenset({0}),
-}
+_WEIGHTS: frozenset[Role] = frozenset({"weight", "statistic"})
 
 #: Integer types in which quantised weights are stored; wider integers count, index or steer shapes.
 _QUANTISED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
 
-#: One use of a tensor: operator and place among its inputs.
-Use = tuple[str, int]
+#: One use of a tensor: what the operator takes it for.
+Use = Input
+
+#: How a scale is used.
+_SCALE = scale()
 
 
 def uses(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[Use]]:
@@ -75,25 +44,39 @@ def uses(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[Use]]:
     requantisation of a MatMulInteger as Cast and Mul.
     """
     listed = list(nodes)
+    rows = {(node.domain, node.op_type): _row(node.domain, node.op_type) for node in listed}
     found_anew = (node.output[1:2] for node in listed if node.op_type == "DynamicQuantizeLinear")
     scales = {name for names in found_anew for name in names if name}
     found: dict[str, list[Use]] = {}
     for node in reversed(listed):
+        operator = rows[node.domain, node.op_type]
         for place, name in enumerate(node.input):
             if not name:
                 continue
             if scales and node.op_type == "Mul" and not scales.isdisjoint(node.input) and name not in scales:
-                found.setdefault(name, []).append(("DequantizeLinear", 1))
-            elif place == 0 and node.op_type in _SAME_DATA and node.output:
+                found.setdefault(name, []).append(_SCALE)
+            elif place == 0 and operator.carries in _SAME_DATA and node.output:
                 found.setdefault(name, []).extend(found.get(node.output[0], ()))
             else:
-                found.setdefault(name, []).append((node.op_type, place))
+                found.setdefault(name, []).append(operator.inputs.at(place))
     return found
 
 
-def _all_in(uses: Iterable[Use], places: Mapping[str, frozenset[int]]) -> bool:
+def _row(domain: str, op: str) -> Operator:
+    """The row of an operator; of a domain that nobody knows that of the operator of the same name."""
+    name = f"{domain}::{op}" if domain else op
+    return row(name) if name in ROWS else row(op)
+
+
+def _all(uses: Iterable[Use], *roles: Role) -> bool:
     listed = list(uses)
-    return bool(listed) and all(place in places.get(op, ()) for op, place in listed)
+    return bool(listed) and all(use.role in roles for use in listed)
+
+
+def _biases(uses: Iterable[Use]) -> bool:
+    """Whether all uses are biases that are stored in 32 bits beside 8-bit weights."""
+    listed = list(uses)
+    return bool(listed) and all(use.wide_bias for use in listed)
 
 
 def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], said: Kind | None = None) -> Kind:
@@ -106,14 +89,14 @@ def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], said: Kind | Non
         said: what its exporter said that it is.
     """
     taken = list(taken)
-    whole = dtype in _QUANTISED or (dtype == "int32" and _all_in(taken, BIASES))
+    whole = dtype in _QUANTISED or (dtype == "int32" and _biases(taken))
     if not (is_float(dtype) or whole or (dtype or "").startswith("complex")):
-        return "buffer" if dtype == "int32" and _all_in(taken, _BUFFERS) else "constant"
+        return "buffer" if dtype == "int32" and _all(taken, *_BUFFERS) else "constant"
     if said is not None:
         return said
-    if _all_in(taken, _BUFFERS):
+    if _all(taken, *_BUFFERS):
         return "buffer"
-    if rank == 0 or _all_in(taken, _SETTINGS):
+    if rank == 0 or _all(taken, "setting"):
         return "constant"
     return "weight"
 
@@ -121,14 +104,14 @@ def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], said: Kind | Non
 def kind_of_filled(dtype: str | None, rank: int, taken: Iterable[Use]) -> Kind | None:
     """What the result of a ConstantOfShape is: a weight or buffer if it is used as one, else None."""
     taken = list(taken)
-    if not is_float(dtype) or rank == 0 or not _all_in(taken, _WEIGHTS):
+    if not is_float(dtype) or rank == 0 or not _all(taken, *_WEIGHTS):
         return None
-    return "buffer" if _all_in(taken, _BUFFERS) else "weight"
+    return "buffer" if _all(taken, *_BUFFERS) else "weight"
 
 
 def kind_of_constant(dtype: str | None, rank: int, elements: int, taken: Iterable[Use]) -> Kind:
     """What the result of a Constant node is: exporters write settings and single numbers there, but weights as well."""
     taken = list(taken)
-    if (elements <= 1 and not _all_in(taken, SCALES)) or _all_in(taken, _START):
+    if (elements <= 1 and not _all(taken, *_SCALES)) or _all(taken, "state"):
         return "constant"
     return kind_of(dtype, rank, taken)
