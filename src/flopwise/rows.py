@@ -25,7 +25,7 @@ FIGURES: tuple[str, ...] = (
     "written_bytes",
 )
 
-#: Figures of FIGURES that are found from others, when somebody asks.
+#: Figures of FIGURES that are computed from others when they are asked for.
 _FOUND = ("macs", "flops", "read_bytes", "written_bytes")
 
 #: Figures of one training step, which rows and sums have once a profile is trained.
@@ -63,11 +63,11 @@ class Row:
     #: Elements of all outputs; None when a shape is missing.
     activations: int | None = 0
     #: How often the layer runs in one inference, and for what its figures stand; 0 in a branch that does not count,
-    #: None when nobody knows.
+    #: None when that is unknown.
     times: int | None = 1
     #: The control flow around the layer, outermost first: row name of the operator and which of its graphs.
     within: tuple[str, ...] = ()
-    #: Why there is no count: nobody has a rule for the operator, or the rule misses something about this node.
+    #: Why there is no count: there is no rule for the operator, or the rule lacks a fact about this node.
     missing: Literal["", "rule", "fact"] = ""
     #: The same in words.
     note: str = ""
@@ -75,7 +75,7 @@ class Row:
     merged: bool = False
     #: Whether the convention's tool lists the layer once more: what it moves is in the row before.
     again: bool = False
-    #: Canonical operations of the backward pass; None when there is no rule, or nobody asked for training.
+    #: Canonical operations of the backward pass; None when there is no rule, or no training was asked for.
     backward_counts: Counts | None = None
     #: The same weighed by the convention; None when the convention says nothing of a backward pass.
     backward: int | None = None

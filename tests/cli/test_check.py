@@ -79,7 +79,7 @@ def test_a_new_budget_leaves_out_what_nobody_knows(run: Run, tmp_path: Path) -> 
     ("text", "message"),
     [
         ("[model]\nparms = 1\n", "unknown key 'parms'; did you mean 'params'?"),
-        ("[model\n", "is no TOML"),
+        ("[model\n", "is not TOML"),
         ('[models."other*"]\nparams = 1\n', "sets no limit for"),
         (None, "no such file; --update"),
     ],

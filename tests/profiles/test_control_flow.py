@@ -46,8 +46,8 @@ def test_a_branch_in_a_branch() -> None:
     assert {r.name for r in counted.rows if r.times} == {"outer", "inner", "a", "b", "c"}
     assert counted.total("macs") == 3 * 64
     assert [n for n in counted.notes if "branches" in n] == [
-        "'outer' takes one of its branches, and the dearest counts: then_branch 128, else_branch 192",
-        "'inner' takes one of its branches, and the dearest counts: then_branch 192, else_branch 64",
+        "'outer' takes one of its branches, and the most expensive counts: then_branch 128, else_branch 192",
+        "'inner' takes one of its branches, and the most expensive counts: then_branch 192, else_branch 64",
     ]
 
 
@@ -81,10 +81,10 @@ def test_an_unknown_number_of_runs_is_no_zero() -> None:
     counted = profiled(net, "flops")
     row = counted.rows[1]
     assert (row.times, row.count, row.counts, row.output_bytes, row.params) == (None, None, None, None, 16)
-    assert (row.missing, row.note) == ("fact", "nobody knows how often it runs")
+    assert (row.missing, row.note) == ("fact", "it is not known how often it runs")
     assert not counted.exact
     assert counted.total("flops") == 16
-    assert "uncounted: MatMul runs nobody knows how often, first 'mm'; totals are lower bounds" in counted.notes
+    assert "uncounted: MatMul runs an unknown number of times, first 'mm'; totals are lower bounds" in counted.notes
 
 
 def test_without_control_flow_nothing_changes() -> None:

@@ -132,8 +132,8 @@ def broken(error: Exception) -> Callable[[Node], Counts]:
         (broken(AttributeError("no lower")), "AttributeError: no lower"),
         (broken(OverflowError("too large")), "OverflowError: too large"),
         (lambda node: Counts(mac=[1, 2]), "TypeError"),  # type: ignore[arg-type] # as a list among the attributes gives
-        (lambda node: Counts(mac=0.5), "ValueError: a count is no whole number"),  # type: ignore[arg-type]
-        (lambda node: Counts(mac=-1), "ValueError: a count is no whole number"),
+        (lambda node: Counts(mac=0.5), "ValueError: a count is not a whole number"),  # type: ignore[arg-type]
+        (lambda node: Counts(mac=-1), "ValueError: a count is not a whole number"),
         (broken(ShapeError("the shape of 'b' is unresolved")), "the shape of 'b' is unresolved"),
         (broken(FlopwiseError("no such thing")), "no such thing"),
     ],

@@ -35,7 +35,7 @@ def quantity(text: str, bytes_: bool = False) -> Fraction:
     form = "100 MB or 1.5 GiB" if bytes_ else "4.1 G or 25600000"
     found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
     if found is None:
-        raise InputError(f"{text[:LONGEST]!r} is no number; write for example {form}")
+        raise InputError(f"{text[:LONGEST]!r} is not a number; write for example {form}")
     unit, binary = found["unit"].lower(), bool(found["binary"])
     if (unit and (unit == "b") != bytes_) or (binary and not (found["prefix"] and bytes_)):
         raise InputError(f"{text!r} has the wrong unit; write for example {form}")

@@ -28,7 +28,7 @@ def check(
     progress: Callable[[str], None] = lambda step: None,
     **others: Any,
 ) -> list[Verdict]:
-    """Whether a model keeps to a budget: a verdict on each limit that is for it.
+    """The verdict on each limit of a budget that applies to a model.
 
     Args:
         model: as in :func:`flopwise.profile`.
@@ -43,7 +43,7 @@ def check(
 
     Raises:
         ModelError: the model cannot be read.
-        InputError: the budget is none, or has no limit for this model.
+        InputError: the budget cannot be read, or has no limit for this model.
     """
     limits = budget_of(budget)
     said = limits.settings
@@ -73,7 +73,7 @@ def budget_of(budget: str | os.PathLike[str] | Mapping[str, Any] | Budget) -> Bu
     """The budget in a file or a mapping.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not a budget.
     """
     if isinstance(budget, Budget):
         return budget

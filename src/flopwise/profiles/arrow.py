@@ -26,7 +26,7 @@ def arrow_table(content: Mapping[str, Any]) -> pyarrow.Table:
         content: a profile in the schema ``flopwise.profile/1``.
 
     Raises:
-        InputError: pyarrow is missing, a figure is too large for 64 bits, or it is a formula and no number.
+        InputError: pyarrow is missing, a figure is too large for 64 bits, or it is a formula, not a number.
     """
     try:
         import pyarrow as pa

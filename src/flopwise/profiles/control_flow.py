@@ -17,8 +17,8 @@ _REPEATED = ("counts", "view", "count", "input_bytes", "output_bytes", "activati
 def settle_control_flow(graph: Graph, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """The rows with their figures for all runs in one inference.
 
-    Of several branches the dearest counts, by the convention's count and then by floating-point operations. The rows of
-    the others stay, run 0 times, and cost nothing; a note says what each branch costs.
+    Of several branches the most expensive counts, by the convention's count and then by floating-point operations. The
+    rows of the others stay, run 0 times, and cost nothing; a note says what each branch costs.
 
     Args:
         graph: the graph that the rows are of.
@@ -60,14 +60,14 @@ def _left_out(rows: Sequence[Row], names: dict[int, str]) -> tuple[set[tuple[int
         dearest = max(costs, key=lambda part: costs[part])
         left_out |= {(owner, part) for part in ("then_branch", "else_branch") if part != dearest}
         shown = ", ".join(f"{part} {count:,}" for part, (count, _) in costs.items())
-        notes.append(f"{names[owner]!r} takes one of its branches, and the dearest counts: {shown}")
+        notes.append(f"{names[owner]!r} takes one of its branches, and the most expensive counts: {shown}")
     return left_out, notes[::-1]
 
 
 def _repeated(row: Row, times: int | None) -> Row:
     """A row with its figures for so many runs."""
     if times is None:
-        why = row.note or "nobody knows how often it runs"
+        why = row.note or "it is not known how often it runs"
         unknown: dict[str, Any] = dict.fromkeys(_REPEATED)
         return replace(row, **unknown, times=None, missing=row.missing or "fact", note=why)
     once = {key: getattr(row, key) for key in _REPEATED}

@@ -11,12 +11,12 @@ from flopwise.rows import Row, Sum, add_up
 
 
 def by_op(rows: Sequence[Row]) -> list[Sum]:
-    """One sum per operator (as the convention names it), the dearest first."""
+    """One sum per operator (as the convention names it), the most expensive first."""
     return _dearest_first(rows, [row.type for row in rows])
 
 
 def by_dtype(rows: Sequence[Row], graph: Graph) -> list[Sum]:
-    """One sum per precision (see ``precisions``), the dearest first.
+    """One sum per precision (see ``precisions``), the most expensive first.
 
     Args:
         rows: the layers.

@@ -20,7 +20,7 @@ QDQ = " (QDQ)"
 #: Between the types of factors that differ.
 TIMES = "×"
 
-#: The type of which nobody knows the name.
+#: The type whose name is unknown.
 UNKNOWN = "unknown"
 
 #: In this type a bias is stored beside 8-bit weights.

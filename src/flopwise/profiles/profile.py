@@ -38,15 +38,15 @@ class Profile:
     rows: tuple[Row, ...]
     #: Operators without a rule in this convention -> how many rows.
     unknown: Mapping[str, int]
-    #: Names of tensors whose shape nobody could resolve.
+    #: Names of tensors whose shape could not be resolved.
     unresolved: tuple[str, ...]
     notes: tuple[str, ...]
-    #: What one training step takes; None when nobody asked for it.
+    #: What one training step takes; None without training.
     training: Training | None = None
     #: The user's own rules, and whether operators on constants were left out (None: as the convention does).
     rules: Mapping[str, Rule] = field(default_factory=dict, repr=False, compare=False)
     folding: bool | None = field(default=None, repr=False, compare=False)
-    #: How ``print(profile)`` looks; provided by whoever knows the reports.
+    #: How ``print(profile)`` looks; provided by the floor that knows the reports.
     renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
     #: The same for a notebook, as HTML.
     html_renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
@@ -88,9 +88,9 @@ class Profile:
         """Rows grouped and summed.
 
         Args:
-            key: "layer" (each row by itself), "op" (by operator, dearest first), "dtype" (by the element types that
-                are computed with, dearest first), or "module" (by module path, in execution order; the whole model
-                first, and a module's sum includes what lies below it).
+            key: "layer" (each row by itself), "op" (by operator, the most expensive first), "dtype" (by the element
+                types that are computed with, the most expensive first), or "module" (by module path, in execution
+                order; the whole model first, and a module's sum includes what lies below it).
             depth: with "module", how many levels of the path to show; None for all.
 
         Raises:
@@ -159,7 +159,7 @@ class Profile:
         key "flopwise".
 
         Raises:
-            InputError: a figure is too large for 64 bits, or a formula and no number.
+            InputError: a figure is too large for 64 bits, or a formula, not a number.
         """
         from flopwise.profiles.arrow import arrow_table
 
@@ -264,7 +264,7 @@ _SEEN_ALONE = Counts(mac=-1)
 def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> Sequence[Counts | None]:
     """What a convention that looks at the whole graph sees at each node.
 
-    Of a file nobody knows what the tool would have made of an operator without a rule.
+    What the tool would have made of an operator without a rule is unknown in a file.
     """
     assert convention.whole is not None
     canonical = [_tried(lambda n=n: count(n, rules), "")[0] for n in graph.nodes]  # type: ignore[misc]
@@ -341,7 +341,7 @@ def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | No
         counts = rule()
         total = 0 if counts is None else sum(counts)  # attributes of a wrong type multiply as well
         if isinstance(total, float) or (isinstance(total, int) and counts is not None and min(counts) < 0):
-            raise ValueError("a count is no whole number")
+            raise ValueError("a count is not a whole number")
     except FlopwiseError as error:
         return None, "fact", str(error)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # attributes without sense
@@ -363,7 +363,7 @@ def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: in
     endless = [row for row in rows if row.times is None]
     if endless:
         those = f"{len(endless)} operators run" if len(endless) > 1 else f"{endless[0].node.op} runs"
-        yield f"uncounted: {those} nobody knows how often, first {endless[0].name!r}; totals are lower bounds"
+        yield f"uncounted: {those} an unknown number of times, first {endless[0].name!r}; totals are lower bounds"
     for row in rows:
         if row.missing and row.times is not None:
             groups.setdefault((row.missing, row.node.op), []).append(row)

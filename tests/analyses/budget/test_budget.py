@@ -58,24 +58,24 @@ def test_bytes(value: str, number: int) -> None:
         ("[layers.conv]\nmac = 1", "did you mean 'macs'"),
         ('[models."a*"]\nmac = 1', r"\[models.'a\*'\]: unknown key 'mac'; did you mean 'macs'"),
         ('[models."a*".layers."b*"]\nmac = 1', r"\[models.'a\*'.layers.'b\*'\]: unknown key"),
-        ("[model]\nparams = -1", "is no number from 0 on"),
-        ("[model]\nparams = true", "True is no number"),
-        ("[model]\nparams = [1]", r"\[1\] is no number"),
-        ("[model]\nparams = nan", "nan is no number"),
-        ("[model]\nparams = inf", "inf is no number"),
-        ('[model]\nparams = "many"', r"\[model\] params: 'many' is no number"),
+        ("[model]\nparams = -1", "is not a number from 0 on"),
+        ("[model]\nparams = true", "True is not a number"),
+        ("[model]\nparams = [1]", r"\[1\] is not a number"),
+        ("[model]\nparams = nan", "nan is not a number"),
+        ("[model]\nparams = inf", "inf is not a number"),
+        ('[model]\nparams = "many"', r"\[model\] params: 'many' is not a number"),
         ('[model]\nparams = "1 MB"', "has the wrong unit"),
         ('[model]\nweight_bytes = "1 GFLOP"', "has the wrong unit"),
         ("[model]\ncount = {fvcoer = 1}", "unknown convention 'fvcoer'"),
         ('convention = "fvcoer"', "unknown convention 'fvcoer'"),
-        ("convention = 1", "is no name of a convention"),
-        ("batch_size = 0", "no whole number from 1 on"),
+        ("convention = 1", "is not the name of a convention"),
+        ("batch_size = 0", "not a whole number from 1 on"),
         ("inputs = 3", "inputs: write texts"),
         ("dims = {n = 'x'}", "dims: write a table"),
-        ("model = 3", r"\[model\] is no table but 3"),
-        ("layers = {conv = 3}", r"\[layers.conv\] is no table but 3"),
-        ("[model", "is no TOML"),
-        ("a = " + "[" * 100000, "is no TOML"),
+        ("model = 3", r"\[model\] is not a table but 3"),
+        ("layers = {conv = 3}", r"\[layers.conv\] is not a table but 3"),
+        ("[model", "is not TOML"),
+        ("a = " + "[" * 100000, "is not TOML"),
         ("params = 1", "unknown key 'params'"),
     ],
 )
@@ -103,7 +103,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_budget(tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="no text in UTF-8"):
+    with pytest.raises(InputError, match="not text in UTF-8"):
         read_budget(tmp_path / "binary.toml")
 
 
@@ -151,7 +151,7 @@ def test_what_nobody_knows_is_broken() -> None:
     assert [v.broken for v in found] == [True, False, True]
     assert found[0].why == "a lower bound: there are layers without a count"
     layers = flopwise.check(CUSTOM, {"layers": {"*": {"macs": 10**12}}})
-    assert (layers[0].broken, layers[0].why) == (True, "nobody knows the figure")
+    assert (layers[0].broken, layers[0].why) == (True, "the figure is unknown")
 
 
 def test_models_by_name() -> None:
@@ -201,7 +201,7 @@ def test_update_takes_the_largest_of_several_models() -> None:
 
 def test_what_nobody_knows_is_not_written() -> None:
     text = "[model]\nmacs = 1\n"
-    with pytest.raises(InputError, match=r"model.macs cannot be updated: nobody knows this figure"):
+    with pytest.raises(InputError, match=r"model.macs cannot be updated: this figure of .* is not known exactly"):
         updated(text, flopwise.check(CUSTOM, parse(text)))
 
 

@@ -138,12 +138,12 @@ def test_conditions(text: str, figure: str, sign: str, limit: Fraction, percent:
         ("", "holds no condition"),
         ("macs", "cannot understand 'macs'"),
         ("macs>", "cannot understand 'macs>'"),
-        ("macs>x%", "'macs>x%': 'x' is no number"),
+        ("macs>x%", "'macs>x%': 'x' is not a number"),
         ("macs>1 MB", "wrong unit"),
         ("parms>0", "did you mean 'params'"),
         ("macs>1%%", "cannot understand"),
-        ("macs>" + "9" * 1000, "is no number"),
-        ("macs>1e999999999", "is no number"),
+        ("macs>" + "9" * 1000, "is not a number"),
+        ("macs>1e999999999", "is not a number"),
     ],
 )
 def test_conditions_without_sense(text: str, message: str) -> None:

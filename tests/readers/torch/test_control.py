@@ -93,7 +93,7 @@ def test_on_real_tensors_as_well(does: Any) -> None:
 def test_both_branches_are_said() -> None:
     profile = flopwise.profile(Model(lambda m, x: branches(m, x, x.sum() > 0)), (3, 4))
     (note,) = [n for n in profile.notes if "branch" in n]
-    assert note == "'cond' takes one of its branches, and the dearest counts: then_branch 96, else_branch 192"
+    assert note == "'cond' takes one of its branches, and the most expensive counts: then_branch 96, else_branch 192"
     assert [row.macs for row in profile.rows if row.node.op == "Gemm"] == [0, 48, 48]
 
 

@@ -108,7 +108,7 @@ def read_budget(path: str | os.PathLike[str]) -> Budget:
     """The budget in a TOML file.
 
     Raises:
-        InputError: the file cannot be read, is no TOML, or holds something that is no budget.
+        InputError: the file cannot be read, is not TOML, or holds something that is not a budget.
     """
     name = os.fspath(path)
     try:
@@ -119,7 +119,7 @@ def read_budget(path: str | os.PathLike[str]) -> Budget:
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError:
-        raise InputError(f"{name}: is no text in UTF-8") from None
+        raise InputError(f"{name}: is not text in UTF-8") from None
     return parse(text, name)
 
 
@@ -127,7 +127,7 @@ def parse(text: str, source: str = "budget") -> Budget:
     """The budget in a text of TOML.
 
     Raises:
-        InputError: the text is no TOML, or holds something that is no budget.
+        InputError: the text is not TOML, or holds something that is not a budget.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -137,7 +137,7 @@ def parse(text: str, source: str = "budget") -> Budget:
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source}: is no TOML: {error}") from None
+        raise InputError(f"{source}: is not TOML: {error}") from None
     try:
         return of_mapping(content, source)
     except InputError as error:
@@ -148,7 +148,7 @@ def of_mapping(content: Mapping[str, Any], source: str = "budget") -> Budget:
     """The budget in a mapping of the same form as the file.
 
     Raises:
-        InputError: the mapping is no budget; the message says where.
+        InputError: the mapping is not a budget; the message says where.
     """
     _known("the budget", content, (*_SETTINGS, *_SECTIONS))
     limits = [
@@ -207,7 +207,7 @@ def _number(where: str, figure: str, value: object) -> int:
     if isinstance(value, float) and value == value and abs(value) < 1e30:
         value = int(Fraction(value))
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f'{where}: {_shown(value)} is no number from 0 on, such as 25600000 or "25.6 M"')
+        raise InputError(f'{where}: {_shown(value)} is not a number from 0 on, such as 25600000 or "25.6 M"')
     return value
 
 
@@ -215,10 +215,10 @@ def _settings(content: Mapping[str, Any]) -> Settings:
     convention, batch, inputs, dims = (content.get(key) for key in _SETTINGS)
     if convention is not None:
         if not isinstance(convention, str):
-            raise InputError(f"convention: {_shown(convention)} is no name of a convention")
+            raise InputError(f"convention: {_shown(convention)} is not the name of a convention")
         get(convention)
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
-        raise InputError(f"batch_size: {_shown(batch)} is no whole number from 1 on")
+        raise InputError(f"batch_size: {_shown(batch)} is not a whole number from 1 on")
     texts = isinstance(inputs, list) and all(isinstance(i, str) for i in inputs)
     shapes = isinstance(inputs, Mapping) and all(
         isinstance(shape, list) and all(type(d) is int for d in shape) for shape in inputs.values()
@@ -237,7 +237,7 @@ def _tables(path: tuple[str, ...], value: object) -> Iterator[tuple[str, Mapping
 
 def _table(path: tuple[str, ...], value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise InputError(f"{_where(path)} is no table but {_shown(value)}")
+        raise InputError(f"{_where(path)} is not a table but {_shown(value)}")
     return value
 
 
@@ -251,7 +251,7 @@ def _shown(value: object) -> str:
 
 
 def _known(where: str, table: Mapping[str, Any], known: Collection[str]) -> None:
-    """Refuse a key that nobody knows, and name the nearest.
+    """Refuse an unknown key, and name the nearest known one.
 
     Raises:
         InputError: there is one.

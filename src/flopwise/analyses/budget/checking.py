@@ -20,9 +20,9 @@ class Verdict:
     model: str
     #: The layer that has the most, of a limit on layers; "" when none fits the pattern.
     layer: str
-    #: What the model or the layer has; None when nobody knows.
+    #: What the model or the layer has; None when unknown.
     value: int | None
-    #: Whether the value is no lower bound.
+    #: Whether the value is exact, not a lower bound.
     exact: bool
     unit: str = ""
 
@@ -33,7 +33,7 @@ class Verdict:
 
     @property
     def broken(self) -> bool:
-        """Whether the model has more, or nobody can say that it does not."""
+        """Whether the model has more, or may have more."""
         return self.missing or self.value is None or not self.exact or self.value > self.limit.most
 
     @property
@@ -42,7 +42,7 @@ class Verdict:
         if self.missing:
             return "no layer has such a name"
         if self.value is None:
-            return "nobody knows the figure"
+            return "the figure is unknown"
         if self.value > self.limit.most:
             return f"{self.value - self.limit.most:,} too many"
         return "" if self.exact else "a lower bound: there are layers without a count"
@@ -81,7 +81,7 @@ def _of_model(source: str, limit: Limit, profile: Profile) -> Verdict:
 
 
 def _of_layers(source: str, limit: Limit, profile: Profile) -> Verdict:
-    """The verdict on the layer that has the most; one that nobody knows is worse than any."""
+    """The verdict on the layer that has the most; an unknown one is worse than any."""
     rows = [row for row in profile.rows if fnmatch.fnmatchcase(row.name, limit.layers)]
     unit = _unit(limit, profile)
     if not rows:

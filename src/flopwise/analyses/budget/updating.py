@@ -36,7 +36,7 @@ def updated(text: str, verdicts: Iterable[Verdict], source: str = "budget") -> s
         if verdict.value is None or not verdict.exact:
             where = ".".join(verdict.limit.path)
             raise InputError(
-                f"{source}: {where} cannot be updated: nobody knows this figure of {verdict.model} exactly"
+                f"{source}: {where} cannot be updated: this figure of {verdict.model} is not known exactly"
             )
         found[verdict.limit.path] = max(found.get(verdict.limit.path, 0), verdict.value)
     document: Any = tomlkit.parse(text)
@@ -53,7 +53,7 @@ def updated(text: str, verdicts: Iterable[Verdict], source: str = "budget") -> s
 def new_budget(profile: Profile, settings: Settings | None = None) -> str:
     """The text of a budget that limits a model to the figures of its profile.
 
-    What nobody knows, or knows to be a lower bound only, is left out: such a limit would be broken at once.
+    Figures that are unknown or lower bounds are left out: such a limit would be broken at once.
 
     Args:
         profile: the model.

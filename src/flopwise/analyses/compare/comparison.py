@@ -49,7 +49,7 @@ class Group:
         return tuple(None if item is None else _value(item, figure) for item in self.items)
 
     def exact(self, figure: str) -> tuple[bool, ...]:
-        """Whether the figure in each model is no lower bound."""
+        """Whether the figure of each model is exact, not a lower bound."""
         return tuple(item is None or _exact(item, figure) for item in self.items)
 
     @property
@@ -86,7 +86,7 @@ class Comparison:
     profiles: tuple[Profile, ...]
     #: What each is called.
     labels: tuple[str, ...]
-    #: How ``print(comparison)`` looks; provided by whoever knows the reports.
+    #: How ``print(comparison)`` looks; provided by the floor that knows the reports.
     renderer: Callable[[Comparison], str] | None = field(default=None, repr=False, compare=False)
     #: The same for a notebook, as HTML.
     html_renderer: Callable[[Comparison], str] | None = field(default=None, repr=False, compare=False)
@@ -123,13 +123,13 @@ class Comparison:
 
     @functools.cached_property
     def operators(self) -> tuple[Group, ...]:
-        """One group for each operator, those of the first model first, dearest first."""
+        """One group for each operator, those of the first model first, the most expensive first."""
         sums = [{s.name: s for s in p.by("op")} for p in self.profiles]
         names = dict.fromkeys(name for each in sums for name in each)
         return tuple(Group(tuple(n if n in s else None for s in sums), n, tuple(s.get(n) for s in sums)) for n in names)
 
     def total(self, figure: str) -> Values:
-        """A figure of each model; a lower bound where it is not ``exact``, None where nobody knows it.
+        """A figure of each model; a lower bound where it is not ``exact``, None where it is unknown.
 
         Raises:
             InputError: there is no figure of that name.
@@ -141,7 +141,7 @@ class Comparison:
         return tuple(_value(p.sum, figure) for p in self.profiles)
 
     def exact(self, figure: str) -> tuple[bool, ...]:
-        """Whether a total is no lower bound, for each model."""
+        """Whether a total is exact, not a lower bound, for each model."""
         if figure in OF_MODEL:
             return tuple(value is not None for value in self.total(figure))
         return tuple(_exact(p.sum, figure) for p in self.profiles)

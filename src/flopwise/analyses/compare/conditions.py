@@ -97,12 +97,12 @@ class Break:
 
     @property
     def known(self) -> bool:
-        """Whether both figures are known; else nobody can say that the condition does not hold."""
+        """Whether both figures are known; otherwise the condition may hold."""
         return self.first is not None and self.other is not None
 
 
 def broken(comparison: Comparison, wanted: list[Condition]) -> Iterator[Break]:
-    """The conditions that hold, or of which nobody can say that they do not, for each model but the first."""
+    """The conditions that hold or may hold, for each model but the first."""
     for condition in wanted:
         values, exact = comparison.total(condition.figure), comparison.exact(condition.figure)
         known = [value if sure else None for value, sure in zip(values, exact, strict=True)]

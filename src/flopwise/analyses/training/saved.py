@@ -64,7 +64,7 @@ class Storages:
         return self._places.get(tensor.name) or _Place(tensor, True)
 
     def claim(self, node: Node, kept: Iterable[Tensor | int]) -> int | None:
-        """Bytes of what a node keeps and nobody claimed before, stored tensors left out; None when unknown."""
+        """Bytes that a node is the first to keep, stored tensors left out; None when unknown."""
         total = 0
         overwritten = self._overwritten(node)
         for thing in kept:

@@ -114,7 +114,7 @@ def _trained(
     if counts is not None:
         counts += Counts(add=joins or 0)
         if row.times is None:
-            counts, kept, why = None, None, "nobody knows how often it runs"
+            counts, kept, why = None, None, "it is not known how often it runs"
         elif row.times != 1:
             counts, kept = counts * row.times, None if kept is None else kept * row.times
     weighed = None if counts is None else _weighed(node, wanted, counts, row, repeated, convention)

@@ -71,7 +71,10 @@ def test_both_branches_when_nobody_knows_which() -> None:
     assert counted.total("flops") == 136
     assert counted.total("params") == 64
     assert counted.exact
-    assert "'fork' takes one of its branches, and the dearest counts: then_branch 128, else_branch 136" in counted.notes
+    assert (
+        "'fork' takes one of its branches, and the most expensive counts: then_branch 128, else_branch 136"
+        in counted.notes
+    )
 
 
 def test_a_branch_that_the_input_chooses() -> None:
