@@ -17,3 +17,7 @@ class InputError(FlopwiseError):
 
 class ShapeError(FlopwiseError):
     """A figure needs a shape that nobody could resolve."""
+
+
+class OtherFormatError(ModelError):
+    """A file is known to be something else than it was taken for."""

@@ -2,8 +2,8 @@
 
 A block of Python belongs to the file that the text before it names in backticks (``src/flopwise/...``). A file that is
 not there is written; in one that is there, the block goes to the beginning of the table that the text names behind it
-(`` `src/flopwise/cli/__init__.py`, in `COMMANDS` ``). A block ``console`` holds commands (``$ flopwise ...``) and all
-that they print.
+(`` `src/flopwise/cli/__init__.py`, in `COMMANDS` ``), and its imports to the others. A block ``console`` holds commands
+(``$ flopwise ...``) and all that they print.
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ def _insert(path: Path, block: Block) -> None:
     text = path.read_text("utf-8")
     table = re.search(rf"^{block.table}\b.*[\[({{]$", text, re.MULTILINE)
     assert table is not None, f"{block.file} has no table {block.table}"
-    entry = block.text.rstrip().removesuffix(",") + ","
-    indented = "".join(f"    {line}\n" for line in entry.splitlines())
-    path.write_text(f"{text[: table.end()]}\n{indented}{text[table.end() + 1 :]}", "utf-8")
+    lines = block.text.rstrip().removesuffix(",").splitlines()
+    imports = "".join(f"{line}\n" for line in lines if line.startswith("from "))
+    entry = "\n".join(f"    {line}" for line in lines if line and not line.startswith("from ")) + ",\n"
+    text = f"{text[: table.end()]}\n{entry}{text[table.end() + 1 :]}"
+    path.write_text(re.sub(r"^from flopwise", f"{imports}from flopwise", text, count=1, flags=re.MULTILINE), "utf-8")
 
 
 def check_commands(title: str, package: Path) -> None:

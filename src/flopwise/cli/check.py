@@ -29,7 +29,7 @@ FORMATS = ("table", "markdown", "csv", "json", "latex")
 def command(paths: tuple[str, ...], budget: str, update: bool, **given: Any) -> int:
     """Whether each MODEL keeps to a budget: exit code 1 and a table of what broke, or 0 and what held.
 
-    MODEL is a file, or a directory: then every model in it is checked.
+    Of a directory, every model in it is checked.
     """
     from flopwise.report.commands.check import render_verdicts
 

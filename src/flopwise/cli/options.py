@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from flopwise.readers.formats import endings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,6 +67,15 @@ def model_in_batches(command: F) -> F:
     return click.argument("model")(shapes_in_batches(command))
 
 
+def _saying_what_model_is(command: F) -> F:
+    """The command, with the names of model files in its help."""
+    command.__doc__ = (
+        f"{inspect.cleandoc(command.__doc__ or '')}\n\nA model is the path or URL of a file that ends in "
+        f"{', '.join(endings())}, a directory with such files, or package.module:callable."
+    )
+    return command
+
+
 def shapes(command: F) -> F:
     """What fixes the input shapes."""
     return _shapes(command, _BATCH)
@@ -75,6 +87,7 @@ def shapes_in_batches(command: F) -> F:
 
 
 def _shapes(command: F, batch: Callable[[F], F]) -> F:
+    command = _saying_what_model_is(command)
     for option in (
         click.option("--weights", type=click.Path(), help="Caffe: the .caffemodel; default: the one beside the net."),
         click.option("--level", type=int, help="Caffe: level of the net's state."),

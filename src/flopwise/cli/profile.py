@@ -42,7 +42,7 @@ def command(
 ) -> int:
     """What MODEL costs, per layer and in total.
 
-    MODEL is an ONNX file, or a directory: then every model in it is profiled.
+    Of a directory, every model in it is profiled.
     """
     from flopwise.report import render
     from flopwise.report.sheet.zeros import KEYS, with_zeros

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, OtherFormatError
 from flopwise.graph import Graph
 from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format
@@ -22,6 +22,8 @@ from flopwise.readers.weights import formats as weights
 
 if TYPE_CHECKING:
     from flopwise.readers.weights.tensor import StoredTensors
+
+T = TypeVar("T")
 
 #: Every format. The first that matches reads a model, and in a directory its weights are sought in this order.
 FORMATS: tuple[Format, ...] = (
@@ -39,8 +41,21 @@ FORMATS: tuple[Format, ...] = (
 
 
 def format_of(model: object) -> Format:
-    """The format of a model; ONNX for what no other format knows."""
-    return next((format for format in FORMATS if format.match(model)), ONNX)
+    """The format of a model. What no format knows by its name is read as ONNX, or the names that are known are said."""
+    return next((format for format in FORMATS if format.match(model)), _UNNAMED)
+
+
+def _or_known_names(read: Callable[..., T]) -> Callable[..., T]:
+    def reading(*arguments: Any) -> T:
+        try:
+            return read(*arguments)
+        except OtherFormatError as error:
+            raise ModelError(f"{error}; names of models end in {', '.join(endings())}") from error
+
+    return reading
+
+
+_UNNAMED = replace(ONNX, read=_or_known_names(ONNX.read), stored=ONNX.stored and _or_known_names(ONNX.stored))
 
 
 def open_stored(
@@ -120,6 +135,6 @@ def models_in(folder: str) -> list[str]:
 
 
 def endings() -> tuple[str, ...]:
-    """What the names of model files end in, formats with a graph first."""
-    ordered = sorted(FORMATS, key=lambda format: not format.has_graph)
+    """What the names of model files end in, those of files with operators first."""
+    ordered = sorted(FORMATS, key=lambda format: (not format.has_graph, format is not ONNX))
     return tuple(dict.fromkeys(ending for format in ordered for ending in format.endings))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, OtherFormatError
 from flopwise.readers.source.source import Source
 
 #: First bytes of what people hand over by mistake, and what to do about it.
@@ -33,7 +33,7 @@ def refuse_other_formats(source: Source) -> None:
     """Nothing, for what may be an ONNX file.
 
     Raises:
-        ModelError: the source is empty, or is known to be something else.
+        ModelError: the source is empty; OtherFormatError: it is known to be something else.
     """
     if source.size == 0:
         raise ModelError(f"{source.name}: the file is empty")
@@ -43,9 +43,9 @@ def refuse_other_formats(source: Source) -> None:
     head = source.read(0, min(source.size, 32))
     for start, what in _OTHERS:
         if head.startswith(start):
-            raise ModelError(f"{source.name}: not an ONNX model but {what}")
+            raise OtherFormatError(f"{source.name}: not an ONNX model but {what}")
     if _is_text(head):
-        raise ModelError(f"{source.name}: not an ONNX model but text")
+        raise OtherFormatError(f"{source.name}: not an ONNX model but text")
     if head[4:8] == b"TFL3":
         raise ModelError(f"{source.name}: not an ONNX model but a TensorFlow Lite model; convert it to ONNX")
 

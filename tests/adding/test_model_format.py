@@ -1,0 +1,54 @@
+"""The section "A model format" of ``docs/adding.md``, carried out: a graph as JSON, asked by several commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.adding.page import built
+
+
+def _run(package: Path, *arguments: str, code: int = 0) -> str:
+    """What the command line of a copied package prints; where it fails, its one line of error."""
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    command = [sys.executable, "-m", "flopwise", *arguments]
+    run = subprocess.run(command, cwd=package, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == code, run.stderr
+    return run.stderr if code else run.stdout
+
+
+def _json_graph(values: list[float]) -> str:
+    tensors = {"x": {"shape": [5, 3]}, "w": {"shape": [3, 2], "values": values}, "y": {"shape": [5, 2]}}
+    node = {"op": "MatMul", "name": "fc", "inputs": ["x", "w"], "outputs": ["y"]}
+    return json.dumps({"inputs": ["x"], "outputs": ["y"], "tensors": tensors, "nodes": [node]})
+
+
+def test_the_section_works(tmp_path: Path) -> None:
+    package = built("A model format", tmp_path)
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "net.graph.json").write_text(_json_graph([1.0, 0.0, 0.0, 2.0, 0.0, 3.0]))
+
+    profile = json.loads(_run(package, "profile", "models/net.graph.json", "-f", "json"))
+    assert profile["model"]["format"] == "json-graph"
+    assert (profile["totals"]["macs"], profile["totals"]["params"]) == (30, 6)
+    weights = json.loads(_run(package, "weights", "models/net.graph.json", "-f", "json"))
+    (layer,) = weights["entries"]
+    assert (layer["name"], layer["length"], layer["zeros"], layer["max"]) == ("fc", 6, 3, 3.0)
+    sparsity = json.loads(_run(package, "sparsity", "models", "-f", "json"))
+    assert sparsity["totals"]["zeros"] == 3
+    (models / "other.graph.json").write_text(_json_graph([1.0] * 6))
+    both = json.loads(_run(package, "profile", "models", "-f", "json"))
+    assert [one["totals"]["macs"] for one in both] == [30, 30]
+
+    assert ".graph.json" in " ".join(_run(package, "profile", "--help").split())
+    (models / "text").write_text("hello")
+    assert ".graph.json" in _run(package, "profile", "models/text", code=2)
+    assert "not made for graphs as JSON" in _run(package, "formula", "models/net.graph.json", code=2)
+    assert "graphs as JSON" in _run(package, "shapes", "models/net.graph.json", "-o", "y.onnx", code=2)
+    (models / "net.graph.json").write_text("{}")
+    error = _run(package, "profile", "models/net.graph.json", code=2)
+    assert "net.graph.json: no graph as JSON (KeyError: 'tensors')" in error
