@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 import pytest
 from onnx import defs, helper
-from tests.readers.models import model, node, shapes
+from tests.readers.models import ints, model, node, shapes
 
 from flopwise.api.profile import read
 from flopwise.errors import ModelError
@@ -59,6 +59,21 @@ def test_untyped_and_missing_inputs(
     graph = read(net)
     assert shapes(graph)["y"] is None
     assert shapes(graph)["r"] == (2, 3)
+
+
+def test_negative_extents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size that a model cannot take makes them; onnx 1.23.2 counts backwards from the last of GatherND's indices."""
+    requests: list[int] = []
+
+    def lost(kind: int, net: onnx.ModelProto) -> onnx.ModelProto:
+        requests.append(kind)
+        raise LostError("ends the process")
+
+    monkeypatch.setattr(module.CHILD, "ask", lost)
+    pad = node("Pad", "i pads", "p", mode="constant")
+    net = model([pad, node("GatherND", "x p", "y", "g")], {"x": (2, 3), "i": (2, 2)}, [ints("pads", 0, 0, 0, -5)])
+    assert shapes(read(net))["y"] is None
+    assert requests in ([], [module.NODE])
 
 
 def test_classical_models_with_types_need_no_child(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 import onnx
 from onnx import TypeProto
 
+from flopwise.readers.onnx.types import tensor_type
+
 #: The domains that onnx knows; it leaves the operators of all others alone.
 KNOWN_DOMAINS: frozenset[str] = frozenset(
     {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training"}
@@ -22,7 +24,7 @@ Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh Attention 
 Bernoulli BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow Cast CastLike CausalConvWithState
 Ceil Celu CenterCropPad Clip Col2Im Compress Concat ConcatFromSequence Constant ConstantOfShape Conv ConvInteger
 ConvTranspose Cos Cosh CumProd CumSum DFT DeformConv DepthToSpace DequantizeLinear Det Div Dropout
-DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm
+DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand Flatten Floor GRU Gather GatherElements Gelu Gemm
 GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GridSample GroupNormalization HammingWindow
 HannWindow HardSigmoid HardSwish Hardmax Identity If ImageDecoder InstanceNormalization IsInf IsNaN LRN LSTM
 LayerNormalization LeakyRelu Less LessOrEqual LinearAttention Log LogSoftmax Loop LpNormalization LpPool MatMul
@@ -42,7 +44,7 @@ PROVEN: frozenset[str] = frozenset(_PROVEN.split())
 
 #: Those that are safe by themselves, when the types of all their inputs are certain, by domain.
 _PROVEN_WHEN_TYPED: dict[str, str] = {
-    "": "EyeLike RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
+    "": "EyeLike GatherND RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
     "ai.onnx.ml": """
         ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder
         LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler TreeEnsemble
@@ -65,4 +67,12 @@ def is_proven_when_typed(node: onnx.NodeProto, types: Mapping[str, TypeProto]) -
     """Whether onnx's inference of a node is safe with inputs of these types."""
     if (node.domain, node.op_type) not in PROVEN_WHEN_TYPED or not node.input:
         return False
-    return all(name in types and types[name].WhichOneof("value") for name in node.input)
+    return all(name in types and _is_certain(types[name]) for name in node.input)
+
+
+def _is_certain(type_: TypeProto) -> bool:
+    """Whether a type says of what kind a value is, and has no negative extent, which operators on wrong sizes make."""
+    tensor = tensor_type(type_)
+    if tensor is None:
+        return type_.WhichOneof("value") is not None
+    return all(dim.dim_value >= 0 for dim in tensor.shape.dim)
