@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 from onnx import TypeProto, numpy_helper
@@ -26,6 +26,22 @@ TOLD = 5
 LONGEST_MESSAGE = 600
 
 
+#: All axes of a tensor, whatever its rank.
+ALL_AXES: frozenset[int] = frozenset(range(64))
+
+
+class Interval(NamedTuple):
+    """A value of which only bounds are certain, element by element; arrays of one shape."""
+
+    low: Any
+    high: Any
+
+    @property
+    def exact(self) -> bool:
+        """Whether both bounds are the same."""
+        return self.low is self.high or bool((self.low == self.high).all())
+
+
 @dataclass(slots=True)
 class Facts:
     """Facts about a value, None where unknown: its type, its elements, and the types of a sequence's members."""
@@ -33,8 +49,10 @@ class Facts:
     type: TypeProto | None = None
     items: list[TypeProto] | None = None
     value: Any = None
-    #: Whether the shape is an upper bound.
-    bound: bool = False
+    #: The axes along which the shape is an upper bound.
+    bound: frozenset[int] = frozenset()
+    #: Bounds of the elements, where these are not certain.
+    interval: Interval | None = None
 
     def same(self, other: Facts) -> bool:
         """Whether the other has the same shape, or members of the same shapes, and both are known."""
@@ -47,7 +65,7 @@ class Facts:
         return shape is not None and shape == concrete(other.type)
 
     def without_value(self) -> Facts:
-        return replace(self, value=None)
+        return replace(self, value=None, interval=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +90,10 @@ class Shapes:
         self.warnings: list[str] = []
         #: Types of the members of a sequence, or of what an optional holds, by the name of the sequence or optional.
         self.items: dict[str, list[TypeProto]] = {}
-        #: Tensors whose shape is an upper bound, because the data decide it.
-        self.bounds: set[str] = set()
+        #: Tensors whose shape is an upper bound, because the data decide it, and the axes along which it is.
+        self.bounds: dict[str, frozenset[int]] = {}
+        #: Bounds of the elements of small tensors that follow from such shapes.
+        self.intervals: dict[str, Interval] = {}
         #: Elements of small tensors, members of short sequences, None for an empty optional, by name.
         self.values: dict[str, Any] = {}
         #: The bodies of a control-flow operator, by the name of its first output.
@@ -95,11 +115,14 @@ class Shapes:
             if one.items is not None:
                 self.items[name] = one.items
             if one.bound:
-                self.bounds.add(name)
+                self.bounds[name] = one.bound
+            if one.interval is not None:
+                self.intervals[name] = one.interval
 
     def facts(self, name: str) -> Facts:
         """All facts about a value."""
-        return Facts(self.type(name), self.items.get(name), self.values.get(name), name in self.bounds)
+        bound = self.bounds.get(name, frozenset())
+        return Facts(self.type(name), self.items.get(name), self.values.get(name), bound, self.intervals.get(name))
 
     def sized(self, name: str) -> bool:
         """Whether the shape of a tensor, or of every member of a sequence, is known."""
@@ -168,6 +191,28 @@ def concrete(found: TypeProto) -> tuple[int, ...] | None:
         return values
     known = all(dim.dim_value > 0 or (dim.dim_value == 0 and dim.HasField("dim_value")) for dim in dims)
     return values if known else None
+
+
+def opened(type_: TypeProto, axes: Iterable[int]) -> TypeProto:
+    """The type of a tensor with these axes open."""
+    tensor = tensor_type(type_)
+    if not axes or tensor is None or not tensor.HasField("shape"):
+        return type_
+    new = TypeProto()
+    new.CopyFrom(type_)
+    for axis, dim in enumerate(tensor_type(new).shape.dim):
+        if axis in axes:
+            dim.ClearField("value")
+    return new
+
+
+def open_axes(type_: TypeProto | None, shape: Sequence[int] | None) -> frozenset[int]:
+    """The axes of a tensor of this shape whose extents the type does not state."""
+    tensor = None if type_ is None else tensor_type(type_)
+    if tensor is None or shape is None or not tensor.HasField("shape") or len(tensor.shape.dim) != len(shape):
+        return ALL_AXES
+    stated = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    return frozenset(axis for axis, dim in enumerate(shape) if stated[axis] != dim)
 
 
 def elements(shape: Iterable[int]) -> int:

@@ -213,14 +213,14 @@ def _known(name: str, shapes: Shapes) -> Value | None:
 
 def _value(name: str, found: TypeProto, shapes: Shapes) -> Value:
     """The type of a value as far as it is certain: without upper bounds, and without symbols that onnx made up."""
-    bound = name in shapes.bounds
+    bound = shapes.bounds.get(name, frozenset())
     if not bound and concrete(found) is not None:
         return Value(found, True)
     new = TypeProto()
     new.CopyFrom(found)
     for tensor in _tensors(new):
-        for dim in tensor.shape.dim:
-            if bound or dim.HasField("dim_param") or dim.dim_value < 0:
+        for axis, dim in enumerate(tensor.shape.dim):
+            if axis in bound or dim.HasField("dim_param") or dim.dim_value < 0:
                 dim.ClearField("value")
     return Value(new, False)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 import onnx
 
+from flopwise.readers.onnx.shapes.intervals import interval_results
 from flopwise.readers.onnx.shapes.sequences import RULES
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.types import TOO_MANY, array_of, elements
+from flopwise.readers.onnx.types import TOO_MANY, Interval, array_of, elements
 
 #: Tensors up to this many elements are evaluated when they depend on shapes and constants only.
 EVALUATED = 8192
@@ -48,7 +50,7 @@ def evaluable(node: onnx.NodeProto, state: State) -> bool:
         return False
     if node.op_type in QUERIES:
         return bool(node.input) and state.shapes.shape(node.input[0]) is not None
-    if not all(i in state.values for i in node.input if i):
+    if not all(i in state.values or i in state.shapes.intervals for i in node.input if i):
         return False
     if node.op_type in SELECTIONS:
         return _has_small_inputs(node, state)
@@ -64,15 +66,24 @@ def evaluable(node: onnx.NodeProto, state: State) -> bool:
 def evaluate(node: onnx.NodeProto, state: State) -> None:
     """Write down the values of the node's outputs."""
     try:
-        for name, value in zip(node.output, _results(node, state), strict=False):
-            if name and isinstance(value, (numpy.ndarray, numpy.generic, list, bool, int)):
-                state.remember(name, value if isinstance(value, list) else numpy.asarray(value))
+        if node.op_type in QUERIES:
+            for name, interval in zip(node.output, _queried(node, state), strict=False):
+                state.remember_interval(name, interval)
+        elif all(i in state.values for i in node.input if i):
+            for name, value in zip(node.output, _results(node, state), strict=False):
+                if name and isinstance(value, (numpy.ndarray, numpy.generic, list, bool, int)):
+                    state.remember(name, value if isinstance(value, list) else numpy.asarray(value))
+        else:
+            for name, interval in zip(node.output, _intervals(node, state), strict=False):
+                state.remember_interval(name, interval)
     except Exception:  # the value stays unknown, and with it perhaps a shape, which the report then says
         return
 
 
 def _has_small_inputs(node: onnx.NodeProto, state: State) -> bool:
     """Whether the inputs of an operator are so small that its result is small whatever they hold."""
+    if not all(i in state.values for i in node.input if i):
+        return False
     values = [state.values[i] for i in node.input if i]
     parts = [v for value in values for v in (value if isinstance(value, list) else [value])]
     size = sum(p.size for p in parts if isinstance(p, numpy.ndarray))
@@ -81,20 +92,41 @@ def _has_small_inputs(node: onnx.NodeProto, state: State) -> bool:
 
 def _is_short(node: onnx.NodeProto, state: State) -> bool:
     """Whether a Range is short: onnx subtracts its ends in 64 bits, which may wrap around."""
-    ends = [state.values[i].ravel().tolist()[:1] for i in node.input if i]
+    ends = [state.values[i].ravel().tolist()[:1] for i in node.input if i in state.values]
     if len(ends) != 3 or [] in ends:
         return False
     (start,), (limit,), (delta,) = ends
     return bool(abs(limit - start) <= EVALUATED * abs(delta))
 
 
+def _queried(node: onnx.NodeProto, state: State) -> list[Interval]:
+    """The shape or size of a tensor; along axes where the shape is a bound, from 0."""
+    most = state.shapes.shape(node.input[0]) or ()
+    bound = state.shapes.bounds.get(node.input[0], frozenset())
+    least = [0 if axis in bound else dim for axis, dim in enumerate(most)]
+    if node.op_type == "Size":
+        if elements(most) >= TOO_MANY:
+            return []
+        return [Interval(numpy.array(elements(least), numpy.int64), numpy.array(elements(most), numpy.int64))]
+    ends = {a.name: a.i for a in node.attribute}
+    part = slice(ends.get("start", 0), ends.get("end"))
+    return [Interval(numpy.array(least[part], numpy.int64), numpy.array(most[part], numpy.int64))]
+
+
+def _intervals(node: onnx.NodeProto, state: State) -> list[Interval]:
+    """The bounds of the node's results, of whose inputs some are no certain values."""
+
+    alone = onnx.NodeProto()
+    alone.CopyFrom(node)
+    alone.input[:] = [i and f"{place}" for place, i in enumerate(node.input)]  # one input twice is two ends
+
+    def run(values: Sequence[Any]) -> list[Any]:
+        return run_alone(alone, {i: v for i, v in zip(alone.input, values, strict=False) if i}, state.opsets)
+
+    return interval_results(node, [state.interval(i) if i else None for i in node.input], run)
+
+
 def _results(node: onnx.NodeProto, state: State) -> list[Any]:
-    if node.op_type in QUERIES:
-        shape = state.shapes.shape(node.input[0]) or ()
-        if node.op_type == "Size":
-            return [numpy.array(elements(shape), numpy.int64)] if elements(shape) < TOO_MANY else []
-        ends = {a.name: a.i for a in node.attribute}
-        return [numpy.array(shape[ends.get("start", 0) : ends.get("end")], numpy.int64)]
     if node.op_type == "Constant" and node.attribute[0].type == onnx.AttributeProto.TENSOR:
         return [array_of(node.attribute[0].t)]
     return run_alone(node, {i: state.values[i] for i in node.input if i}, state.opsets)

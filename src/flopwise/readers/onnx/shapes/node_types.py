@@ -14,7 +14,10 @@ from flopwise.readers.onnx.normalize.order import needs
 from flopwise.readers.onnx.shapes import missing
 from flopwise.readers.onnx.shapes.onnxruntime import table
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.types import bodies
+from flopwise.readers.onnx.types import bodies, opened
+
+#: Operators whose result is not the larger, the larger their settings: they have bounds of their own.
+_NEED_VALUES: frozenset[str] = frozenset({"Slice", "Split"})
 
 
 class NodeTypes:
@@ -25,8 +28,13 @@ class NodeTypes:
         #: The types of the outputs of earlier nodes.
         self.answers: dict[Any, list[TypeProto]] = {}
 
-    def of(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
-        """The types of a node's outputs as far as onnx knows them; errors of its C++ side come through."""
+    def of(self, node: onnx.NodeProto, certain: bool = False) -> Mapping[str, TypeProto]:
+        """The types of a node's outputs as far as onnx knows them; errors of its C++ side come through.
+
+        Args:
+            node: the node.
+            certain: whether the extents that are bounds are taken as open, so that what follows is certain.
+        """
         state = self.state
         try:
             schema = defs.get_schema(node.op_type, state.opsets.get(node.domain, 1), node.domain)
@@ -42,20 +50,34 @@ class NodeTypes:
                 return self.alone(node)
             schema, node, data = modern(schema, node)
         inputs = [i for i in node.input if i and i not in data]
-        key = self._key(node, inputs) if not data else None
+        key = self._key(node, certain) if not data else None
         if key in self.answers:
             return dict(zip(node.output, self.answers[key], strict=True))
         types = {i: type_ for i in inputs if (type_ := state.shapes.type(i)) is not None}
         if len(types) < len(set(inputs)):
             return {}
+        if certain:
+            types = {i: opened(type_, state.shapes.bounds.get(i, frozenset())) for i, type_ in types.items()}
         types.update((k, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for k, t in data.items())
-        data.update((i, numpy_helper.from_array(state.values[i], i)) for i in inputs if i in state.values)
+        for place, name in enumerate(node.input):
+            value = self._value(node, place, certain) if name not in data else None
+            if value is not None:
+                data[name] = numpy_helper.from_array(value, name)
         answer: Mapping[str, TypeProto] = state.context.inference.node(
             schema, node, types, data, state.imports, state.ir_version
         )
         if key is not None:
             self.answers[key] = [answer.get(o, TypeProto()) for o in node.output]
         return answer
+
+    def _value(self, node: onnx.NodeProto, place: int, certain: bool) -> Any:
+        """The elements of an input; where only bounds of them are certain, those that make the largest result."""
+        name = node.input[place]
+        value = self.state.values.get(name)
+        interval = None if certain or value is not None else self.state.shapes.intervals.get(name)
+        if interval is None or node.op_type in _NEED_VALUES:
+            return value
+        return interval.low if node.op_type == "Range" and place == 0 else interval.high
 
     def alone(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
         """The types of a node's outputs from a model of this node alone: onnx looks into bodies only there."""
@@ -72,15 +94,17 @@ class NodeTypes:
         inferred = state.context.inference.model(model).graph
         return {v.name: v.type for v in (*inferred.value_info, *inferred.output)}
 
-    def _key(self, node: onnx.NodeProto, inputs: list[str]) -> Any:
+    def _key(self, node: onnx.NodeProto, certain: bool) -> Any:
         """All that the types of a node's outputs follow from, as models repeat themselves; None if it is not known."""
-        parts: list[Any] = []
+        parts: list[Any] = [certain]
         shapes = self.state.shapes
-        for name in inputs:
-            shape, value = shapes.shape(name), self.state.values.get(name)
+        for place, name in enumerate(node.input):
+            if not name:
+                continue
+            shape, value = shapes.shape(name), self._value(node, place, certain)
             if shape is None or (value is not None and not isinstance(value, numpy.ndarray)):
                 return None
-            parts.append((shape, shapes.dtype(name)))
+            parts.append((shape, shapes.dtype(name), shapes.bounds.get(name) if certain else None))
             if value is not None:
                 parts.append((value.dtype.str, value.shape, value.tobytes()))
         places = tuple(map(bool, (*node.input, "", *node.output)))

@@ -6,6 +6,7 @@ small tensors and infers the rest node by node with onnx's own rules.
 
 from __future__ import annotations
 
+import contextlib
 import warnings as python_warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,7 +21,17 @@ from flopwise.readers.onnx.shapes.evaluation import EVALUABLE, QUERIES, evaluabl
 from flopwise.readers.onnx.shapes.node_types import NodeTypes
 from flopwise.readers.onnx.shapes.sequences import RULES, members
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, concrete, describe, first_line, in_short
+from flopwise.readers.onnx.types import (
+    CONTROL_FLOW,
+    Facts,
+    Interval,
+    bodies,
+    concrete,
+    describe,
+    first_line,
+    in_short,
+    open_axes,
+)
 
 #: Operators on sequences and optionals of which onnx infers the type, but not what is asked of it.
 ASKED: frozenset[str] = frozenset({"Optional", "OptionalHasElement", "SequenceLength"})
@@ -103,8 +114,20 @@ class SecondPass:
             if declared is not None and self.shapes.shape(output) is None and concrete(declared) is not None:
                 self.shapes.set(output, declared)
         self.attempt(node, self.apply_own_rules)
-        if not self.shapes.bounds.isdisjoint(node.input):
-            self.shapes.bounds.update(o for o in node.output if o)
+        if any(i in self.shapes.bounds or i in self.shapes.intervals for i in node.input):
+            self.attempt(node, self.mark_bounds)
+
+    def mark_bounds(self, node: onnx.NodeProto) -> None:
+        """Note the axes along which the outputs are bounds because inputs are: those that are open when these are."""
+        certain: Mapping[str, TypeProto] = {}
+        with contextlib.suppress(Exception):  # the C++ side raises several kinds, some of them plain RuntimeError
+            certain = self.node_types.of(node, certain=True)
+        for output in filter(None, node.output):
+            if output in self.state.values:
+                continue
+            axes = open_axes(certain.get(output), self.shapes.shape(output))
+            if axes := axes | self.shapes.bounds.get(output, frozenset()):
+                self.shapes.bounds[output] = axes
 
     def _set_mask_of_dropout(self, node: onnx.NodeProto) -> None:
         """Give the mask of a Dropout the shape of the data: onnx infers it only in some versions."""
@@ -127,7 +150,10 @@ class SecondPass:
         if (node.domain, node.op_type) not in RULES and node.op_type not in BOUNDED:
             return
         inputs = [self.state.facts(name) for name in node.input]
+        bounded = any(facts.bound or facts.interval for facts in inputs)
         for rule in (members, bounds):
             for output, facts in zip(node.output, rule(node, inputs), strict=False):
                 if output and (facts.items is not None or facts.value is not None or not self.shapes.sized(output)):
+                    if bounded and facts.value is not None and facts.value.dtype.kind == "i":
+                        facts = Facts(interval=Interval(numpy.zeros_like(facts.value), facts.value))
                     self.state.learn(output, facts)

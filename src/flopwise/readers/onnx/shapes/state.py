@@ -9,7 +9,7 @@ import onnx
 from onnx import TypeProto
 
 from flopwise.readers.onnx.shapes.context import Context
-from flopwise.readers.onnx.types import Facts, Shapes, array_of, concrete
+from flopwise.readers.onnx.types import Facts, Interval, Shapes, array_of, concrete
 
 #: Bytes that all values together may take.
 ROOM = 64 << 20
@@ -52,9 +52,24 @@ class State:
         if facts.type is not None and (concrete(facts.type) is not None or self.shapes.shape(name) is None):
             self.shapes.set(name, facts.type)
             if facts.bound:
-                self.shapes.bounds.add(name)
+                self.shapes.bounds[name] = facts.bound
         if facts.value is not None:
             self.remember(name, facts.value)
+        elif facts.interval is not None:
+            self.remember_interval(name, facts.interval)
+
+    def interval(self, name: str) -> Interval | None:
+        """The bounds of a value, the same twice where it is certain; None if nothing is known about it."""
+        value = self.values.get(name)
+        return Interval(value, value) if isinstance(value, numpy.ndarray) else self.shapes.intervals.get(name)
+
+    def remember_interval(self, name: str, interval: Interval) -> None:
+        """Write down the bounds of a value; as a value if they are the same."""
+        if interval.exact:
+            self.remember(name, interval.high)
+        else:
+            self.room -= interval.low.nbytes + interval.high.nbytes
+            self.shapes.intervals[name] = interval
 
     def remember(self, name: str, value: Any) -> None:
         """Write down a value, and its shape or those of its members."""
@@ -67,7 +82,7 @@ class State:
         if value.dtype != object:
             self.values[name] = value
         if self.shapes.shape(name) is None or name in self.shapes.bounds:
-            self.shapes.bounds.discard(name)
+            self.shapes.bounds.pop(name, None)
             self.shapes.set(name, _type_of(value))
 
 

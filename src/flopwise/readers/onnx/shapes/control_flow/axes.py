@@ -21,8 +21,9 @@ def without_axis(facts: Facts, axis: int) -> Facts:
     dims = _dims(facts)
     if dims is None or not -len(dims) <= axis < len(dims):
         return Facts()
+    axis %= len(dims)
     del dims[axis]
-    return _retyped(facts, dims)
+    return _retyped(facts, dims, frozenset(a - (a > axis) for a in facts.bound if a != axis))
 
 
 def with_axis(facts: Facts, axis: int, length: int | None) -> Facts:
@@ -30,13 +31,15 @@ def with_axis(facts: Facts, axis: int, length: int | None) -> Facts:
     dims = _dims(facts)
     if dims is None or not -len(dims) - 1 <= axis <= len(dims):
         return Facts()
-    dims.insert(axis if axis >= 0 else len(dims) + 1 + axis, length)
-    return _retyped(facts, dims)
+    axis %= len(dims) + 1
+    dims.insert(axis, length)
+    return _retyped(facts, dims, frozenset(a + (a >= axis) for a in facts.bound))
 
 
 def repeated(facts: Facts, trips: int | None, bound: bool) -> Facts:
     """An output of a body, collected over so many iterations along a new first axis."""
-    return replace(with_axis(facts, 0, trips), bound=bound or facts.bound)
+    whole = with_axis(facts, 0, trips)
+    return replace(whole, bound=whole.bound | {0}) if bound else whole
 
 
 def stack(iterations: tuple[Facts, ...]) -> Facts:
@@ -44,7 +47,8 @@ def stack(iterations: tuple[Facts, ...]) -> Facts:
     first = iterations[0]
     if not all(first.same(one) for one in iterations):
         return Facts()
-    stacked = repeated(first, len(iterations), any(one.bound for one in iterations))
+    together = replace(first, bound=first.bound.union(*(one.bound for one in iterations)))
+    stacked = repeated(together, len(iterations), bound=False)
     if all(isinstance(one.value, numpy.ndarray) for one in iterations):
         stacked.value = numpy.stack([one.value for one in iterations])
     return stacked
@@ -75,6 +79,6 @@ def _dims(facts: Facts) -> list[int | None] | None:
     return [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
 
 
-def _retyped(facts: Facts, dims: list[int | None]) -> Facts:
+def _retyped(facts: Facts, dims: list[int | None], bound: frozenset[int]) -> Facts:
     code = tensor_type(facts.type).elem_type if facts.type is not None else 0
-    return Facts(onnx.helper.make_tensor_type_proto(code, dims), bound=facts.bound)
+    return Facts(onnx.helper.make_tensor_type_proto(code, dims), bound=bound)

@@ -27,6 +27,6 @@ def branches(state: State, node: onnx.NodeProto, graphs: dict[str, onnx.GraphPro
         return inner, runs[0].outputs
     outputs = []
     for one, other in zip(runs[0].outputs, runs[1].outputs, strict=False):
-        bound = one.bound or other.bound
-        outputs.append(replace(one, value=None, bound=bound) if one.same(other) else Facts())
+        bound = one.bound | other.bound
+        outputs.append(replace(one.without_value(), bound=bound) if one.same(other) else Facts())
     return inner, outputs

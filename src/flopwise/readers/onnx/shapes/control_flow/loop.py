@@ -35,7 +35,8 @@ def loop(state: State, node: onnx.NodeProto, graphs: dict[str, onnx.GraphProto])
     body = graphs["body"]
     start = [state.facts(name) for name in node.input[2:]]
     condition = scalar(state.values.get(node.input[1])) if len(node.input) > 1 and node.input[1] else True
-    count = scalar(state.values.get(node.input[0])) if node.input and node.input[0] else None
+    trip_count = state.interval(node.input[0]) if node.input and node.input[0] else None
+    count = scalar(trip_count.high) if trip_count is not None else None
     stated = state.context.trips.get(node.name)
     most = 0 if condition is not None and not condition else None if count is None else max(int(count), 0)
 
@@ -43,7 +44,8 @@ def loop(state: State, node: onnx.NodeProto, graphs: dict[str, onnx.GraphProto])
     goes_on = scalar(general.outputs[0].value) if general.outputs else None
     if goes_on is not None and not goes_on:
         most = min(1, most if most is not None else 1)
-    exact = most is not None and (most <= 1 or goes_on is not None) and condition is not None
+    certain = trip_count is None or trip_count.exact
+    exact = certain and most is not None and (most <= 1 or goes_on is not None) and condition is not None
     carried = general.outputs[1 : 1 + len(start)]
     stable = all(a.same(b) for a, b in zip(start, carried, strict=True))
     short = most is not None and most <= SHORT and bool(start) and all(facts.value is not None for facts in start)
