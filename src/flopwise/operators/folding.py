@@ -54,6 +54,8 @@ def fold(graph: Graph) -> Folding:
             positions.add(position)
             continue
         if "shape query" in row(node.op).effects and node.has_input(0) and node.input(0).shape is not None:
+            if node.input(0).bound:  # the data decide the shape
+                continue
             behind: tuple[Tensor, ...] = ()
         elif _runs_each_time(node) or any(map(folding.varies, node.known_inputs)):
             continue

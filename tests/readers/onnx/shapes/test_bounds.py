@@ -7,12 +7,13 @@ from typing import Any
 import numpy
 import onnx
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from tests.readers.models import array, ints, model, node, shapes, value
+from tests.readers.models import array, ints, model, node, shapes, value, weight
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read
+from flopwise.api.shapes import write_shapes
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 RANDOM = numpy.random.default_rng(0)
@@ -102,3 +103,169 @@ def test_declared_shapes_are_better_than_bounds() -> None:
     graph = read(net)
     assert shapes(graph) == {"n": (2, 7), "y": (2, 7)}
     assert not graph.outputs[0].bound
+
+
+#: x -> NonZero -> Transpose: at most 16 x 1.
+CHOSEN = [node("NonZero", "x", "i"), node("Transpose", "i", "t", perm=[1, 0]), node("Shape", "t", "s")]
+
+
+def rows_expanded(*arithmetic: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """As many copies of a row of 64 as elements differ from zero, multiplied by a weight of 64 x 64."""
+    return [
+        *CHOSEN,
+        node("Gather", "s zero", "n", axis=0),
+        *arithmetic,
+        node("Concat", "n width", "to", axis=0),
+        node("Expand", "row to", "e"),
+        node("MatMul", "e w", "y"),
+    ]
+
+
+STORED = [ints("zero", 0), ints("one", 1), ints("width", 64), weight("row", 1, 64), weight("w", 64, 64)]
+
+
+def test_a_bound_goes_with_the_value_through_shape_arithmetic_and_folding() -> None:
+    made = profile(model(rows_expanded(), {"x": (16,)}, STORED))
+    assert made.total("macs") == 65_536
+    (product,) = [r for r in made.rows if r.node.op == "MatMul"]
+    assert product.node.output().shape == (16, 64)
+    assert product.node.output().bound
+    assert any("upper bounds" in note for note in made.notes)
+    listed = [r.node.op for r in made.rows]
+    assert {"Shape", "Gather", "Concat", "Expand"} <= set(listed)  # nothing of it is folded
+
+
+def test_a_bound_is_never_written(tmp_path: Any) -> None:
+    net = model(rows_expanded(), {"x": (16,)}, STORED)
+    path = str(tmp_path / "m.onnx")
+    write_shapes(net, path)
+    onnx_model = onnx.load(path)
+    written = {v.name: v.type.tensor_type.shape for v in (*onnx_model.graph.value_info, *onnx_model.graph.output)}
+    assert [d.dim_value for d in written["y"].dim] == [0, 64]
+    assert [d.dim_value for d in written["t"].dim] == [0, 1]
+    feeds = {"x": numpy.array([0, 1] * 8, "f")}
+    assert ReferenceEvaluator(onnx_model).run(None, feeds)[0].shape == (8, 64)
+
+
+def of_values(chain: list[onnx.NodeProto], *stored: onnx.TensorProto, x: int = 16) -> Any:
+    """The tensor y of a model that takes one of 0 to 16 x 1 further."""
+    return {
+        t.name: t
+        for n in read(model([*CHOSEN, *chain], {"x": (x,)}, [*STORED, *stored])).nodes
+        for t in n.known_outputs
+    }["y"]
+
+
+SIX = [ints("six", 6), ints("minus", -1), ints("two", 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "chain", "expected", "bound"),
+    [
+        ("the certain axis", [node("Gather", "s one", "n"), node("ConstantOfShape", "n", "y")], (1,), False),
+        ("the other axis", [node("Gather", "s zero", "n"), node("ConstantOfShape", "n", "y")], (16,), True),
+        (
+            "what is left of six grows as the other falls",
+            [
+                node("Gather", "s zero", "n"),
+                node("Sub", "six n", "d"),
+                node("Max", "d zero", "m"),
+                node("Expand", "one m", "y"),
+            ],
+            (6,),
+            True,
+        ),
+        (
+            "a quotient",
+            [node("Gather", "s zero", "n"), node("Div", "six n", "d"), node("ConstantOfShape", "d", "y")],
+            (6,),
+            True,
+        ),
+        (
+            "a product of differences",
+            [
+                node("Gather", "s zero", "n"),
+                node("Sub", "n six", "d"),
+                node("Mul", "d d", "m"),
+                node("ConstantOfShape", "m", "y"),
+            ],
+            (100,),
+            True,
+        ),
+        (
+            "a certain comparison",
+            [
+                node("Equal", "s minus", "e"),
+                node("Where", "e one s", "p"),
+                node("Gather", "p one", "n"),
+                node("ConstantOfShape", "n", "y"),
+            ],
+            (1,),
+            False,
+        ),
+        (
+            "a comparison that the data decide",
+            [
+                node("Gather", "s zero", "n"),
+                node("Less", "n six", "e"),
+                node("Where", "e two n", "p"),
+                node("ConstantOfShape", "p", "y"),
+            ],
+            (16,),
+            True,
+        ),
+        ("a range", [node("Size", "t", "n"), node("Range", "start n step", "y")], (16,), True),
+        (
+            "a product of all",
+            [node("ReduceProd", "s", "n", keepdims=1), node("ConstantOfShape", "n", "y")],
+            (16,),
+            True,
+        ),
+        ("a slice up to it", [node("Gather", "s zero", "n"), node("Slice", "long zero n", "y")], (100,), True),
+        (
+            "as many of the best",
+            [node("Gather", "s zero", "n"), node("Min", "n six", "k"), node("TopK", "long k", "y _")],
+            (6,),
+            True,
+        ),
+    ],
+)
+def test_arithmetic_on_bounds(name: str, chain: list[onnx.NodeProto], expected: tuple[int, ...], bound: bool) -> None:
+    steps = [array("start", 0, numpy.int64), array("step", 1, numpy.int64), weight("long", 100)]
+    tensor = of_values(chain, *SIX, *steps)
+    assert (tensor.shape, tensor.bound) == (expected, bound)
+
+
+def test_axes_that_are_certain_stay_certain() -> None:
+    nodes = [*CHOSEN, node("Cast", "t", "f", to=FLOAT), node("MatMul", "f line", "y"), node("Transpose", "y", "z")]
+    graph = read(model(nodes, {"x": (16,)}, [weight("line", 1, 5)]))
+    made = {t.name: t for n in graph.nodes for t in n.known_outputs}
+    assert (made["z"].shape, made["z"].bound) == ((5, 16), True)
+    again = [*nodes, node("Shape", "z", "zs"), node("Gather", "zs first", "n"), node("ConstantOfShape", "n", "c")]
+    graph = read(model(again, {"x": (16,)}, [weight("line", 1, 5), ints("first", 0)]))
+    made = {t.name: t for n in graph.nodes for t in n.known_outputs}
+    assert (made["c"].shape, made["c"].bound) == ((5,), False)
+
+
+def test_a_loop_as_long_as_a_bound() -> None:
+    body = helper.make_graph(
+        [node("Identity", "c", "g"), node("Relu", "a", "b")],
+        "body",
+        [value("i", (), INT), value("c", (), BOOL), value("a", (4,))],
+        [value("g", (), BOOL), value("b", (4,))],
+    )
+    nodes = [*CHOSEN, node("Gather", "s first", "n"), node("Loop", "n _ v", "y", "loop", body=body)]
+    graph = read(model(nodes, {"x": (16,), "v": (4,)}, [array("first", 0, numpy.int64)]))
+    assert any("runs at most 16 times" in w for w in graph.warnings)
+
+
+def test_sequences_as_long_as_a_bound() -> None:
+    nodes = [
+        *CHOSEN,
+        node("SplitToSequence", "t", "q"),
+        node("SequenceLength", "q", "n"),
+        node("Unsqueeze", "n zero", "u"),
+    ]
+    graph = read(model([*nodes, node("ConstantOfShape", "u", "y")], {"x": (16,)}, STORED))
+    made = {t.name: t for n in graph.nodes for t in n.known_outputs}
+    assert (made["y"].shape, made["y"].bound) == ((16,), True)

@@ -17,15 +17,20 @@ from flopwise.readers.onnx.types import Interval
 #: The results of a node for elements of its inputs; None for an input that is left out.
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
+_GROWING_OPERATORS = """
+Add And Cast Ceil Clip Concat CumSum Floor Identity Max Mean Min Or ReduceMax ReduceMean ReduceMin ReduceSum Round
+Sqrt Sum
+"""
+
 #: Operators whose results never fall when an input grows, whichever inputs are intervals.
-_GROWING = frozenset(
-    ["Add", "And", "Cast", "Ceil", "Clip", "Concat", "CumSum", "Floor", "Identity", "Max", "Mean", "Min", "Or", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Round", "Sqrt", "Sum"]
-)
+_GROWING = frozenset(_GROWING_OPERATORS.split())
+
+_MOVING_OPERATORS = """
+Expand Flatten Gather GatherElements GatherND Reshape Slice Split Squeeze Tile Transpose Unsqueeze
+"""
 
 #: Operators that only move the elements of their first input.
-_MOVING = frozenset(
-    ["Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"]
-)
+_MOVING = frozenset(_MOVING_OPERATORS.split())
 
 
 def interval_results(node: onnx.NodeProto, inputs: Sequence[Interval | None], run: Run) -> list[Interval]:

@@ -49,7 +49,7 @@ def loop(state: State, node: onnx.NodeProto, graphs: dict[str, onnx.GraphProto])
     carried = general.outputs[1 : 1 + len(start)]
     stable = all(a.same(b) for a, b in zip(start, carried, strict=True))
     short = most is not None and most <= SHORT and bool(start) and all(facts.value is not None for facts in start)
-    if not (exact and stable and general.resolved) or short:
+    if certain and (not (exact and stable and general.resolved) or short):
         limit = most if exact or stated is None else stated
         if (limit is not None or goes_on is None) and (iterations := _follow(state, body, start, limit, stated)):
             state.context.met[node.name] = len(iterations.runs)
