@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import sys
 from collections import deque
@@ -37,7 +38,7 @@ class Containers:
 
     def add(self, value: Any, depth: int = 0) -> None:
         """Remember what is in a value, and in what is in it."""
-        if isinstance(value, _CLOSED) or depth > _DEPTH or id(value) in self._seen:
+        if value.__class__ in _ATOMS or isinstance(value, _CLOSED) or depth > _DEPTH or id(value) in self._seen:
             return
         self._seen.add(id(value))
         if isinstance(value, TorchTensor):
@@ -68,15 +69,19 @@ class Containers:
             restore()
 
 
+def _put_back(held: dict[Any, Any], before: dict[Any, Any]) -> None:
+    same = len(held) == len(before)
+    for key, value in before.items() if same else ():
+        if held.get(key, _GONE) is not value:
+            same = False
+            break
+    if not same:
+        dict.clear(held)
+        dict.update(held, before)
+
+
 def _dict(held: dict[Any, Any]) -> Callable[[], None]:
-    before = dict(held)
-
-    def restore() -> None:
-        if len(held) != len(before) or any(held.get(key, _GONE) is not value for key, value in before.items()):
-            dict.clear(held)
-            dict.update(held, before)
-
-    return restore
+    return functools.partial(_put_back, held, dict(held))
 
 
 def _sequence(held: list[Any] | deque[Any] | bytearray) -> Callable[[], None]:
@@ -142,17 +147,21 @@ def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[El
         real: whether elements of its tensors may change.
     """
     modules = list(model.modules())
-    attributes = [_dict(vars(m)) for m in modules]
+    attributes = [(vars(m), dict(vars(m))) for m in modules]
+    registered: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    unregistered: list[dict[str, Any] | set[str]] = []
     containers = Containers()
     for module in modules:
         for name, value in vars(module).items():
-            if name in _OF_EVERY_MODULE:
-                if isinstance(value, dict):
-                    attributes.append(_dict(value))
-                elif isinstance(value, set):
-                    attributes.append(_set(value))
-            else:
+            if name not in _OF_EVERY_MODULE:
                 containers.add(value)
+            elif value.__class__ is dict or isinstance(value, (dict, set)):
+                if not value:  # most of them: hooks that nobody has
+                    unregistered.append(value)
+                elif isinstance(value, dict):
+                    registered.append((value, dict(value)))
+                else:
+                    containers.add(value)
     elements = Elements(model, containers.tensors) if real else None
     gradients = [(p, p.grad) for p in model.parameters()]
     if training is not None:
@@ -162,8 +171,11 @@ def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[El
         with _random_state():
             yield elements
     finally:
-        for restore in attributes:
-            restore()
+        for held, before in (*attributes, *registered):
+            _put_back(held, before)
+        for empty in unregistered:
+            if empty:
+                empty.clear()
         containers.restore()
         if elements is not None:
             elements.restore()
