@@ -104,6 +104,7 @@ def test_dict_is_the_stable_schema() -> None:
     assert list(found["totals"]) == [
         "count",
         "macs",
+        "needed_macs",
         "flops",
         "ops",
         "params",

@@ -14,6 +14,7 @@ from flopwise.operators.counts import FLOPS, Counts, total
 FIGURES: tuple[str, ...] = (
     "count",
     "macs",
+    "needed_macs",
     "flops",
     "params",
     "buffers",
@@ -26,7 +27,7 @@ FIGURES: tuple[str, ...] = (
 )
 
 #: Figures of FIGURES that are computed from others when they are asked for.
-_FOUND = ("macs", "flops", "read_bytes", "written_bytes")
+_FOUND = ("macs", "needed_macs", "flops", "read_bytes", "written_bytes")
 
 #: Figures of one training step, which rows and sums have once a profile is trained.
 TRAINED: tuple[str, ...] = ("backward", "backward_macs", "backward_flops", "saved_bytes")
@@ -75,6 +76,8 @@ class Row:
     merged: bool = False
     #: Whether the convention's tool lists the layer once more: what it moves is in the row before.
     again: bool = False
+    #: Of an attention: canonical operations on the pairs of queries and keys that its masks leave; None: ``counts``.
+    needed: Counts | None = None
     #: Canonical operations of the backward pass; None when there is no rule, or no training was asked for.
     backward_counts: Counts | None = None
     #: The same weighed by the convention; None when the convention says nothing of a backward pass.
@@ -113,6 +116,11 @@ class Row:
     def macs(self) -> int | None:
         """Canonical multiply-accumulates."""
         return None if self.counts is None else self.counts.mac
+
+    @property
+    def needed_macs(self) -> int | None:
+        """Canonical multiply-accumulates; of an attention only those that its masks leave."""
+        return self.macs if self.needed is None else self.needed.mac
 
     @property
     def flops(self) -> int | None:
@@ -175,6 +183,11 @@ class Sum:
     def macs(self) -> int:
         """Canonical multiply-accumulates of the rows that have a count."""
         return self.counts.mac
+
+    @property
+    def needed_macs(self) -> int:
+        """Canonical multiply-accumulates of the rows that have a count; of attention only those that masks leave."""
+        return sum(row.needed_macs or 0 for row in self.rows)
 
     @property
     def flops(self) -> int:

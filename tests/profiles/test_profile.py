@@ -214,7 +214,7 @@ def test_the_json_schema(graph: Graph, convention: str) -> None:
     assert list(found) == ["schema", "model", "inputs", "convention", "totals", "layers", "coverage", "notes"]
     assert found["schema"] == "flopwise.profile/1"
     assert list(found["totals"]) == [
-        *("count", "macs", "flops", "ops", "params", "buffers", "weight_bytes"),
+        *("count", "macs", "needed_macs", "flops", "ops", "params", "buffers", "weight_bytes"),
         *("activations", "output_bytes", "peak_activation_bytes"),
         *(["own"] if CONVENTIONS[convention].whole is not None and CONVENTIONS[convention].whole.totals else []),
     ]
@@ -251,7 +251,7 @@ def test_as_a_data_frame() -> None:
 
 
 def test_no_such_figure() -> None:
-    with pytest.raises(InputError, match="unknown figure 'joules'; known: count, macs, flops, params"):
+    with pytest.raises(InputError, match="unknown figure 'joules'; known: count, macs, needed_macs, flops, params"):
         counted(network()).total("joules")
 
 

@@ -12,7 +12,7 @@ from flopwise.conventions import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.operators.tables import Rule
-from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.profiles.profile import Masked, Profile, profile_graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.options import TorchOptions, options_of
 
@@ -35,6 +35,7 @@ def profile(
     fold: bool | None = None,
     train: bool = False,
     optimizer: str | None = None,
+    masked: Masked = "executed",
     backward_rules: Mapping[str, BackwardRule] | None = None,
     progress: Callable[[str], None] = lambda step: None,
     **keywords: Unpack[Keywords],
@@ -53,6 +54,8 @@ def profile(
         fold: whether operators on weights and constants only are left out; None: as the convention does.
         train: whether each row also gets its backward pass, and the profile what a training step takes.
         optimizer: with ``train``: "sgd", "momentum", "adam" or "adamw", whose step and state are counted.
+        masked: of attention, "executed" counts every score that a kernel computes, "needed" only those that causal,
+            sliding-window, block or constant masks leave.
         backward_rules: with ``train``: your own gradients: operator name -> function from Node and the places of the
             inputs whose gradients are wanted to Counts.
         progress: as in :func:`flopwise.read`.
@@ -64,6 +67,8 @@ def profile(
     """
     if (optimizer is not None or backward_rules) and not train:
         raise InputError("an optimizer and rules for gradients are for a training step: train=True, or --train")
+    if masked not in ("executed", "needed"):
+        raise InputError(f"masked={masked!r}: give 'executed' or 'needed'")
     chosen = conventions.get(convention)
     if isinstance(model, Graph):
         graph = model
@@ -73,7 +78,7 @@ def profile(
             options, keywords = replace(own, mode=own.mode or "train", grad=True), {}
         graph = read(model, inputs, dims=dims, batch_size=batch_size, options=options, progress=progress, **keywords)
     progress("counting")
-    result = profile_graph(graph, chosen, rules, fold, train)
+    result = profile_graph(graph, chosen, rules, fold, train, masked)
     if train:
         from flopwise.analyses.training.step import train as with_training
 

@@ -16,6 +16,7 @@ FORMATS = ("table", "markdown", "csv", "json", "latex")
 @click.command("flops")
 @options.model
 @options.counting
+@options.masked
 @click.option("--full", is_flag=True, help="One row per layer.")
 @options.units
 @options.output(*FORMATS)

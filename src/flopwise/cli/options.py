@@ -143,6 +143,17 @@ def counting(command: F) -> F:
     return command
 
 
+def masked(command: F) -> F:
+    """Which scores of attention count."""
+    return click.option(
+        "--masked",
+        type=click.Choice(["executed", "needed"]),
+        default="executed",
+        show_default=True,
+        help="Which scores of attention count: all, or those that masks leave.",
+    )(command)
+
+
 def training(command: F) -> F:
     """Whether a training step is counted, and with what optimizer."""
     for option in (

@@ -29,6 +29,7 @@ ALONE = ("html", "parquet")
 @click.command("profile")
 @options.model_in_batches
 @options.counting
+@options.masked
 @options.training
 @options.table
 @options.units

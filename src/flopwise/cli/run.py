@@ -59,7 +59,19 @@ def run(
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
-    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "train", "optimizer", "mode")
+    named = (
+        "dims",
+        "batch_size",
+        "trips",
+        "phase",
+        "stages",
+        "level",
+        "weights",
+        "train",
+        "optimizer",
+        "mode",
+        "masked",
+    )
     arguments = {key: given[key] for key in named if key in given}
     arguments["arguments"] = given.get("arguments") or None
     arguments["inputs"] = list(given["inputs"]) or None

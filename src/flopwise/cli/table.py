@@ -28,6 +28,7 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @click.argument("given_models", metavar="MODEL...", nargs=-1, required=True)
 @options.shapes
 @options.counting
+@options.masked
 @click.option("--columns", metavar="A,B,C", help="Columns: params, macs, flops, count, peak, weight_bytes and others.")
 @click.option("--name", "names", multiple=True, help="What a model is called; once for each, in their order.")
 @click.option(

@@ -54,6 +54,7 @@ class Facts(TypedDict, total=False):
     carries: Carries
     effects: frozenset[Effect]
     shape: ShapeRule | None
+    needed: Rule | None
 
 
 #: A text, or what makes it: most runs show no formula.
@@ -83,6 +84,8 @@ class Operator(NamedTuple):
     effects: frozenset[Effect] = _NONE
     #: The types of its results, where onnx does not infer them.
     shape: ShapeRule | None = None
+    #: Of an attention: the count of the pairs of queries and keys that its masks leave; None: as ``rule``.
+    needed: Rule | None = None
 
     @property
     def formula(self) -> str:

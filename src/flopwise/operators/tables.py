@@ -48,7 +48,19 @@ from flopwise.operators.onnxruntime import linear as microsoft_linear
 from flopwise.operators.onnxruntime import quantized as microsoft_quantized
 from flopwise.operators.operator import Claim, Operator, Rule, unknown
 
-__all__ = ["FAMILIES", "NOT_RULED", "OPERATORS", "ROWS", "TABLES", "Claim", "Operator", "Rule", "count", "row"]
+__all__ = [
+    "FAMILIES",
+    "NOT_RULED",
+    "OPERATORS",
+    "ROWS",
+    "TABLES",
+    "Claim",
+    "Operator",
+    "Rule",
+    "count",
+    "needed",
+    "row",
+]
 
 #: Family name -> its table, in the order the documentation shows them.
 TABLES: Mapping[str, Mapping[str, Operator]] = {
@@ -125,6 +137,18 @@ NOBODY_KNOWS = unknown("no rule")
 def row(op: str) -> Operator:
     """The row of an operator; one that says nothing where there is none."""
     return ROWS.get(op, NOBODY_KNOWS)
+
+
+def needed(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
+    """Canonical operations of an attention on the pairs of queries and keys that its masks leave.
+
+    None for every other operator, and where the user's rules count it.
+
+    Raises:
+        ShapeError: a shape that the rule needs is unresolved.
+    """
+    known = None if rules and node.op in rules else OPERATORS.get(node.op)
+    return None if known is None or known.needed is None else known.needed(node)
 
 
 def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:

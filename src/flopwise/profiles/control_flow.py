@@ -11,7 +11,7 @@ from flopwise.graph import Body, Graph
 from flopwise.rows import Row
 
 #: Figures that add up over the runs of a body; weights are there once.
-_REPEATED = ("counts", "view", "count", "input_bytes", "output_bytes", "activations")
+_REPEATED = ("counts", "needed", "view", "count", "input_bytes", "output_bytes", "activations")
 
 
 def settle_control_flow(graph: Graph, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:

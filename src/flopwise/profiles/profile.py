@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError, InputError
@@ -17,7 +17,7 @@ from flopwise.memory import peak_activation_bytes
 from flopwise.operators.counts import Counts
 from flopwise.operators.elements import unpacked
 from flopwise.operators.folding import Folding, fold
-from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count
+from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count, needed
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.control_flow import settle_control_flow
 from flopwise.profiles.grouping import by_dtype, by_module, by_op
@@ -126,6 +126,7 @@ class Profile:
             "totals": {
                 "count": sums.count if counted else None,
                 "macs": sums.macs if known else None,
+                "needed_macs": sums.needed_macs if known else None,
                 "flops": sums.flops if known else None,
                 "ops": sums.counts.to_dict() if known else None,
                 "params": sums.params,
@@ -189,6 +190,7 @@ def _layer(row: Row, trained: bool) -> dict[str, Any]:
         "outputs": [_shape(t) for t in row.node.outputs],
         "count": row.count,
         "macs": row.macs,
+        **({} if row.needed is None else {"needed_macs": row.needed_macs}),
         "flops": row.flops,
         "ops": None if row.counts is None else row.counts.to_dict(),
         "params": row.params,
@@ -207,6 +209,7 @@ def profile_graph(
     rules: Mapping[str, Rule] | None = None,
     folding: bool | None = None,
     training: bool = False,
+    masked: Masked = "executed",
 ) -> Profile:
     """Count every operator of a graph in one convention.
 
@@ -217,6 +220,7 @@ def profile_graph(
         folding: whether operators that depend on weights and constants only are left out, as they run once and not in
             every inference. None: as the convention's tool does.
         training: whether trained weights change from step to step, so that what depends on them is not left out.
+        masked: of attention, "executed" counts every score, "needed" only those that the masks leave.
     """
     known = fold(graph)
     folds = convention.fold if folding is None else folding
@@ -231,7 +235,7 @@ def profile_graph(
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
         seen = views[position] if views else _SEEN_ALONE
-        rows.append(_row(name, node, convention, rules or {}, left_out, owned, seen))
+        rows.append(_row(name, node, convention, rules or {}, left_out, owned, seen, masked))
     if convention.listing is not None:
         rows = list(convention.listing(graph, rows, rules or {}))
     rows, branches = settle_control_flow(graph, rows)
@@ -244,7 +248,7 @@ def profile_graph(
         unknown=dict(unknown),
         unresolved=tuple(unresolved),
         notes=(
-            *_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved)),
+            *_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved), masked),
             *branches,
         ),
         rules=rules or {},
@@ -256,6 +260,9 @@ def _changes(tensor: Tensor) -> bool:
     """Whether training changes a stored tensor."""
     return tensor.kind == "weight" and is_float(tensor.dtype)
 
+
+#: Which scores of an attention count: all that a kernel computes, or those that its masks leave.
+Masked: TypeAlias = Literal["executed", "needed"]
 
 #: For a convention that looks at one node at a time.
 _SEEN_ALONE = Counts(mac=-1)
@@ -283,6 +290,7 @@ def _row(
     folding: Folding,
     owned: set[str],
     seen: Counts | None,
+    masked: Masked,
 ) -> Row:
     """The figures of one node.
 
@@ -294,8 +302,12 @@ def _row(
         folding: what is left out.
         owned: collects the stored tensors that a row has claimed: each counts once.
         seen: what the convention sees here with the whole graph in view; _SEEN_ALONE when it goes node by node.
+        masked: which scores of an attention count.
     """
     counts, missing, note = _tried(lambda: count(node, rules), NOT_RULED.get(node.op, "no rule"))
+    left = None if counts is None else _tried(lambda: needed(node, rules), "")[0]
+    if masked == "needed" and left is not None:
+        counts = left
     view = counts
     if node.op not in rules and not (convention.plain and counts is not None):
         look = (lambda: convention.view(node, counts)) if seen is _SEEN_ALONE else (lambda: seen)
@@ -315,6 +327,7 @@ def _row(
         type=convention.layer_types.get(node.op, node.op),
         node=node,
         counts=counts,
+        needed=left,
         view=view,
         count=None if view is None else view.dot(convention.weights),
         params=sum([packed.get(t.name, t.numel) for t in first_used if t.kind == "weight"]),
@@ -354,7 +367,9 @@ def _occupies(tensor: Tensor) -> bool:
     return tensor.kind != "constant" or (is_float(tensor.dtype) and bool(tensor.shape))
 
 
-def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: int, unresolved: int) -> Iterator[str]:
+def _notes(
+    graph: Graph, convention: Convention, rows: Sequence[Row], folded: int, unresolved: int, masked: Masked
+) -> Iterator[str]:
     """What a reader of the report should know, one line each."""
     yield from graph.warnings
     yield from convention.notes
@@ -383,9 +398,26 @@ def _notes(graph: Graph, convention: Convention, rows: Sequence[Row], folded: in
     if bounded:
         many = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"
         yield f"upper bounds: {many} as large as the data say, at most; the first is {bounded[0]!r}"
+    yield from _masks(rows, convention, masked)
     if folded:
         yield f"{folded} operators on weights, constants and shapes alone run once and are not counted (--no-fold)"
     ops = {row.node.op for row in rows}
     bounds = sorted(op for op in ops if op in OPERATORS and OPERATORS[op].claim == "bound")
     if bounds:
         yield f"upper bounds, because the work depends on the data: {', '.join(bounds)}"
+
+
+def _masks(rows: Sequence[Row], convention: Convention, masked: Masked) -> Iterator[str]:
+    """What the masks of attention leave of its multiply-adds, in one line."""
+    those = [row for row in rows if row.needed is not None and row.times != 0]
+    all_scores = [_tried(lambda row=row: count(row.node), "")[0] for row in those]  # type: ignore[misc]
+    executed = sum(c.mac * (row.times or 0) for c, row in zip(all_scores, those, strict=True) if c is not None)
+    left = sum(row.needed_macs or 0 for row in those)
+    if left < executed:
+        share = f"{len(those)} attention rows execute {executed:,} MACs, of which masks leave {left:,}"
+        if masked == "executed":
+            yield f"masks: {share} (--masked needed counts those)"
+        elif convention.plain:
+            yield f"masks: {share}; those are counted (--masked needed)"
+        else:
+            yield f"masks: {share}; {convention.name} counts as its tool does, whatever --masked says"

@@ -8,7 +8,7 @@ from flopwise.operators import gradient
 from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
-from flopwise.operators.onnx.attention import attention
+from flopwise.operators.onnx.attention import attention, needed_attention
 from flopwise.operators.operator import Operator, by, unknown
 
 
@@ -259,7 +259,9 @@ OPERATORS: dict[str, Operator] = {
     "aten::_sparse_mm": by(sparse_mm),
     "aten::cdist": by(distances, gradient=gradient.by("aten_linear:cdist", gradient.all_of_it)),
     "aten::pdist": by(distances),
-    "aten::flex_attention": by(attention, gradient=gradient.by("attention:attention", "attention:keeps")),
+    "aten::flex_attention": by(
+        attention, gradient=gradient.by("attention:attention", "attention:keeps"), needed=needed_attention
+    ),
     "aten::linalg_solve": by(solve),
     "aten::linalg_inv": by(inverse),
     "aten::linalg_cholesky": by(cholesky),

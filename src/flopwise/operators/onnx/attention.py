@@ -11,6 +11,7 @@ from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product, required
 from flopwise.operators.inputs import FACTOR, inputs
+from flopwise.operators.masks import pairs_left
 from flopwise.operators.operator import Operator, by
 
 #: Softmax over scores: maximum, subtraction, exponential, sum, division.
@@ -21,13 +22,23 @@ def attention(node: Node) -> Counts:
     """numel(Q) × T mac (QKᵀ) + numel(Y) × T mac (AV) + numel(Q) mul and B × Hq × T × d mul (Q and K scaled) + scores
     × (1 cmp + 2 add + 1 exp + 1 div) (softmax), scores = B × Hq × S × T, T = past + new keys. Softcap: scores × (1
     div + 1 tanh + 1 mul). Any mask, is_causal too: scores × 1 add; a mask that is an input also numel(mask) + rows
-    cmp, to find the rows with nothing to attend to. A causal mask is stated, not halved.
+    cmp, to find the rows with nothing to attend to. All scores count, those too that a mask leaves out; what it
+    leaves is counted apart, as needed.
 
     With 4-D inputs Q is (B, Hq, S, d); with 3-D inputs (B, S, Hq × d). Keys and values of grouped heads are repeated
     for each query head. Masks that follow from shapes and attributes alone are constants, as is the scale.
 
     https://onnx.ai/onnx/operators/onnx__Attention.html
     """
+    return _attention(node, needed=False)
+
+
+def needed_attention(node: Node) -> Counts:
+    """As ``attention``, with the scores that the masks leave in the place of all scores."""
+    return _attention(node, needed=True)
+
+
+def _attention(node: Node, *, needed: bool) -> Counts:
     query, key = node.input(0), node.input(1)
     length = extent(node, query, -2)
     heads: int
@@ -41,7 +52,11 @@ def attention(node: Node) -> Counts:
     if node.has_input(4):
         total += extent(node, node.input(4), -2)
     scores = batch * heads * length * total
-    counts = Counts(mac=(query.numel + node.output().numel) * total, mul=query.numel + batch * hidden * total)
+    products = (query.numel + node.output().numel) * total
+    if needed:
+        pairs = pairs_left(node, batch, heads, length, total)
+        products, scores = products * pairs // scores if scores else products, pairs
+    counts = Counts(mac=products, mul=query.numel + batch * hidden * total)
     if node.attrs.get("softcap", 0.0):
         counts += Counts(div=1, tanh=1, mul=1) * scores
     return counts + _mask(node, batch, length, total, scores) + SOFTMAX * scores
@@ -161,7 +176,10 @@ def rotary_embedding(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "Attention": by(
-        attention, inputs=inputs(FACTOR, FACTOR, FACTOR), gradient=gradient.by("attention:attention", "attention:keeps")
+        attention,
+        inputs=inputs(FACTOR, FACTOR, FACTOR),
+        gradient=gradient.by("attention:attention", "attention:keeps"),
+        needed=needed_attention,
     ),
     "LinearAttention": by(linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
     "ai.onnx.preview::FlexAttention": by(flex_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),

@@ -12,6 +12,7 @@ from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs, scale, zero_point
+from flopwise.operators.masks import pairs_within
 from flopwise.operators.onnx.attention import SOFTMAX
 from flopwise.operators.onnxruntime.positions import ROTATED
 from flopwise.operators.onnxruntime.quantized import RESCALE
@@ -32,10 +33,16 @@ class Heads:
     size: int
     value_size: int
 
-    def counts(self, node: Node, *, masks: int = 0) -> Counts:
-        """Both products, the scale of queries and keys, softmax; and, for each mask, one addition to every score."""
+    def counts(self, node: Node, *, masks: int = 0, pairs: int | None = None) -> Counts:
+        """Both products, the scale of queries and keys, softmax; and, for each mask, one addition to every score.
+
+        Args:
+            node: the attention.
+            masks: how many masks are added.
+            pairs: the scores that are computed; None: all.
+        """
         queries = self.batch * self.heads * self.length
-        scores = queries * self.total
+        scores = queries * self.total if pairs is None else pairs
         work = Counts(
             mac=scores * (self.size + self.value_size),
             mul=queries * self.size + self.batch * self.heads * self.total * self.size,
@@ -44,6 +51,13 @@ class Heads:
         if node.attrs.get("softcap", 0.0):
             work += Counts(div=1, tanh=1, mul=1) * scores
         return work + SOFTMAX * scores
+
+    def causal_pairs(self, window: int = 0) -> int:
+        """Scores of queries that end with the last key, each with the keys up to its own, or a window of them."""
+        queries, keys = self.length, self.total
+        if not isinstance(queries, int) or not isinstance(keys, int):
+            return self.batch * self.heads * queries * keys
+        return self.batch * self.heads * pairs_within(queries, keys, keys - queries, window - 1 if window > 0 else None)
 
 
 def _projected(inputs: Tensor, weights: Tensor, node: Node, bias: int) -> Counts:
@@ -72,6 +86,11 @@ def attention(node: Node) -> Counts:
     return _self_attention(node, masks=given(node, 3, 5), past=4)
 
 
+def needed_attention(node: Node) -> Counts:
+    """As ``attention``; with unidirectional only the scores of a query and the keys up to its own."""
+    return _self_attention(node, masks=given(node, 3, 5), past=4, needed=True)
+
+
 def decoder_masked_self_attention(node: Node) -> Counts:
     """at most as Attention for one new token; with past_present_share_buffer T is the length of the buffer.
 
@@ -92,7 +111,7 @@ def quantized_attention(node: Node) -> Counts:
     return work + Counts(mul=made + node.input(4).numel, add=shifts)
 
 
-def _self_attention(node: Node, masks: int, past: int) -> Counts:
+def _self_attention(node: Node, masks: int, past: int, needed: bool = False) -> Counts:
     x, w = node.input(0), node.input(1)
     heads, sizes = whole(node, "num_heads"), _sizes(node, w)
     batch, length = product(x.dims[:-2]), extent(node, x, -2)
@@ -105,7 +124,8 @@ def _self_attention(node: Node, masks: int, past: int) -> Counts:
     if node.attrs.get("do_rotary", 0):
         part = whole(node, "rotary_embedding_dim", 0) or sizes[0] // heads
         work += ROTATED * (batch * length * 2 * heads * part)
-    return work + shape.counts(node, masks=masks + _flag(node, "unidirectional"))
+    causal = _flag(node, "unidirectional")
+    return work + shape.counts(node, masks=masks + causal, pairs=shape.causal_pairs() if needed and causal else None)
 
 
 def _sizes(node: Node, weights: Tensor) -> list[int]:
@@ -156,6 +176,11 @@ def multi_head_attention(node: Node) -> Counts:
     return _given_heads(node, bias=3, masks=given(node, 4, 5), past=6, shared=node.has_input(8))
 
 
+def needed_multi_head_attention(node: Node) -> Counts:
+    """As ``multi_head_attention``; with unidirectional only the scores of a query and the keys up to its own."""
+    return _given_heads(node, bias=3, masks=given(node, 4, 5), past=6, shared=node.has_input(8), needed=True)
+
+
 def decoder_masked_attention(node: Node) -> Counts:
     """at most as MultiHeadAttention for one new query; with past_present_share_buffer T is the length of the buffer.
 
@@ -165,7 +190,7 @@ def decoder_masked_attention(node: Node) -> Counts:
     return _given_heads(node, bias=10, masks=given(node, 3, 4), past=5, shared=shared)
 
 
-def _given_heads(node: Node, bias: int, masks: int, past: int, shared: bool) -> Counts:
+def _given_heads(node: Node, bias: int, masks: int, past: int, shared: bool, needed: bool = False) -> Counts:
     query, heads = node.input(0), whole(node, "num_heads")
     batch, length = extent(node, query, 0), extent(node, query, 1)
     if len(query.dims) == 5:  # B × S × N × 3 × d
@@ -183,7 +208,8 @@ def _given_heads(node: Node, bias: int, masks: int, past: int, shared: bool) -> 
     if node.has_input(past):
         total = extent(node, node.input(past), 2) + (0 if shared else total)
     shape = Heads(batch, heads, length, total, size, value_size)
-    work = shape.counts(node, masks=masks + _flag(node, "unidirectional"))
+    causal = _flag(node, "unidirectional")
+    work = shape.counts(node, masks=masks + causal, pairs=shape.causal_pairs() if needed and causal else None)
     return work + Counts(add=biased if node.has_input(bias) else 0)
 
 
@@ -264,7 +290,7 @@ def ordered_attention(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::Attention": by(attention, inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::Attention": by(attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention),
     "com.microsoft::DecoderMaskedSelfAttention": by(
         decoder_masked_self_attention, "bound", inputs=inputs(FACTOR, FACTOR)
     ),
@@ -275,7 +301,9 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::PackedMultiHeadAttention": by(
         packed_multi_head_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)
     ),
-    "com.microsoft::MultiHeadAttention": by(multi_head_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
+    "com.microsoft::MultiHeadAttention": by(
+        multi_head_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), needed=needed_multi_head_attention
+    ),
     "com.microsoft::DecoderMaskedMultiHeadAttention": by(
         decoder_masked_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)
     ),

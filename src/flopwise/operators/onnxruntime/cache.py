@@ -67,12 +67,19 @@ def grouped_attention(node: Node) -> Counts:
     new K; q_norm_weight: both as in RMSNormalization; head_sink or smooth_softmax: B × N × S × (1 cmp + 2 add + 1
     exp); a quantised cache: 1 mul for each element, 1 mul + 3 cmp for each new one.
 
-    A causal mask and a local window are not subtracted.
+    All scores count, those too that the causal mask or a local window leaves out; what they leave is counted apart, as
+    needed.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupQueryAttention
     """
     masks = given(node, 10) + int(bool(node.attrs.get("causal", 1)))
     return _grouped(node, masks, sink=11, norm=14)
+
+
+def needed_grouped_attention(node: Node) -> Counts:
+    """As ``grouped_attention``, with only the scores of a query and the keys up to its own, or of its local window."""
+    masks = given(node, 10) + int(bool(node.attrs.get("causal", 1)))
+    return _grouped(node, masks, sink=11, norm=14, needed=True)
 
 
 def sparse_attention(node: Node) -> Counts:
@@ -83,7 +90,7 @@ def sparse_attention(node: Node) -> Counts:
     return _grouped(node, 1, sink=-1, norm=-1)
 
 
-def _grouped(node: Node, masks: int, sink: int, norm: int) -> Counts:
+def _grouped(node: Node, masks: int, sink: int, norm: int, needed: bool = False) -> Counts:
     query, heads, groups, size = node.input(0), whole(node, "num_heads"), whole(node, "kv_num_heads"), _size(node)
     batch, length = extent(node, query, 0), extent(node, query, 1)
     new = length
@@ -96,7 +103,9 @@ def _grouped(node: Node, masks: int, sink: int, norm: int) -> Counts:
         total = new + (extent(node, node.input(3), 2) if node.has_input(3) else 0)
     shape = Heads(batch, heads, length, total, size, size)
     queries, keys = batch * heads * length, batch * groups * new
-    work = shape.counts(node, masks=masks) + _around(node, queries, keys, size, sink=sink, norm=norm)
+    causal = needed and bool(node.attrs.get("causal", 1))
+    pairs = shape.causal_pairs(whole(node, "local_window_size", 0)) if causal else None
+    work = shape.counts(node, masks=masks, pairs=pairs) + _around(node, queries, keys, size, sink=sink, norm=norm)
     return work + _stored(node, batch * groups * total * size, keys * size)
 
 
@@ -157,7 +166,10 @@ _INDEXER = "scores blocks of keys whose number is data: how far the sequence has
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::GroupQueryAttention": by(
-        grouped_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 9, SCALE, SCALE)
+        grouped_attention,
+        "bound",
+        inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 9, SCALE, SCALE),
+        needed=needed_grouped_attention,
     ),
     "com.microsoft::SparseAttention": by(sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)),
     "com.microsoft::PagedAttention": by(

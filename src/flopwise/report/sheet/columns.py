@@ -171,6 +171,13 @@ _TABLE = (
     Column("params", "params", "number", _figure("params"), "elements of trained weights, shared ones once", 3),
     Column("params%", "params %", "percent", _share("params"), "share of the model's parameters"),
     Column("macs", "MACs", "number", _figure("macs"), "multiply-accumulates, canonical", 6),
+    Column(
+        "needed_macs",
+        "needed MACs",
+        "number",
+        _figure("needed_macs"),
+        "multiply-accumulates, of attention only those that masks leave",
+    ),
     Column("macs%", "MACs %", "percent", _share("macs"), "share of the model's multiply-accumulates"),
     Column("flops", "FLOPs", "number", _figure("flops"), "floating-point operations, canonical"),
     Column("flops%", "FLOPs %", "percent", _share("flops"), "share of the model's floating-point operations"),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.readers.torch.capture.interception_plan import synthetic
+from flopwise.readers.torch.capture.masks import pairs_of_block_mask
 from flopwise.readers.torch.capture.recorder import Recorder
 
 
@@ -28,7 +29,8 @@ def flex_attention(recorder: Recorder, args: tuple[Any, ...]) -> Any:
     if change is not None and getattr(change, "__name__", "") != "_identity":
         _change_scores(recorder, change, (*query.shape[:-1], key.shape[-2]), query)
     plan = synthetic("aten.flex_attention", "torch.nn.attention.flex_attention.flex_attention")
-    recorder.write(plan, out, used, {}, tuple(map(stand_ins.graphed, used)), {})
+    pairs = pairs_of_block_mask(args[4] if len(args) > 4 else None, query, key)
+    recorder.write(plan, out, used, {}, tuple(map(stand_ins.graphed, used)), pairs)
     return out, query.new_empty(query.shape[:-1], dtype=torch.float32), query.new_empty(query.shape[:-1])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from torch import nn
+
 from flopwise.graph import Body, Module
 
 
@@ -13,6 +15,8 @@ class Position(threading.local):
     def __init__(self) -> None:
         #: The modules, outermost first.
         self.scope: tuple[Module, ...] = ()
+        #: The running modules themselves.
+        self.modules: tuple[nn.Module, ...] = ()
         #: The public functions that the innermost module went through, outermost first.
         self.via: tuple[str, ...] = ()
         #: Checkpoints and functions with a gradient of their own, outermost first.

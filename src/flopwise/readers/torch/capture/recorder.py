@@ -17,6 +17,7 @@ from torch import Tensor as TorchTensor
 from flopwise.graph import Body, Module, Tensor
 from flopwise.readers.torch.capture.fallback import asks_for_elements, second_attempt
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
+from flopwise.readers.torch.capture.masks import ATTENTION, pairs_left
 from flopwise.readers.torch.capture.packed import SPARSE, stored_elements, unpacked
 from flopwise.readers.torch.capture.position import Position
 from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, again, keep, key_of
@@ -95,6 +96,8 @@ class Recorder:
         named = {k: stand_ins.graphed(v) for k, v in named_swapped.items()} if named_swapped else {}
         if plan.name in SPARSE:
             named |= stored_elements(args)
+        elif plan.name in ATTENTION:
+            named |= pairs_left(stand_ins, args, kwargs, position.modules[-1] if position.modules else None)
         elif plan.name.startswith("quantized."):
             named |= self._unpacked(args)
         if plan.inplace and self.before_write is not None and isinstance(args[0], TorchTensor):

@@ -11,6 +11,9 @@ from torch import Tensor as TorchTensor
 #: Elements up to which a whole or logical tensor is computed beside.
 LARGEST = 1 << 22
 
+#: Elements up to which a tensor of flags is: a mask over 8,192 tokens.
+LARGEST_FLAGS = 1 << 26
+
 #: Elements up to which a tensor of real numbers is.
 LARGEST_REAL = 1 << 20
 
@@ -161,7 +164,9 @@ class Values:
             found = func(*[self._known(a) for a in args], **{k: self._known(v) for k, v in kwargs.items()})
         except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
             return None
-        return found if _elements(found) <= LARGEST else None
+        if _elements(found) <= LARGEST or (found.__class__ is TorchTensor and _is_small_mask(found)):
+            return found
+        return None
 
     def _known(self, thing: Any) -> Any:
         if isinstance(thing, TorchTensor):
@@ -169,6 +174,10 @@ class Values:
         if thing.__class__ in (tuple, list):
             return thing.__class__([self._known(part) for part in thing])
         return torch.device("cpu") if thing.__class__ is torch.device else thing
+
+
+def _is_small_mask(tensor: TorchTensor) -> bool:
+    return tensor.dtype is torch.bool and tensor.numel() <= LARGEST_FLAGS
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise.graph import Shape, Tensor
+from flopwise.operators.masks import PAIRS
 from flopwise.readers.torch.lower.node import Lowered, repeated, tensors
 
 
@@ -198,9 +199,11 @@ def attention(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    pairs: int | None = None,
 ) -> Lowered:
+    """``pairs``: what the mask leaves, where its elements are known."""
     shaped = [replace(t, shape=_heads(t.dims)) for t in (query, key, value)]
-    attrs = {"is_causal": int(is_causal)}
+    attrs = {"is_causal": int(is_causal)} | ({} if pairs is None else {PAIRS: pairs})
     return Lowered("Attention", (*shaped, attn_mask), attrs)
 
 
@@ -217,11 +220,12 @@ def flash(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any) ->
     """One of the kernels behind attention."""
     mask = next((a for a in rest if isinstance(a, Tensor)), more.get("attn_mask"))
     causal = bool(more.get("is_causal", any(a is True for a in rest)))
-    return attention(query, key, value, mask if isinstance(mask, Tensor) else None, is_causal=causal)
+    mask = mask if isinstance(mask, Tensor) else None
+    return attention(query, key, value, mask, is_causal=causal, pairs=more.get("pairs"))
 
 
-def flex_attention(query: Tensor, key: Tensor, value: Tensor) -> Lowered:
-    return Lowered("aten::flex_attention", (query, key, value))
+def flex_attention(query: Tensor, key: Tensor, value: Tensor, *, pairs: int | None = None) -> Lowered:
+    return Lowered("aten::flex_attention", (query, key, value), {} if pairs is None else {PAIRS: pairs})
 
 
 def deform_conv2d(

@@ -47,6 +47,7 @@ class Calls:
         recorder, position, calls = self._recorder, self._recorder.position, self.calls
         around, via = position.scope, position.via
         position.scope, position.via = (*around, step), ()
+        modules, position.modules = position.modules, (*position.modules, module)
         index, first = len(calls), len(recorder.events)
         positional = self.flat(args)
         inputs = (*positional, *self.flat(tuple(kwargs.values()))) if kwargs else positional
@@ -64,7 +65,7 @@ class Calls:
         finally:
             calls[index] = Call(step.path, inputs, outputs, first, len(recorder.events), caller, len(positional))
             self._open.pop()
-            position.scope, position.via = around, via
+            position.scope, position.via, position.modules = around, via, modules
 
     def flat(self, things: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """The graph tensors among some arguments or results, nested ones in a row."""
