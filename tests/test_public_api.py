@@ -40,6 +40,7 @@ NAMES = {
     "compare",
     "devices",
     "formula",
+    "llm",
     "profile",
     "read",
     "render",

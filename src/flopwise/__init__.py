@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flopwise.api.check import check
     from flopwise.api.compare import compare
     from flopwise.api.formula import formula
+    from flopwise.api.llm import llm
     from flopwise.api.profile import profile
     from flopwise.api.read import read
     from flopwise.api.shapes import write_shapes
@@ -66,6 +67,7 @@ __all__ = [
     "compare",
     "devices",
     "formula",
+    "llm",
     "profile",
     "read",
     "render",
@@ -104,6 +106,7 @@ _HOMES = {
     "compare": "api.compare",
     "devices": "api.bound",
     "formula": "api.formula",
+    "llm": "api.llm",
     "profile": "api.profile",
     "read": "api.read",
     "render": "report",

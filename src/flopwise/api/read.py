@@ -32,7 +32,8 @@ def read(
             (.prototxt, .caffemodel); a ``torch.nn.Module``, which is afterwards as it was, the name of a callable that
             makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file;
             path of a file with weights and no graph (.safetensors, its index, .gguf, .npz, .npy, a checkpoint of
-            PyTorch's), whose operations stay unknown. In place of a path, a URL: only the ranges that are needed come
+            PyTorch's), whose operations stay unknown; a ``config.json``, a directory with one, or ``hf:org/name`` of a
+            language model. In place of a path, a URL: only the ranges that are needed come
             over the network.
         inputs: shapes by input name (``{"x": (1, 3, 224, 224)}``), one shape when there is one input, or texts of the
             form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open. An array in place of a shape
@@ -45,8 +46,9 @@ def read(
         options: what only one format takes: :class:`~flopwise.OnnxOptions`, :class:`~flopwise.TorchOptions` or
             :class:`~flopwise.CaffeOptions`.
         progress: called with the name of each step.
-        keywords: the fields of these options by name: ``trips`` of ONNX models; ``mode``, ``grad`` and ``arguments`` of
-            PyTorch models; ``phase``, ``stages``, ``level`` and ``weights`` of Caffe nets.
+        keywords: the fields of these options by name: ``trips`` of ONNX models; ``mode``, ``grad``, ``arguments``,
+            ``past``, ``new`` and ``trust_code`` of PyTorch models; ``phase``, ``stages``, ``level`` and ``weights`` of
+            Caffe nets.
 
     Raises:
         ModelError: the model cannot be read.

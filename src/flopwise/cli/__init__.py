@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "weights": "Range, deviation, zeros and histograms of the weights, per layer or tensor; also as figures.",
     "layers": "Layers with their input and output names and shapes; also as a Graphviz graph.",
     "shapes": "Shape and element type of every tensor; with -o FILE.onnx the model with all shapes in it.",
+    "llm": "Language models: prefill, decoding, cache and memory, from a configuration alone.",
     "formula": "Costs as closed formulas in the open dimensions of a model (batch, sequence ...).",
     "explain": "The formula of an operator, or where two conventions differ on a model.",
     "conventions": "The counting conventions and where they come from.",

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 #: One extent of a tensor. The core only multiplies and adds, so a sympy expression does as well as an integer.
 Dim: TypeAlias = "int | sympy.Expr"
 Shape: TypeAlias = "tuple[Dim, ...]"
-Kind: TypeAlias = Literal["input", "weight", "buffer", "constant", "activation"]
+#: A state is what a model keeps between calls and is handed again, such as a cache of keys and values.
+Kind: TypeAlias = Literal["input", "state", "weight", "buffer", "constant", "activation"]
 
 #: Kinds whose contents are known before the first inference.
 STORED: frozenset[str] = frozenset({"weight", "buffer", "constant"})

@@ -61,6 +61,11 @@ class Profile:
         """Largest sum of bytes of activations alive at once, in execution order; None when a shape is missing."""
         return peak_activation_bytes(self.graph)
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the state that the model is handed, such as a cache of keys and values; 0 without one."""
+        return sum(t.nbytes for t in self.graph.inputs if t.kind == "state" and t.sized)
+
     @functools.cached_property
     def own(self) -> dict[str, int]:
         """Totals that the convention's tool defines in its own way, by name ("params")."""
@@ -121,7 +126,7 @@ class Profile:
         return {
             "schema": "flopwise.profile/1",
             "model": {"name": model.name, "source": model.source, "format": model.format},
-            "inputs": [{"name": t.name, "dtype": t.dtype, "shape": _shape(t)} for t in model.inputs],
+            "inputs": [_input(t) for t in model.inputs],
             "convention": {"name": self.convention.name, "unit": self.convention.unit},
             "totals": {
                 "count": sums.count if counted else None,
@@ -135,6 +140,7 @@ class Profile:
                 "activations": sums.activations if self.seen("activations") else None,
                 "output_bytes": sums.output_bytes if self.seen("output_bytes") else None,
                 "peak_activation_bytes": self.peak_activation_bytes,
+                **({"state_bytes": self.state_bytes} if self.state_bytes else {}),
                 **({"own": self.own} if self.own else {}),
             },
             **({} if self.training is None else {"training": self.training.to_dict(self.rows, self.sum)}),
@@ -178,6 +184,11 @@ def _shape(tensor: Tensor | None) -> list[Any] | None:
     if tensor is None or tensor.shape is None:
         return None
     return [d if isinstance(d, int) else str(d) for d in tensor.shape]
+
+
+def _input(tensor: Tensor) -> dict[str, Any]:
+    entry = {"name": tensor.name, "dtype": tensor.dtype, "shape": _shape(tensor)}
+    return {**entry, "kind": "state"} if tensor.kind == "state" else entry
 
 
 def _layer(row: Row, trained: bool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from flopwise.readers.onnx.format import ONNX
 from flopwise.readers.options import options_of
 from flopwise.readers.source.location import naming
 from flopwise.readers.torch.format import TORCH
+from flopwise.readers.torch.language.format import LANGUAGE
 from flopwise.readers.weights import formats as weights
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ FORMATS: tuple[Format, ...] = (
     weights.NPZ,
     weights.NPY,
     weights.CHECKPOINT,
+    LANGUAGE,
     TORCH,
     CAFFE,
     ONNX,
@@ -86,7 +88,7 @@ def open_stored(
     name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
     with naming(name):
         if name and os.path.isdir(name):
-            model = in_folder(name)
+            model = in_folder(name)  # of a language model too: its weights lie beside its configuration
         format = format_of(model)
         own = {field.name for field in fields(format.options)}
         options = options_of(format.options, None, {key: value for key, value in keywords.items() if key in own})
@@ -117,9 +119,13 @@ def in_folder(folder: str) -> str:
 def models_in(folder: str) -> list[str]:
     """The models that a directory and those in it hold, in the order of their names; else its weights.
 
+    A directory with a ``config.json`` is one model.
+
     Raises:
         ModelError: it holds neither.
     """
+    if LANGUAGE.match(folder):
+        return [folder]
     endings = tuple(ending for format in FORMATS for ending in format.in_directories)
     files = [os.path.join(path, file) for path, _, names in os.walk(folder) for file in names]
     models = sorted(file for file in files if file.lower().endswith(endings))

@@ -43,6 +43,11 @@ class TorchOptions(Options):
     grad: bool = False
     #: Keyword arguments of a callable that makes the model (``package.module:callable``), as texts.
     arguments: Mapping[str, str] | None = None
+    #: Of a language model: tokens in the state that it is handed, and tokens that are fed to it now.
+    past: int | None = None
+    new: int | None = None
+    #: Whether code that belongs to a model may run.
+    trust_code: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,9 @@ class Keywords(TypedDict, total=False):
     mode: Mode | None
     grad: bool
     arguments: Mapping[str, str] | None
+    past: int | None
+    new: int | None
+    trust_code: bool
     phase: str | None
     stages: Collection[str]
     level: int | None

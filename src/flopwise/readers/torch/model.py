@@ -11,6 +11,7 @@ from flopwise.graph import Graph
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import is_callable, is_url, shown
 from flopwise.readers.torch.kinds import is_module
+from flopwise.readers.torch.language.config import is_language_model
 
 
 def read_model(
@@ -26,7 +27,8 @@ def read_model(
     A callable makes its model without memory for the weights. Where the run needs real tensors, it makes it again with.
 
     Args:
-        model: a module, an exported program, ``package.module:callable``, or the path of a file with a program.
+        model: a module, an exported program, ``package.module:callable``, the path of a file with a program, or the
+            configuration of a language model.
         inputs: as in :func:`flopwise.readers.torch.read.read_torch`.
         dims: as there.
         batch_size: as there.
@@ -39,6 +41,9 @@ def read_model(
     """
     module, name = module_of(model, options, progress)
     from flopwise.readers.torch.read import NeedsMemoryError, read_torch
+
+    if options.past is not None or options.new is not None:
+        inputs, batch_size = _step(module, name, inputs, dims, batch_size, options)
 
     def graph(module: Any) -> Graph:
         return read_torch(
@@ -60,6 +65,24 @@ def read_model(
         return graph(module_of(model, options, progress, in_memory=True)[0])
 
 
+def _step(
+    module: Any, name: str, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, options: TorchOptions
+) -> tuple[Any, int | None]:
+    """The inputs of a call with so many tokens in the state, and the batch size that is left to set.
+
+    Raises:
+        InputError: the module is not a language model, or inputs are given as well.
+    """
+    from flopwise.readers.torch.language.state import step
+
+    if inputs is not None:
+        raise InputError("past and new tokens make the inputs of a language model; give no others")
+    if not hasattr(getattr(module, "config", None), "model_type"):
+        raise InputError(f"{name or type(module).__name__}: past and new tokens are for models of transformers")
+    batch = (dims or {}).get("batch", 1) if batch_size is None else batch_size
+    return step(module, options.past or 0, 1 if options.new is None else options.new, batch).inputs, None
+
+
 def module_of(
     model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False
 ) -> tuple[Any, str]:
@@ -79,6 +102,12 @@ def module_of(
         raise InputError("arguments are for a model that is given as package.module:callable")
     if is_module(model):
         return model, ""
+    if is_language_model(model):
+        from flopwise.readers.torch.language.model import language_model
+
+        progress("building the model")
+        source = os.fsdecode(model)  # type: ignore[arg-type] # a path, as was asked
+        return language_model(source, trust_code=options.trust_code), source
     if is_url(model):
         raise ModelError(f"{shown(str(model))}: PyTorch reads programs from local disks only; download it first")
     from flopwise.readers.torch import load

@@ -11,12 +11,15 @@ from torch import Tensor as TorchTensor
 from torch import nn
 
 from flopwise.errors import InputError
-from flopwise.graph import Tensor
+from flopwise.graph import Kind, Tensor
 from flopwise.readers.inputs import FORM
 from flopwise.readers.torch.capture.packed import shape_of
 from flopwise.readers.torch.capture.tensors import DTYPES
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.inputs.making import Making, filled, is_shape, position_name
+
+#: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.
+STATES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,8 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
 
 
 def _graph_tensor(tensor: TorchTensor, name: str) -> Tensor:
-    return Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), "input", grad=tensor.requires_grad)
+    kind: Kind = "state" if name.partition(".")[0] in STATES else "input"
+    return Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
 
 
 def _named(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, TorchTensor]]:

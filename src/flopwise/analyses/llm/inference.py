@@ -1,0 +1,219 @@
+"""What a request to a language model costs: the prompt, each further token, the cache, and what must be in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+from flopwise.analyses.llm.generation import summed
+from flopwise.analyses.llm.on_device import OnDevice
+from flopwise.analyses.llm.rewrites import ABSORB_MLA, absorbed_mla
+from flopwise.analyses.llm.step import Step, step_of
+from flopwise.errors import InputError
+from flopwise.profiles.profile import Profile
+
+
+class Program(Protocol):
+    """A language model that can be run on tensors without memory."""
+
+    #: What it is called, and where it comes from.
+    name: str
+    source: str
+    #: The longest context that it was made for; None where it says nothing.
+    longest: int | None
+    #: Element type of its weights, and bytes of each element by tensor name where they are stored in another width.
+    dtype: str
+    widths: Mapping[str, Fraction]
+    #: What a reader should know about it.
+    notes: tuple[str, ...]
+
+    def profile(self, past: int, new: int, batch: int) -> Profile:
+        """The profile of a call with so many tokens in the state."""
+
+    def state(self, tokens: int, batch: int) -> Mapping[str, int]:
+        """Bytes of the state after so many tokens, by kind ("keys and values", "recurrent state")."""
+
+
+@dataclass(frozen=True)
+class Inference:
+    """The costs of a request."""
+
+    name: str
+    source: str
+    dtype: str
+    kv_dtype: str | None
+    batch: int
+    prompt: int
+    generate: int
+    params: int
+    active_params: int
+    weight_bytes: int
+    prefill: Step
+    #: The first step after the prompt.
+    decode: Step
+    #: All steps after the prompt, one for each generated token.
+    generated_macs: int
+    generated_flops: int
+    #: Bytes of the state after the prompt, after the last token, and of one token more after the prompt.
+    cache_bytes: int
+    final_cache_bytes: int
+    cache_bytes_per_token: int
+    rewrites: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    #: The same on a device; None when none was named.
+    device: OnDevice | None = None
+    #: How ``print`` shows it; provided by whoever knows the reports.
+    renderer: Callable[[Inference], str] | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """What must fit: the weights, the state after the last token, and the activations of the larger step."""
+        alive = [step.activation_bytes for step in (self.prefill, self.decode)]
+        if None in alive:
+            return None
+        return self.weight_bytes + self.final_cache_bytes + max(n for n in alive if n is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request in the JSON schema ``flopwise.llm/1``: every number an integer or None."""
+        prefill, decode = self.prefill, self.decode
+        return {
+            "schema": "flopwise.llm/1",
+            "model": {"name": self.name, "source": self.source, "dtype": self.dtype, "kv_dtype": self.kv_dtype},
+            "batch": self.batch,
+            "params": self.params,
+            "active_params": self.active_params,
+            "weight_bytes": self.weight_bytes,
+            "prefill": {
+                "tokens": self.prompt,
+                "macs": prefill.macs,
+                "needed_macs": prefill.needed_macs,
+                "flops": prefill.flops,
+                "bytes": prefill.bytes,
+                "attention_macs": prefill.attention_macs,
+                "activation_bytes": prefill.activation_bytes,
+            },
+            "decode": {
+                "past": decode.past,
+                "macs": decode.macs,
+                "needed_macs": decode.needed_macs,
+                "flops": decode.flops,
+                "bytes": decode.bytes,
+                "attention_macs": decode.attention_macs,
+                "activation_bytes": decode.activation_bytes,
+                "weight_bytes": decode.weights.most,
+                "expected_weight_bytes": decode.weights.expected,
+            },
+            "generate": {"tokens": self.generate, "macs": self.generated_macs, "flops": self.generated_flops},
+            "cache": {
+                "tokens": self.prompt,
+                "bytes": self.cache_bytes,
+                "bytes_per_token": self.cache_bytes_per_token,
+                "final_bytes": self.final_cache_bytes,
+            },
+            "memory_bytes": self.memory_bytes,
+            "rule_of_thumb": {"forward_flops": 2 * self.active_params * self.prefill.tokens},
+            "rewrites": {name: {"macs": macs} for name, macs in self.rewrites.items()},
+            **({} if self.device is None else {"device": self.device.to_dict()}),
+            "exact": prefill.exact and decode.exact,
+            "notes": list(self.notes),
+        }
+
+
+def inference(
+    program: Program,
+    *,
+    prompt: int = 4096,
+    generate: int = 256,
+    batch: int = 1,
+    kv_dtype: str | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Inference:
+    """What a request costs: a prompt, and so many tokens after it.
+
+    Args:
+        program: the model.
+        prompt: tokens of the prompt of each sequence.
+        generate: tokens that are generated after it, each by a step of its own.
+        batch: sequences.
+        kv_dtype: what the state's element type is called, where it is not that of the weights.
+        progress: called with the name of each step.
+
+    Raises:
+        InputError: a number is less than 1.
+    """
+    for name, number in (("batch", batch), ("prompt", prompt), ("generate", generate)):
+        if number < 1:
+            raise InputError(f"{name} {number}: must be at least 1")
+    progress(f"prefill of {prompt} tokens")
+    profile = program.profile(0, prompt, batch)
+    widths = dict(program.widths)
+    prefill = step_of(profile, batch=batch, past=0, new=prompt, widths=widths)
+    params, stored = profile.total("params"), profile.total("weight_bytes")
+
+    def state(tokens: int) -> int:
+        return sum(program.state(tokens, batch).values())
+
+    steps: dict[int, Step] = {}
+    last: dict[int, Profile] = {}
+
+    def at(past: int) -> tuple[int, ...]:
+        progress(f"a step after {past} tokens")
+        run = program.profile(past, 1, batch)
+        last[past] = run
+        steps[past] = step_of(run, batch=batch, past=past, new=1, state_bytes=state(past), widths=widths)
+        return steps[past].macs, steps[past].flops
+
+    macs, flops = summed(at, prompt, prompt + generate - 1)
+    decode = steps[prompt]
+    absorbed = absorbed_mla(last[prompt])
+    cache = state(prompt)
+    end = prompt + generate
+    return Inference(
+        name=program.name,
+        source=program.source,
+        dtype=program.dtype,
+        kv_dtype=kv_dtype,
+        batch=batch,
+        prompt=prompt,
+        generate=generate,
+        params=params,
+        active_params=decode.weights.active,
+        weight_bytes=_stored(profile, widths) if widths else stored,
+        prefill=prefill,
+        decode=decode,
+        generated_macs=macs,
+        generated_flops=flops,
+        cache_bytes=cache,
+        final_cache_bytes=state(end),
+        cache_bytes_per_token=(state(prompt + 1) - cache) // batch,
+        rewrites={} if absorbed is None else {ABSORB_MLA: absorbed},
+        notes=(*_notes(program, end, decode), *profile.notes),
+    )
+
+
+def _stored(profile: Profile, widths: Mapping[str, Fraction]) -> int:
+    """Bytes of the stored tensors in the widths that they are stored in."""
+    tensors = {t.name: t for row in profile.rows for t in row.node.known_inputs if t.kind in ("weight", "buffer")}
+    return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in tensors.values()))
+
+
+def _notes(program: Program, end: int, decode: Step) -> list[str]:
+    """What a reader should know about the figures."""
+    notes = list(program.notes)
+    if program.longest is not None and end > program.longest:
+        notes.append(f"{end} tokens are more than the {program.longest} that the model was made for")
+    if decode.weights.experts:
+        layers = len({expert.layer for expert in decode.weights.experts})
+        stack = max(decode.weights.experts, key=lambda expert: expert.count)
+        chosen = stack.rows // max(decode.tokens, 1)
+        notes.append(
+            f"mixture of experts: {chosen} of {stack.count} for each token, in {layers} products; a step of "
+            f"{decode.tokens} tokens touches at most {stack.touched} experts of a layer, and "
+            f"{float(stack.expected(decode.tokens)):.1f} on average if routing is uniform"
+        )
+    return notes

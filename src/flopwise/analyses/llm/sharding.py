@@ -1,0 +1,228 @@
+"""What one rank holds and computes when a training step is spread over many devices.
+
+Every figure is an exact tensor or count of the whole step, divided by the named ways of sharding:
+
+- ``dp`` and ``fsdp`` divide the batch; ``fsdp`` also divides each weight, its gradient and its state (ZeRO-3).
+- ``tp`` divides the weights that the model's own plan names (transformers' ``tp_plan``): by columns, so that what
+  follows works on a part, up to the product that is divided by rows. What lies between them, attention included, is
+  divided; all else is done by every rank.
+- ``ep`` divides the stacks of experts among ranks that also divide the batch. Each rank multiplies the tokens of all of
+  them with its own experts: with balanced routing that is as much work as its own tokens with all experts.
+- ``pp`` divides the layers into equal stretches; the first stage also has what comes before, the last what comes after.
+  The rank described is that of the stage that needs the most memory; the first of P stages keeps the activations of P
+  micro-batches (one forward, one backward in turns).
+
+Sources: Megatron-LM, https://arxiv.org/abs/1909.08053; ZeRO, https://arxiv.org/abs/1910.02054; PipeDream-Flush in
+https://arxiv.org/abs/2104.04473, section 2.2; GShard, https://arxiv.org/abs/2006.16668.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flopwise.analyses.llm.traffic import GROUPED, experts_of
+from flopwise.errors import InputError
+from flopwise.graph import Node, Tensor
+from flopwise.operators.counts import FLOPS as _FLOPS
+from flopwise.operators.folding import fold
+from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
+
+#: Layers of a model are numbered: the first number in a module's path.
+_NUMBER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How a training step is spread over devices."""
+
+    dp: int = 1
+    fsdp: int = 1
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+
+    @property
+    def batches(self) -> int:
+        """Into how many parts the batch is divided."""
+        return self.dp * self.fsdp
+
+    @property
+    def devices(self) -> int:
+        """Devices all together; experts are divided among those that also divide the batch."""
+        return self.dp * self.fsdp * self.tp * self.pp
+
+    def check(self, batch: int) -> None:
+        """Refuse what cannot be divided.
+
+        Raises:
+            InputError: a number is less than 1, or the batch does not divide.
+        """
+        for name in ("dp", "fsdp", "tp", "pp", "ep"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} {getattr(self, name)}: must be at least 1")
+        if batch % self.batches:
+            raise InputError(f"a batch of {batch} does not divide by dp × fsdp = {self.batches}")
+        if self.ep > 1 and self.batches % self.ep:
+            raise InputError(f"ep {self.ep}: experts are divided among the dp × fsdp = {self.batches} ranks of a batch")
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What the rank with the most memory holds and computes in one step."""
+
+    sharding: Sharding
+    stage: int
+    params: int
+    forward_flops: int
+    backward_flops: int
+    optimizer_flops: int
+    weight_bytes: int
+    gradient_bytes: int
+    state_bytes: int
+    saved_bytes: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """Weights, gradients, the optimizer's state and kept activations."""
+        return self.weight_bytes + self.gradient_bytes + self.state_bytes + self.saved_bytes
+
+
+def rank_of(profile: Profile, sharding: Sharding, plan: Mapping[str, str]) -> Rank:
+    """The rank with the most memory.
+
+    Args:
+        profile: a training step of one rank's part of the batch.
+        sharding: how it is spread.
+        plan: module path with ``*`` for numbers -> how its weight is divided ("colwise", "rowwise" ...).
+
+    Raises:
+        InputError: something does not divide: heads, experts or layers.
+    """
+    assert profile.training is not None
+    parts = _Parts(profile, sharding, plan)
+    stages = _stages(profile.rows, sharding.pp)
+    ranks = [_stage(parts, rows, number) for number, rows in enumerate(stages)]
+    return max(ranks, key=lambda rank: rank.memory_bytes)
+
+
+def _stage(parts: _Parts, rows: Sequence[Row], number: int) -> Rank:
+    """The rank of one stage."""
+    profile, sharding = parts.profile, parts.sharding
+    training = profile.training
+    assert training is not None
+    own: dict[str, Tensor] = {}
+    for row in rows:
+        own.update((t.name, t) for t in parts.folding.stored(row.node))
+    trained = {t.name for t in training.weights}
+    whole = sum(t.numel for t in training.weights) or 1
+    params = weight = gradient = state = 0
+    optimizer = training.optimizer
+    for name, tensor in own.items():
+        divisor = parts.weight(tensor)
+        elements, nbytes = -(-tensor.numel // divisor), -(-tensor.nbytes // divisor)
+        weight += nbytes
+        if tensor.kind == "weight":
+            params += elements
+        if name in trained:
+            gradient += nbytes
+            state += 0 if optimizer is None else optimizer.copies * nbytes + optimizer.extra
+    update = 0 if training.update is None else sum(n * w for n, w in zip(training.update, _FLOPS, strict=True))
+    flops = [(row.flops or 0, row.backward_flops or 0, row.saved_bytes or 0, parts.row(row)) for row in rows]
+    waiting = max(sharding.pp - number, 1)
+    return Rank(
+        sharding=sharding,
+        stage=number,
+        params=params,
+        forward_flops=sum(-(-forward // divisor) for forward, _, _, divisor in flops),
+        backward_flops=sum(-(-backward // divisor) for _, backward, _, divisor in flops),
+        optimizer_flops=update * params // whole,
+        weight_bytes=weight,
+        gradient_bytes=gradient,
+        state_bytes=state,
+        saved_bytes=waiting * sum(-(-saved // divisor) for _, _, saved, divisor in flops),
+    )
+
+
+class _Parts:
+    """By what each weight and each row of a step is divided."""
+
+    def __init__(self, profile: Profile, sharding: Sharding, plan: Mapping[str, str]) -> None:
+        self.profile, self.sharding, self.folding = profile, sharding, fold(profile.graph)
+        self._plan = {re.compile(re.escape(k).replace(r"\*", r"\d+") + r"$"): v for k, v in plan.items()}
+        self._weights: dict[str, int] = {}
+        self._experts: set[str] = set()
+        self._rows: dict[int, int] = {}
+        if sharding.tp > 1 and not plan:
+            raise InputError("tp: transformers has no plan for dividing this model")
+        self._divide()
+
+    def weight(self, tensor: Tensor) -> int:
+        """By what a stored tensor is divided."""
+        ep, fsdp = self.sharding.ep, self.sharding.fsdp
+        shared = ep * max(fsdp // ep, 1) if tensor.name in self._experts else fsdp
+        return self._weights.get(tensor.name, 1) * shared
+
+    def row(self, row: Row) -> int:
+        """By what a row's work is divided."""
+        return self._rows.get(id(row), 1)
+
+    def _way(self, path: str) -> str:
+        return next((way for pattern, way in self._plan.items() if pattern.match(path)), "")
+
+    def _divide(self) -> None:
+        """Follow the divided tensors through the program."""
+        tp, ep = self.sharding.tp, self.sharding.ep
+        divided: set[str] = set()
+        for row in self.profile.rows:
+            node, divisor = row.node, 1
+            stored = [t for t in self.folding.stored(node) if t.kind == "weight" and len(t.shape or ()) > 1]
+            way = next((w for t in stored if (w := self._way_of(t))), "")
+            inside = any(t.name in divided for t in node.known_inputs)
+            stack = experts_of(row.name, node) if node.op in GROUPED else None
+            if stack is not None and ep > 1:
+                if stack.count % ep:
+                    raise InputError(f"ep {ep}: {stack.count} experts of {row.name} do not divide by it")
+                self._experts.update(t.name for t in stored)
+            if tp > 1 and way:
+                self._fits(node, stored, way)
+                divisor *= tp
+                self._weights.update((t.name, tp) for t in stored)
+            elif tp > 1 and inside:
+                divisor *= tp
+            if tp > 1 and (("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way)):
+                divided.update(t.name for t in node.known_outputs)
+            self._rows[id(row)] = divisor
+
+    def _way_of(self, tensor: Tensor) -> str:
+        return self._way(tensor.name) or self._way(tensor.name.rpartition(".")[0])
+
+    def _fits(self, node: Node, stored: Sequence[Tensor], way: str) -> None:
+        """Refuse weights that do not divide."""
+        for tensor in stored:
+            if not any(int(size) % self.sharding.tp == 0 for size in tensor.dims):
+                shape = "×".join(map(str, tensor.dims))
+                raise InputError(f"tp {self.sharding.tp}: {tensor.name} ({shape}, {way}) does not divide by it")
+
+
+def _stages(rows: Sequence[Row], count: int) -> list[list[Row]]:
+    """Rows in stretches of equally many layers."""
+    if count == 1:
+        return [list(rows)]
+    numbers = [_NUMBER.search(row.node.module) for row in rows]
+    layers = 1 + max((int(match[1]) for match in numbers if match), default=-1)
+    if layers < count:
+        raise InputError(f"pp {count}: the model has {layers} layers")
+    size, more = divmod(layers, count)
+    ends = [size * (n + 1) + min(n + 1, more) for n in range(count)]
+    stages: list[list[Row]] = [[] for _ in range(count)]
+    seen = False
+    for row, match in zip(rows, numbers, strict=True):
+        seen = seen or match is not None
+        if match is None:
+            stages[-1 if seen else 0].append(row)
+        else:
+            stages[next(n for n, end in enumerate(ends) if int(match[1]) < end)].append(row)
+    return stages

@@ -1,0 +1,169 @@
+"""One training step of a language model: exact operations and memory, and what one rank of many does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
+from flopwise.analyses.llm.thumb import RULES, Sizes, sizes_of
+from flopwise.profiles.profile import Profile
+
+#: What is thrown away in the forward pass and computed once more going back.
+Checkpointing: TypeAlias = Literal["none", "selective", "full"]
+CHECKPOINTING: tuple[Checkpointing, ...] = ("none", "selective", "full")
+
+#: Operators whose inner activations are thrown away by selective checkpointing.
+_ATTENTION = frozenset({"Attention", "FlexAttention"})
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """What a step costs, on one device and on one of many."""
+
+    name: str
+    source: str
+    dtype: str
+    batch: int
+    sequence: int
+    optimizer: str
+    checkpointing: Checkpointing
+    params: int
+    forward_flops: int
+    #: The backward pass, with what is computed once more.
+    backward_flops: int
+    recomputed_flops: int
+    optimizer_flops: int
+    weight_bytes: int
+    gradient_bytes: int
+    state_bytes: int
+    saved_bytes: int
+    sizes: Sizes
+    rank: Rank | None = None
+    exact: bool = True
+    notes: tuple[str, ...] = ()
+    #: How ``print`` shows it; provided by whoever knows the reports.
+    renderer: Callable[[TrainingStep], str] | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a step."""
+        return self.batch * self.sequence
+
+    @property
+    def flops(self) -> int:
+        """All that a step executes."""
+        return self.forward_flops + self.backward_flops + self.optimizer_flops
+
+    @property
+    def model_flops(self) -> int:
+        """Forward and backward pass without what is computed twice: what MFU counts."""
+        return self.forward_flops + self.backward_flops - self.recomputed_flops
+
+    @property
+    def memory_bytes(self) -> int:
+        """Weights, gradients, the optimizer's state and kept activations."""
+        return self.weight_bytes + self.gradient_bytes + self.state_bytes + self.saved_bytes
+
+    def rules_of_thumb(self) -> Mapping[str, int]:
+        """FLOPs of a step as the formulas in use have them, by name."""
+        return {name: round(rule(self.sizes) * self.tokens) for name, rule in RULES.items()}
+
+    def utilisation(self, tokens_per_second: float, peak_flops: float) -> Fraction:
+        """The share of the peak that the model's operations take (MFU)."""
+        return Fraction(self.model_flops, self.tokens) * Fraction(tokens_per_second) / Fraction(peak_flops)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The step in the JSON schema ``flopwise.llm-train/1``: every number an integer or None."""
+        figures = ("params", "forward_flops", "backward_flops", "optimizer_flops")
+        memory = ("weight_bytes", "gradient_bytes", "state_bytes", "saved_bytes", "memory_bytes")
+        rank = self.rank
+        return {
+            "schema": "flopwise.llm-train/1",
+            "model": {"name": self.name, "source": self.source, "dtype": self.dtype},
+            "batch": self.batch,
+            "sequence": self.sequence,
+            "optimizer": self.optimizer,
+            "checkpointing": self.checkpointing,
+            **{key: getattr(self, key) for key in (*figures, "recomputed_flops", "model_flops", "flops", *memory)},
+            "rank": None
+            if rank is None
+            else {
+                "devices": rank.sharding.devices,
+                **{key: getattr(rank.sharding, key) for key in ("dp", "fsdp", "tp", "pp", "ep")},
+                "stage": rank.stage,
+                **{key: getattr(rank, key) for key in (*figures, *memory)},
+            },
+            "rules_of_thumb": dict(self.rules_of_thumb()),
+            "exact": self.exact,
+            "notes": list(self.notes),
+        }
+
+
+def training_step(
+    profile: Profile,
+    *,
+    name: str,
+    source: str,
+    dtype: str,
+    batch: int,
+    sequence: int,
+    optimizer: str,
+    checkpointing: Checkpointing = "none",
+    plain: Profile | None = None,
+    sharding: Sharding | None = None,
+    shard: Profile | None = None,
+    plan: Mapping[str, str] | None = None,
+) -> TrainingStep:
+    """The figures of a step from its profile.
+
+    Args:
+        profile: the step, counted with ``train`` and an optimizer.
+        name: what the model is called.
+        source: where it comes from.
+        dtype: element type of its weights.
+        batch: sequences of a step.
+        sequence: tokens of each.
+        optimizer: its name.
+        checkpointing: what is computed once more.
+        plain: with full checkpointing, the same step without it.
+        sharding: how the step is spread over devices.
+        shard: the profile of one rank's part of the batch.
+        plan: how the model's weights are divided, by module path.
+    """
+    training = profile.training
+    assert training is not None
+    backward, saved, again = profile.sum.backward_flops, training.saved_bytes, 0
+    if plain is not None:
+        again = backward - plain.sum.backward_flops
+    elif checkpointing == "selective":
+        again = sum(row.flops or 0 for row in profile.rows if row.node.op in _ATTENTION)
+        backward += again
+    update = training.to_dict(profile.rows, profile.sum)["optimizer_flops"] or 0
+    return TrainingStep(
+        name=name,
+        source=source,
+        dtype=dtype,
+        batch=batch,
+        sequence=sequence,
+        optimizer=optimizer,
+        checkpointing=checkpointing,
+        params=profile.total("params"),
+        forward_flops=profile.total("flops"),
+        backward_flops=backward,
+        recomputed_flops=again,
+        optimizer_flops=update,
+        weight_bytes=training.weight_bytes,
+        gradient_bytes=training.gradient_bytes,
+        state_bytes=training.state_bytes or 0,
+        saved_bytes=saved,
+        sizes=sizes_of(profile, sequence, batch * sequence),
+        rank=None if sharding is None else rank_of(shard or profile, sharding, plan or {}),
+        exact=profile.exact and training.exact,
+        notes=profile.notes,
+    )

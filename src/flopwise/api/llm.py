@@ -1,0 +1,251 @@
+"""``flopwise.llm``: what a request to a language model costs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.llm.inference import Inference, inference
+from flopwise.analyses.llm.on_device import on_device
+from flopwise.analyses.llm.sharding import Sharding
+from flopwise.analyses.llm.training import CHECKPOINTING, Checkpointing, TrainingStep, training_step
+from flopwise.api.profile import profile
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from flopwise.profiles.profile import Profile
+    from flopwise.readers.torch.language.state import Step
+
+#: Bytes of an element of the state, by the names that serving engines use.
+KV_DTYPES: dict[str, Fraction] = {
+    "fp32": Fraction(4),
+    "fp16": Fraction(2),
+    "bf16": Fraction(2),
+    "fp8": Fraction(1),
+    "int8": Fraction(1),
+    "int4": Fraction(1, 2),
+}
+
+#: What a model calls its longest context.
+_LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+
+
+def llm(
+    model: object,
+    *,
+    prompt: int = 4096,
+    generate: int = 256,
+    batch: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+    device: str | None = None,
+    trust_code: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Inference:
+    """What a request to a language model costs: the prompt, each token after it, the cache, and what must fit.
+
+    transformers builds the model and its cache on tensors without memory; no weights are read.
+
+    Args:
+        model: path of a ``config.json`` or of a folder that holds one, ``hf:org/name``, a GGUF file, or a model of
+            transformers, which is afterwards as it was.
+        prompt: tokens of the prompt of each sequence.
+        generate: tokens that are generated after it, by a step each.
+        batch: sequences.
+        dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says.
+        kv_dtype: element type of keys and values in the cache ("bf16", "fp8", "int8" ...); None: as the model makes it.
+        device: the name of a device (see ``flopwise devices``), whose figures bound the times and say what fits.
+        trust_code: whether code that belongs to the model may run, where transformers does not know its type.
+        progress: called with the name of each step.
+
+    Raises:
+        ModelError: the model cannot be read or built, or fails.
+        InputError: a number is less than 1, or an element type is unknown.
+    """
+    if kv_dtype is not None and kv_dtype.lower() not in KV_DTYPES:
+        raise InputError(f"unknown element type {kv_dtype!r} of the cache; known: {', '.join(KV_DTYPES)}")
+    from flopwise.analyses.timing.machine import named
+
+    where = named(device) if device is not None else None
+    progress("building the model")
+    program = _Program(_module(model, dtype, trust_code), model, kv_dtype.lower() if kv_dtype else None)
+    result = inference(program, prompt=prompt, generate=generate, batch=batch, kv_dtype=kv_dtype, progress=progress)
+    bounds = None if where is None else on_device(result, where)
+    return replace(result, device=bounds, renderer=_as_text)
+
+
+def llm_training(
+    model: object,
+    *,
+    sequence: int = 4096,
+    batch: int = 1,
+    dtype: str | None = None,
+    optimizer: str = "adamw",
+    checkpointing: Checkpointing = "none",
+    sharding: Sharding | None = None,
+    trust_code: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+) -> TrainingStep:
+    """What one training step of a language model costs, on one device and on one rank of many.
+
+    Args:
+        model: as in :func:`llm`.
+        sequence: tokens of each sequence.
+        batch: sequences of the step, on all devices together.
+        dtype: as in :func:`llm`; gradients and the optimizer's state have the type of the weights.
+        optimizer: "sgd", "momentum", "adam" or "adamw".
+        checkpointing: what the backward pass computes once more: nothing, attention ("selective"), or every layer
+            ("full", as transformers does it).
+        sharding: how the step is spread over devices; see :mod:`flopwise.analyses.llm.sharding`.
+        trust_code: as in :func:`llm`.
+        progress: called with the name of each step.
+
+    Raises:
+        ModelError: as in :func:`llm`.
+        InputError: a number is less than 1, something does not divide, or a name is unknown.
+    """
+    for name, number in (("batch", batch), ("sequence", sequence)):
+        if number < 1:
+            raise InputError(f"{name} {number}: must be at least 1")
+    if checkpointing not in CHECKPOINTING:
+        raise InputError(f"unknown checkpointing {checkpointing!r}; known: {', '.join(CHECKPOINTING)}")
+    if sharding is not None:
+        sharding.check(batch)
+    progress("building the model")
+    module = _module(model, dtype, trust_code)
+
+    def trained(sequences: int, again: bool) -> Profile:
+        progress(f"a step of {sequences} × {sequence} tokens")
+        return _trained(module, sequences, sequence, optimizer, again)
+
+    full = checkpointing == "full"
+    whole = trained(batch, full)
+    text = isinstance(model, (str, os.PathLike))
+    result = training_step(
+        whole,
+        name=type(module).__name__,
+        source=os.fsdecode(model) if text else type(module).__name__,  # type: ignore[arg-type]
+        dtype=str(next(module.parameters()).dtype).removeprefix("torch."),
+        batch=batch,
+        sequence=sequence,
+        optimizer=optimizer,
+        checkpointing=checkpointing,
+        plain=trained(batch, False) if full else None,
+        sharding=sharding,
+        shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else whole,
+        plan=getattr(module, "_tp_plan", None) or {},
+    )
+    return replace(result, renderer=_training_as_text)
+
+
+def _trained(module: Any, batch: int, sequence: int, optimizer: str, again: bool) -> Profile:
+    """A training step with the loss of the next token; transformers' own checkpoints around its layers where asked."""
+    from flopwise.readers.torch.language.state import training_inputs
+
+    inputs = training_inputs(module, batch, sequence)
+    with _checkpoints(module) if again else contextlib.nullcontext():
+        return profile(module, inputs, train=True, optimizer=optimizer)
+
+
+@contextlib.contextmanager
+def _checkpoints(module: Any) -> Iterator[None]:
+    """transformers' checkpoints around the layers are on; afterwards the module is as it was.
+
+    Raises:
+        InputError: the model has none.
+    """
+    if not getattr(module, "supports_gradient_checkpointing", False):
+        raise InputError(f"{type(module).__name__} has no checkpoints around its layers")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the methods have newer names, which older versions lack
+        was = bool(getattr(module, "is_gradient_checkpointing", False))
+        module.gradient_checkpointing_enable()
+        try:
+            yield
+        finally:
+            if not was:
+                module.gradient_checkpointing_disable()
+
+
+def _training_as_text(result: TrainingStep) -> str:
+    from flopwise.report.commands.llm_training import render_training
+
+    return render_training(result)
+
+
+def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
+    """The module of a model.
+
+    Raises:
+        InputError: it is not a language model.
+    """
+    from flopwise.readers.torch.language.config import is_language_model
+
+    if isinstance(model, (str, os.PathLike)):
+        from flopwise.readers.torch.language.model import language_model
+
+        if not is_language_model(model) and not os.fsdecode(model).lower().endswith((".gguf", ".json")):
+            raise InputError(
+                f"{os.fsdecode(model)}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or "
+                "a GGUF file"
+            )
+        return language_model(model, dtype, trust_code)
+    config = getattr(model, "config", None)
+    if not hasattr(config, "model_type"):
+        raise InputError(f"{type(model).__name__} is not a model of transformers, which makes the cache")
+    return model  # type: ignore[return-value]
+
+
+class _Program:
+    """A model of transformers as a program that can be profiled step by step."""
+
+    def __init__(self, module: Any, model: object, kv_dtype: str | None) -> None:
+        text = isinstance(model, (str, os.PathLike))
+        source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
+        self._module = module
+        self._kv = KV_DTYPES[kv_dtype] if kv_dtype else None
+        self._steps: dict[tuple[int, int, int], Step] = {}
+        self.name = type(module).__name__
+        self.source = source
+        self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
+        self.widths: Mapping[str, Fraction] = {}
+        config = module.config.get_text_config()
+        lengths = [getattr(config, name, None) for name in _LONGEST]
+        self.longest: int | None = next((n for n in lengths if isinstance(n, int) and n > 0), None)
+        self.notes: tuple[str, ...] = ()
+
+    def profile(self, past: int, new: int, batch: int) -> Profile:
+        """The profile of a call with so many tokens in the state."""
+        return profile(self._module, self._step(past, new, batch).inputs)
+
+    def state(self, tokens: int, batch: int) -> Mapping[str, int]:
+        """Bytes of the state after so many tokens, by kind."""
+        tensors = self._step(tokens, 1, batch).state
+        totals: dict[str, int] = {}
+        for name, tensor in tensors.items():
+            cached = name.rpartition(".")[2] in ("keys", "values")
+            kind = "keys and values" if cached else "recurrent state"
+            width = self._kv if cached and self._kv is not None else Fraction(tensor.element_size())
+            totals[kind] = totals.get(kind, 0) + round(tensor.numel() * width)
+        return totals
+
+    def _step(self, past: int, new: int, batch: int) -> Step:
+        from flopwise.readers.torch.language.state import step
+
+        key = past, new, batch
+        if key not in self._steps:
+            self._steps[key] = step(self._module, past, new, batch)
+        return self._steps[key]
+
+
+def _as_text(result: Inference) -> str:
+    from flopwise.report.commands.llm import render_llm
+
+    return render_llm(result)

@@ -1,0 +1,183 @@
+"""The configuration of a language model, from a file, a folder, a hub's cache or a GGUF header."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from flopwise.errors import ModelError
+
+#: What names a model on a hub.
+HUB = "hf:"
+
+#: The file of a model's folder that says what the model is.
+FILE = "config.json"
+
+_NEEDS = "language models need PyTorch and transformers: pip install 'flopwise[llm]'"
+
+
+def is_language_model(model: object) -> bool:
+    """Whether a text names a configuration: a ``config.json``, a folder that holds one, or ``hf:org/name``."""
+    if not isinstance(model, (str, os.PathLike)):
+        return False
+    name = os.fsdecode(model)
+    if name.startswith(HUB):
+        return True
+    return os.path.basename(name) == FILE or os.path.isfile(os.path.join(name, FILE)) or _holds_type(name)
+
+
+def _holds_type(name: str) -> bool:
+    """Whether a JSON file has the key of a configuration."""
+    if not name.endswith(".json") or not os.path.isfile(name) or os.path.getsize(name) > 1 << 20:
+        return False
+    try:
+        content = json.loads(Path(name).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "model_type" in content
+
+
+def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
+    """The configuration as transformers understands it.
+
+    Args:
+        model: path of a ``config.json`` or of a folder that holds one, ``hf:org/name``, or a GGUF file.
+        trust_code: whether code that belongs to the model may run, where transformers does not know its type.
+
+    Raises:
+        ModelError: it cannot be read, or transformers does not know this type of model.
+    """
+    name = os.fsdecode(model)
+    transformers = _transformers(name)
+    if name.startswith(HUB):
+        return _from_hub(transformers, name, trust_code)
+    if name.lower().endswith(".gguf"):
+        return _from_gguf(transformers, name)
+    path = Path(name) / FILE if os.path.isdir(name) else Path(name)
+    content = _content(path)
+    kind = content.get("model_type")
+    if not isinstance(kind, str):
+        raise ModelError(f"{path}: has no 'model_type', which says what kind of model it is")
+    known = transformers.CONFIG_MAPPING
+    if kind not in known:
+        if "auto_map" in content and trust_code:
+            with _one_line(name):
+                return transformers.AutoConfig.from_pretrained(str(path.parent), trust_remote_code=True)
+        raise ModelError(f"{path}: {_unknown(transformers, kind, 'auto_map' in content)}")
+    with _one_line(str(path)):
+        return known[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
+
+
+def _unknown(transformers: Any, kind: str, has_code: bool) -> str:
+    """Why a type of model cannot be built, and what is near."""
+    near = get_close_matches(kind, list(transformers.CONFIG_MAPPING), n=3)
+    hint = f"; near: {', '.join(near)}" if near else ""
+    code = "; it brings code of its own, which runs only with --trust-code" if has_code else ""
+    return f"transformers {transformers.__version__} does not know the model type {kind!r}{hint}{code}"
+
+
+def _transformers(name: str) -> Any:
+    try:
+        import torch  # noqa: F401 - transformers without it builds no models
+
+        from flopwise.readers.torch.imports import repaired
+
+        return repaired(_imported)
+    except ImportError:
+        raise ModelError(f"{name}: {_NEEDS}") from None
+
+
+def _imported() -> Any:
+    """transformers, with the parts of it that need torchvision where that is installed."""
+    import transformers
+
+    transformers.CONFIG_MAPPING["llama"]
+    return transformers
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    """A configuration as the file spells it."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: is not JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{path}: is not a configuration: a JSON object with 'model_type' is expected")
+    return content
+
+
+def _from_hub(transformers: Any, name: str, trust_code: bool) -> Any:
+    """The configuration of a model on the hub: from transformers' cache, else over the network where there is one."""
+    repository = name[len(HUB) :]
+    if repository.count("/") > 1 or not repository.strip("/"):
+        raise ModelError(f"{name}: write hf:ORGANISATION/NAME")
+
+    def asked(local: bool) -> Any:
+        options = {"trust_remote_code": trust_code, "local_files_only": local}
+        return transformers.AutoConfig.from_pretrained(repository, **options)
+
+    try:
+        try:
+            return asked(local=True)
+        except OSError:
+            if not _reachable():
+                raise
+            return asked(local=False)
+    except Exception as error:
+        words = " ".join(str(error).split())
+        if "trust_remote_code" in words:
+            raise ModelError(f"{name}: brings code of its own, which runs only with --trust-code") from error
+        if "does not recognize this architecture" in words:
+            kind = words.partition("`")[2].partition("`")[0]
+            raise ModelError(f"{name}: {_unknown(transformers, kind, False)}") from error
+        raise ModelError(
+            f"{name}: is not in the cache of transformers, and no hub answers for it; give the folder or the "
+            "config.json of a copy"
+        ) from error
+
+
+def _reachable() -> bool:
+    """Whether the hub's name can be looked up; without that, its client would try for half a minute."""
+    import socket
+    from urllib.parse import urlsplit
+
+    from huggingface_hub import constants
+
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, 443)
+    except OSError:
+        return False
+    return True
+
+
+def _from_gguf(transformers: Any, name: str) -> Any:
+    """The configuration that the header of a GGUF file stands for, by transformers' own mapping."""
+    if not os.path.isfile(name):
+        raise ModelError(f"{name}: no such file")
+    try:
+        from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+        with _one_line(name):
+            content = load_gguf_checkpoint(name, return_tensors=False)["config"]  # type: ignore[no-untyped-call]
+            return transformers.CONFIG_MAPPING[content["model_type"]].from_dict(content)
+    except ImportError:
+        raise ModelError(f"{name}: GGUF files need the gguf package: pip install 'flopwise[gguf]'") from None
+
+
+@contextmanager
+def _one_line(name: str) -> Iterator[None]:
+    """Whatever transformers raises about a configuration, as one line that names the file."""
+    try:
+        yield
+    except (ModelError, ImportError):
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())
+        raise ModelError(f"{name}: {words[:300] or type(error).__name__}") from error

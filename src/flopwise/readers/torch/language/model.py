@@ -1,0 +1,80 @@
+"""A language model as a module without memory for its weights, with the head that its configuration names."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import nn
+
+from flopwise.errors import InputError, ModelError
+from flopwise.readers.torch.imports import repaired
+from flopwise.readers.torch.language.config import read_config
+
+#: What transformers calls the automatic classes, the most telling head first.
+_HEADS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText", "AutoModel")
+
+#: Element types that weights are kept in, by the names that people write.
+DTYPES: dict[str, torch.dtype] = {
+    "fp32": torch.float32,
+    "f32": torch.float32,
+    "float32": torch.float32,
+    "fp16": torch.float16,
+    "f16": torch.float16,
+    "float16": torch.float16,
+    "bf16": torch.bfloat16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+def language_model(model: str | os.PathLike[str], dtype: str | None = None, trust_code: bool = False) -> nn.Module:
+    """The module of a configuration, on the meta device and in eval mode.
+
+    Args:
+        model: as in :func:`flopwise.readers.torch.language.config.read_config`.
+        dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says.
+        trust_code: whether code that belongs to the model may run.
+
+    Raises:
+        ModelError: the configuration cannot be read, or transformers cannot build a model from it.
+        InputError: the element type is unknown.
+    """
+    if dtype is not None and dtype.lower() not in DTYPES:
+        raise InputError(f"unknown element type {dtype!r}; known: bf16, fp16, fp32")
+    config = read_config(model, trust_code)
+    return built(config, os.fsdecode(model), DTYPES[dtype.lower()] if dtype else None, trust_code)
+
+
+def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: bool = False) -> nn.Module:
+    """The module that transformers builds from a configuration, without memory for its weights.
+
+    Raises:
+        ModelError: transformers cannot build one.
+    """
+    maker = _maker(config)
+    options: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
+    if trust_code:
+        options["trust_remote_code"] = True
+    try:
+        with torch.device("meta"):
+            module: nn.Module = repaired(lambda: maker(config, **options))
+    except Exception as error:
+        words = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ModelError(f"{name}: transformers cannot build a {config.model_type} from it: {words}") from error
+    return module.eval()
+
+
+def _maker(config: Any) -> Any:
+    """What builds the model: the class that the configuration names, else the automatic class that knows its type."""
+    import transformers
+
+    for architecture in getattr(config, "architectures", None) or ():
+        kind = getattr(transformers, str(architecture), None)
+        if isinstance(kind, type) and hasattr(kind, "_from_config"):
+            return kind._from_config
+    for head in _HEADS:
+        automatic = getattr(transformers, head)
+        if type(config) in automatic._model_mapping:
+            return automatic.from_config
+    return transformers.AutoModel.from_config

@@ -1,0 +1,115 @@
+"""The state of a language model after so many tokens: transformers makes it, on tensors without memory.
+
+The model runs once over the tokens; what it returns under a name that its ``forward()`` takes is its state, whatever it
+is called (``past_key_values``, ``cache_params``, ``state``).
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from flopwise.errors import InputError, ModelError
+from flopwise.readers.torch.inputs.arguments import STATES
+from flopwise.readers.torch.inputs.containers import tensors_inside
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a language model."""
+
+    #: The keyword arguments of ``forward()``.
+    inputs: Mapping[str, Any]
+    #: Tokens in the state before the call, and tokens that it adds.
+    past: int
+    new: int
+    #: The tensors of the state, by name ("past_key_values.0.keys").
+    state: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the state."""
+        return sum(tensor.nbytes for tensor in self.state.values())
+
+
+def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
+    """The arguments of a call that adds tokens to those in the state, on tensors without memory.
+
+    Args:
+        model: a model of transformers.
+        past: tokens in the state.
+        new: tokens that are fed now, for each sequence.
+        batch: sequences.
+
+    Raises:
+        InputError: a number is out of range, or the model keeps no state.
+        ModelError: the model fails while it makes its state.
+    """
+    if batch < 1 or new < 1 or past < 0:
+        low = f"batch {batch}" if batch < 1 else f"new {new}" if new < 1 else f"past {past}"
+        raise InputError(f"{low}: batch and new tokens are at least 1, past tokens at least 0")
+    encoder = bool(getattr(model.config, "is_encoder_decoder", False))
+    if past == 0:
+        return Step(_tokens(model, new, batch, encoder), 0, new)
+    state, extra = _state_after(model, past, batch, encoder)
+    inputs = {**_tokens(model, new, batch, encoder), **extra, **state}
+    if "encoder_outputs" in inputs:
+        inputs.pop("input_ids", None)
+    tensors = {name: tensor for key, value in state.items() for name, tensor in state_tensors(value, key)}
+    return Step(inputs, past, new, tensors)
+
+
+def training_inputs(model: nn.Module, batch: int, sequence: int) -> dict[str, Any]:
+    """The arguments of a training step on tensors without memory: tokens, and the labels where the model has a loss."""
+    inputs = _tokens(model, sequence, batch, bool(getattr(model.config, "is_encoder_decoder", False)))
+    takes = inspect.signature(model.forward).parameters
+    if "labels" in takes:
+        inputs["labels"] = inputs["input_ids"].clone()
+        inputs.pop("decoder_input_ids", None)  # the model shifts the labels itself
+    return {**inputs, "use_cache": False} if "use_cache" in takes else inputs
+
+
+def _tokens(model: nn.Module, count: int, batch: int, encoder: bool) -> dict[str, Any]:
+    """Token ids without memory; a model with an encoder gets as many of them as its decoder."""
+    ids = torch.zeros(batch, count, dtype=torch.long, device="meta")
+    return {"input_ids": ids, "decoder_input_ids": ids.clone()} if encoder else {"input_ids": ids}
+
+
+def _state_after(model: nn.Module, past: int, batch: int, encoder: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The state after some tokens, and what else the next call needs."""
+    kwargs = _tokens(model, past, batch, encoder)
+    takes = inspect.signature(model.forward).parameters
+    if "use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+        kwargs["use_cache"] = True
+    try:
+        result = _run(model, kwargs)
+    except Exception as error:
+        words = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ModelError(f"{type(model).__name__}: cannot make its state of {past} tokens: {words}") from error
+    state = {name: result[name] for name in STATES if name in result and result[name] is not None and name in takes}
+    if not state:
+        raise InputError(f"{type(model).__name__} keeps no state between calls; leave out past tokens")
+    extra: dict[str, Any] = {"use_cache": True} if "use_cache" in kwargs else {}
+    if encoder:
+        extra["encoder_outputs"] = (result["encoder_last_hidden_state"],)
+    return state, extra
+
+
+def _run(model: nn.Module, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a model returns, by name."""
+    with torch.no_grad():
+        result = model(**copy.copy(dict(kwargs)))
+    return dict(result.items()) if hasattr(result, "items") else {}
+
+
+def state_tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in a state, by name, without what a cache notes for itself (counters, ``_...``)."""
+    for path, tensor in tensors_inside(value, name):
+        if tensor.dim() and not path.rpartition(".")[2].startswith("_"):
+            yield path, tensor

@@ -1,0 +1,117 @@
+"""Requests to language models: figures worked out by hand, and those of three published models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers")
+
+from tests.language_models import LATENT, LLAMA, MIXTURE, WINDOW, written
+
+import flopwise
+
+SHARED = Path(__file__).resolve().parents[4] / "shared"
+GOLDEN = SHARED / "golden" / "llm.json"
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="the figures of published models lie beside the repository")
+@pytest.mark.parametrize("name", ["llama3-8b", "mixtral-8x7b", "deepseek-v3"])
+def test_published_models(name: str) -> None:
+    golden = json.loads(GOLDEN.read_text())[name]
+    model = SHARED / "models" / "llm" / name
+    prefill = flopwise.profile(model, {"input_ids": (1, 4096)})
+    assert prefill.total("macs") == golden["prefill4096"]
+    result = flopwise.llm(model, prompt=8192, generate=1).to_dict()
+    assert result["params"] == golden["params"]
+    assert result["decode"]["macs"] == golden["decode8192"]
+    assert result["cache"]["bytes"] == golden["cache_bytes"]
+    if "decode_bytes_gb" in golden:
+        assert result["decode"]["bytes"] / 1e9 == pytest.approx(golden["decode_bytes_gb"], rel=0.05)
+    if "decode8192_absorbed" in golden:
+        assert result["rewrites"]["absorb-mla"]["macs"] == golden["decode8192_absorbed"]
+
+
+def test_a_small_model_by_hand(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=8, batch=2)
+    layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96
+    products = 2 * layer + 64 * 320
+    attention = 2 * 2 * 4 * 16  # queries with keys and weights with values, for each pair of tokens in both layers
+    assert result.prefill.macs == 2 * (32 * products + 32 * 32 * attention)
+    assert result.prefill.attention_macs == 2 * 32 * 32 * attention
+    assert result.decode.macs == 2 * (products + 33 * attention)
+    assert result.generated_macs == sum(2 * (products + (past + 1) * attention) for past in range(32, 40))
+    assert result.params == result.active_params == 2 * 64 * 320 + 2 * (layer + 2 * 64) + 64
+    frequencies = 16 // 2 * 4  # of the rotation, a buffer in float32
+    assert result.weight_bytes == 2 * result.params + frequencies
+    assert result.cache_bytes_per_token == 2 * 2 * 2 * 16 * 2
+    assert result.cache_bytes == 2 * 32 * result.cache_bytes_per_token
+    assert result.final_cache_bytes == 2 * 40 * result.cache_bytes_per_token
+    table = 320 * 64 * 2
+    assert result.decode.weights.most == 2 * result.params - table + 2 * 64 * 2  # of the table two rows
+
+
+def test_a_cache_in_another_type_is_smaller(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    plain, small = (flopwise.llm(folder, prompt=32, generate=2, kv_dtype=kind) for kind in (None, "fp8"))
+    assert plain.cache_bytes == 2 * small.cache_bytes
+    assert plain.decode.macs == small.decode.macs
+
+
+def test_a_window_bounds_the_cache(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, WINDOW), prompt=32, generate=16)
+    assert result.cache_bytes_per_token == 0
+    assert result.cache_bytes == result.final_cache_bytes == 2 * 2 * 2 * 16 * 2 * 7
+    steps = [flopwise.profile(tmp_path, past=past, new=1).total("macs") for past in range(32, 48)]
+    assert result.generated_macs == sum(steps)
+
+
+def test_the_window_fills_up_while_tokens_are_generated(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, WINDOW), prompt=3, generate=12)
+    steps = [flopwise.profile(tmp_path, past=past, new=1).total("macs") for past in range(3, 15)]
+    assert result.generated_macs == sum(steps)
+
+
+def test_a_mixture_of_experts(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, MIXTURE), prompt=16, generate=2)
+    expert = 3 * 64 * 96
+    assert result.params - result.active_params == 2 * 6 * expert
+    assert result.decode.weights.most == 2 * (result.active_params - 320 * 64 + 64)
+    assert {e.count for e in result.decode.weights.experts} == {8}
+    many = flopwise.llm(tmp_path, prompt=16, generate=1, batch=3).decode.weights
+    assert [e.touched for e in many.experts] == [6] * len(many.experts)
+    assert result.decode.weights.most < many.expected < many.most
+    assert any("mixture of experts: 2 of 8" in note for note in result.notes)
+
+
+def test_latents_are_absorbed_in_a_figure_of_their_own(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, LATENT), prompt=20, generate=1)
+    heads, key, rotated, value, latent, context = 4, 32, 8, 24, 16, 21
+    expansion = context * latent * heads * (key + value)
+    attention = heads * context * (key + rotated + value)
+    absorbed = heads * (key * latent + context * (2 * latent + rotated) + latent * value)
+    assert result.rewrites["absorb-mla"] == result.decode.macs + 2 * (absorbed - expansion - attention)
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"prompt": 0}, {"generate": 0}, {"dtype": "fp7"}, {"kv_dtype": "x"}])
+def test_wrong_options(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(flopwise.InputError):
+        flopwise.llm(written(tmp_path, LLAMA), **options)
+
+
+def test_a_context_longer_than_the_model_was_made_for_is_noted(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, LLAMA), prompt=510, generate=4)
+    assert "514 tokens are more than the 512 that the model was made for" in result.notes
+
+
+def test_on_a_device(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=8, device="h100")
+    assert result.device is not None
+    assert result.device.fits
+    assert result.device.decode.roof == "memory"
+    assert result.to_dict()["device"]["decode"]["least_ns"] >= 1
+    with pytest.raises(flopwise.InputError, match="unknown device"):
+        flopwise.llm(tmp_path, device="h1000")

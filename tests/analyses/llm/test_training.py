@@ -1,0 +1,113 @@
+"""Training steps of language models, whole and on one rank of many."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from tests.language_models import LLAMA, MIXTURE, written  # noqa: E402
+
+import flopwise  # noqa: E402
+from flopwise.analyses.llm.sharding import Sharding  # noqa: E402
+from flopwise.analyses.llm.training import TrainingStep  # noqa: E402
+from flopwise.api.llm import llm_training  # noqa: E402
+
+
+def _step(folder: Path, sharding: Sharding | None = None, **options: object) -> TrainingStep:
+    return llm_training(folder, sequence=32, batch=8, sharding=sharding, **options)  # type: ignore[arg-type]
+
+
+def test_the_step_is_that_of_a_profile(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, LLAMA))
+    inputs = {"input_ids": (8, 32), "labels": (8, 32), "use_cache": False}
+    profile = flopwise.profile(tmp_path, inputs, train=True, optimizer="adamw")
+    assert profile.training is not None
+    assert step.forward_flops == profile.total("flops")
+    assert step.backward_flops == profile.total("backward_flops")
+    assert step.memory_bytes == profile.training.memory_bytes
+    assert step.recomputed_flops == 0
+
+
+def test_checkpoints_trade_memory_for_work_and_leave_the_module_alone(tmp_path: Path) -> None:
+    plain, full = (_step(written(tmp_path, LLAMA), checkpointing=how) for how in ("none", "full"))
+    assert full.saved_bytes < plain.saved_bytes
+    assert full.recomputed_flops > 0
+    assert full.model_flops == plain.model_flops
+    module = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _step(module, checkpointing="full")  # type: ignore[arg-type]
+        assert not module.is_gradient_checkpointing
+
+
+def test_one_rank_of_one_is_the_whole(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, LLAMA), Sharding())
+    assert step.rank is not None
+    for key in ("params", "forward_flops", "backward_flops", "weight_bytes", "gradient_bytes", "saved_bytes"):
+        assert getattr(step.rank, key) == getattr(step, key), key
+
+
+def test_fsdp_divides_weights_gradients_and_state(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, LLAMA), Sharding(fsdp=4))
+    assert step.rank is not None
+    assert step.rank.params == step.params // 4
+    assert step.rank.gradient_bytes == step.gradient_bytes // 4
+    assert step.rank.forward_flops == _quarter(tmp_path).forward_flops
+    replicas = _step(tmp_path, Sharding(dp=4)).rank
+    assert replicas is not None
+    assert replicas.params == step.params
+    assert replicas.saved_bytes == step.rank.saved_bytes == _quarter(tmp_path).saved_bytes
+
+
+def _quarter(folder: Path) -> TrainingStep:
+    return llm_training(folder, sequence=32, batch=2)
+
+
+def test_tensor_parallelism_follows_the_plan_of_the_model(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, LLAMA), Sharding(tp=2))
+    assert step.rank is not None
+    norms = (2 * 2 + 1) * 64
+    assert step.rank.params == (step.params - norms) // 2 + norms
+    assert step.forward_flops / 2 < step.rank.forward_flops < step.forward_flops * 0.6
+    with pytest.raises(flopwise.InputError, match="does not divide"):
+        _step(tmp_path, Sharding(tp=7))
+
+
+def test_stages_share_the_layers(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, LLAMA), Sharding(pp=2))
+    assert step.rank is not None
+    table, layer = 320 * 64, (step.params - 2 * 320 * 64 - 64) // 2
+    assert step.rank.params in (table + layer, table + layer + 64)
+    with pytest.raises(flopwise.InputError, match="the model has 2 layers"):
+        _step(tmp_path, Sharding(pp=3))
+
+
+def test_experts_are_divided_among_the_ranks_of_a_batch(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, MIXTURE), Sharding(dp=4, ep=4))
+    experts = 2 * 8 * 3 * 64 * 96
+    assert step.rank is not None
+    assert step.rank.params == step.params - experts + experts // 4
+    with pytest.raises(flopwise.InputError, match="experts are divided among"):
+        _step(tmp_path, Sharding(ep=4))
+
+
+@pytest.mark.parametrize("sharding", [Sharding(dp=3), Sharding(tp=0)])
+def test_what_does_not_divide(tmp_path: Path, sharding: Sharding) -> None:
+    with pytest.raises(flopwise.InputError):
+        _step(written(tmp_path, LLAMA), sharding)
+
+
+def test_rules_of_thumb(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, LLAMA))
+    rules, tokens = step.rules_of_thumb(), 8 * 32
+    n, attention = step.params, 12 * 2 * 4 * 16 * 32
+    assert rules["6N"] == 6 * n * tokens
+    assert rules["palm"] == rules["nanogpt"] == (6 * n + attention) * tokens
+    assert rules["torchtitan"] == (6 * (n - 320 * 64) + attention) * tokens
+    assert rules["megatron"] == round(72 * 2 * 64**2 * (1 + 32 / (6 * 64) + 320 / (12 * 2 * 64)) * tokens)
+    assert step.utilisation(1000, 1e12) == pytest.approx(step.model_flops / tokens * 1000 / 1e12)

@@ -1,0 +1,85 @@
+"""Small language models that transformers builds from configurations written here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 320,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "torch_dtype": "bfloat16",
+}
+
+LLAMA: dict[str, Any] = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "head_dim": 16, **SMALL}
+
+#: The first layer's window is full after 8 tokens.
+WINDOW: dict[str, Any] = {
+    **LLAMA,
+    "model_type": "mistral",
+    "architectures": ["MistralForCausalLM"],
+    "sliding_window": 8,
+}
+
+MIXTURE: dict[str, Any] = {
+    **LLAMA,
+    "model_type": "mixtral",
+    "architectures": ["MixtralForCausalLM"],
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+}
+
+LATENT: dict[str, Any] = {
+    **SMALL,
+    "model_type": "deepseek_v3",
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 24,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 24,
+    "first_k_dense_replace": 1,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "n_group": 2,
+    "topk_group": 1,
+    "moe_intermediate_size": 32,
+}
+
+STATE_SPACE: dict[str, Any] = {
+    "model_type": "mamba2",
+    "architectures": ["Mamba2ForCausalLM"],
+    "vocab_size": 320,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "state_size": 16,
+    "head_dim": 16,
+    "num_heads": 8,
+    "n_groups": 1,
+    "expand": 2,
+}
+
+ENCODER_DECODER: dict[str, Any] = {
+    "model_type": "t5",
+    "architectures": ["T5ForConditionalGeneration"],
+    "vocab_size": 320,
+    "d_model": 64,
+    "d_kv": 16,
+    "d_ff": 96,
+    "num_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+
+
+def written(folder: Path, config: dict[str, Any]) -> Path:
+    """The folder with a configuration in it."""
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder

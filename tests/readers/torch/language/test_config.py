@@ -1,0 +1,64 @@
+"""Configurations of language models: what names one, and one line for each way in which it can be wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers")
+
+from tests.language_models import LLAMA, written
+
+import flopwise
+from flopwise.readers.torch.language.config import is_language_model, read_config
+
+
+def test_what_names_a_configuration(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    other = tmp_path / "model.json"
+    other.write_text(json.dumps({"nodes": []}))
+    assert is_language_model(folder)
+    assert is_language_model(str(folder / "config.json"))
+    assert is_language_model("hf:org/name")
+    assert not is_language_model(str(other))
+    assert not is_language_model(str(tmp_path / "absent.onnx"))
+    assert not is_language_model(b"bytes")
+
+
+def test_every_command_that_takes_a_model_takes_one(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    profile = flopwise.profile(folder, {"input_ids": (1, 16)})
+    layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64
+    assert profile.total("params") == flopwise.profile(folder / "config.json").total("params")
+    assert profile.total("params") == 2 * 320 * 64 + 2 * layer + 64
+    assert profile.graph.format == "torch"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "is not a configuration"),
+        ("{}", "has no 'model_type'"),
+        ('{"model_type": "lama"}', "does not know the model type 'lama'; near: "),
+        ('{"model_type": "private", "auto_map": {}}', "runs only with --trust-code"),
+        ('{"model_type": "llama", "hidden_size": "wide"}', "config.json: "),
+    ],
+)
+def test_wrong_configurations(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(flopwise.ModelError, match=r"config\.json") as raised:
+        flopwise.llm(path)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_hub_that_nobody_reaches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("flopwise.readers.torch.language.config._reachable", lambda: False)
+    with pytest.raises(flopwise.ModelError, match="is not in the cache of transformers"):
+        read_config("hf:nobody/none")
+    with pytest.raises(flopwise.ModelError, match="write hf:ORGANISATION/NAME"):
+        read_config("hf:a/b/c")

@@ -1,0 +1,86 @@
+"""The state of language models, beside the one that the same model makes when it really runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, STATE_SPACE, WINDOW, written  # noqa: E402
+
+import flopwise  # noqa: E402
+from flopwise.readers.torch.language.model import built  # noqa: E402
+from flopwise.readers.torch.language.state import state_tensors, step  # noqa: E402
+
+CONFIGS = {
+    "llama": LLAMA,
+    "window": WINDOW,
+    "mixture": MIXTURE,
+    "latent": LATENT,
+    "state space": STATE_SPACE,
+    "encoder and decoder": ENCODER_DECODER,
+}
+
+
+def _config(content: dict[str, Any]) -> Any:
+    return transformers.CONFIG_MAPPING[content["model_type"]].from_dict(content)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_state_is_the_one_of_a_real_run(name: str) -> None:
+    config = _config(CONFIGS[name])
+    made = step(built(config, name), past=21, new=1, batch=2)
+    torch.manual_seed(0)
+    real = type(built(config, name))(config).to(torch.bfloat16 if "torch_dtype" in CONFIGS[name] else torch.float32)
+    ids = torch.zeros(2, 21, dtype=torch.long)
+    inputs = {"input_ids": ids, "decoder_input_ids": ids} if name == "encoder and decoder" else {"input_ids": ids}
+    with torch.no_grad():
+        result = real(**inputs, use_cache=True)
+    key = next(key for key in ("past_key_values", "cache_params") if result.get(key) is not None)
+    assert made.state_bytes == sum(tensor.nbytes for _, tensor in state_tensors(result[key], key))
+    assert made.state_bytes > 0
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_two_calls_agree_and_the_state_stays_as_it_was(name: str) -> None:
+    model = built(_config(CONFIGS[name]), name)
+    call = step(model, past=21, new=1)
+    before = {name: tensor.shape for name, tensor in call.state.items()}
+    first, second = (flopwise.profile(model, call.inputs) for _ in range(2))
+    assert first.total("macs") == second.total("macs") > 0
+    assert {name: tensor.shape for name, tensor in call.state.items()} == before
+    assert first.state_bytes >= call.state_bytes
+
+
+def test_a_step_reads_the_tokens_in_the_state() -> None:
+    model = built(_config(LLAMA), "llama")
+    macs = [flopwise.profile(model, step(model, past, 1).inputs).total("macs") for past in (10, 11, 12)]
+    heads, width, layers = 4, 16, 2
+    assert macs[1] - macs[0] == macs[2] - macs[1] == 2 * heads * width * layers
+
+
+def test_past_and_new_of_any_command(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    profile = flopwise.profile(folder, past=32, new=1, batch_size=3)
+    states = [entry for entry in profile.to_dict()["inputs"] if entry.get("kind") == "state"]
+    assert [entry["shape"] for entry in states] == [[3, 2, 32, 16]] * 4
+    assert profile.to_dict()["totals"]["state_bytes"] == 4 * 3 * 2 * 32 * 16 * 2
+    with pytest.raises(flopwise.InputError, match="give no others"):
+        flopwise.profile(folder, {"input_ids": (1, 1)}, past=8)
+
+
+@pytest.mark.parametrize(("past", "new", "batch"), [(-1, 1, 1), (0, 0, 1), (4, 1, 0)])
+def test_numbers_out_of_range(past: int, new: int, batch: int) -> None:
+    with pytest.raises(flopwise.InputError, match="at least"):
+        step(built(_config(LLAMA), "llama"), past, new, batch)
+
+
+def test_a_model_without_a_state() -> None:
+    bert = {"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    bert |= {"intermediate_size": 32, "vocab_size": 64}
+    with pytest.raises(flopwise.InputError, match="keeps no state"):
+        step(built(_config(bert), "bert"), 4)
