@@ -41,6 +41,7 @@ NAMES = {
     "devices",
     "formula",
     "llm",
+    "limits",
     "profile",
     "read",
     "render",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise._version import __version__
 
 if TYPE_CHECKING:
+    from flopwise._limits import limits
     from flopwise.analyses.compare import Comparison
     from flopwise.analyses.formula.formula import Formula
     from flopwise.analyses.sparsity import Sparsity
@@ -67,6 +68,7 @@ __all__ = [
     "compare",
     "devices",
     "formula",
+    "limits",
     "llm",
     "profile",
     "read",
@@ -107,6 +109,7 @@ _HOMES = {
     "devices": "api.bound",
     "formula": "api.formula",
     "llm": "api.llm",
+    "limits": "_limits",
     "profile": "api.profile",
     "read": "api.read",
     "render": "report",

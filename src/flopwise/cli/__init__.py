@@ -6,10 +6,12 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from importlib import import_module
 
 import click
 
+from flopwise import _limits
 from flopwise._version import __version__
 from flopwise.errors import FlopwiseError
 
@@ -39,6 +41,10 @@ COMMANDS: dict[str, str] = {
     "conventions": "The counting conventions and where they come from.",
     "operators": "The operators that have a rule, and their formulas.",
 }
+
+
+#: The limits with their defaults, for help.
+_DEFAULTS = ", ".join(f"{field.name}={field.default:g}" for field in fields(_limits.Limits))
 
 
 class _Commands(click.Group):
@@ -79,9 +85,18 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     epilog="Exit codes: 0 done, 1 the answer is no (--strict, --fail-on, check), 2 bad usage or unreadable input.",
 )
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help=f"What a model may cost to read before it is refused: {_DEFAULTS}. Repeatable.",
+)
 @click.version_option(__version__, "-V", "--version", message="flopwise %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context, limits: tuple[str, ...]) -> None:
     """What a neural network costs, exactly, in every published counting convention."""
+    context.with_resource(_limits.limits(**dict(text.partition("=")[::2] for text in limits)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

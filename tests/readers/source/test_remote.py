@@ -19,6 +19,8 @@ from tests.readers.source.web import (
     LONGER_FILE,
     NO_RANGE_NAMED,
     OTHER_RANGE,
+    SLOW_BODY,
+    SLOW_HEADERS,
     WHOLE,
     WRONG_LENGTH,
     Web,
@@ -219,6 +221,30 @@ def test_servers_that_behave_badly(tmp_path: Path, web: Web, mode: int, most: in
     web.mode = mode
     _refused(lambda: flopwise.profile(f"{web.url}/m.onnx"), told)
     assert web.sent <= most
+
+
+@pytest.mark.parametrize("mode", [SLOW_HEADERS, SLOW_BODY])
+def test_a_server_that_takes_its_time(tmp_path: Path, web: Web, mode: int) -> None:
+    numpy.save(tmp_path / "a.npy", numpy.zeros(5000))
+    web.mode = mode
+    with flopwise.limits(request_seconds=0.3):
+        _refused(lambda: flopwise.profile(f"{web.url}/a.npy"), "longer than 0.3 seconds (the limit request_seconds)")
+    with flopwise.limits(silent_seconds=0.01):
+        _refused(lambda: flopwise.profile(f"{web.url}/a.npy"), "(the limit silent_seconds)")
+
+
+def test_limits_on_the_command_line(tmp_path: Path, web: Web, capsys: pytest.CaptureFixture[str]) -> None:
+    numpy.save(tmp_path / "a.npy", numpy.zeros(5000))
+    web.mode = SLOW_HEADERS
+    assert main(["--limit", "request_seconds=0.2", "profile", f"{web.url}/a.npy"]) == 2
+    assert "took longer than 0.2 seconds" in capsys.readouterr().err
+    for wrong, said in (
+        ("request_seconds=x", "a number above 0"),
+        ("request_seconds", "above 0"),
+        ("a=1", "no limit"),
+    ):
+        assert main(["--limit", wrong, "profile", f"{web.url}/a.npy"]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_server_that_says_the_file_is_longer(tmp_path: Path, web: Web) -> None:

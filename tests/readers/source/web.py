@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,19 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 #: Ways to behave: as asked, without ranges, with ranges that are not those asked for, and so on.
-RANGES, WHOLE, OTHER_RANGE, LONGER_FILE, CHANGING, HALF, WRONG_LENGTH, NO_RANGE_NAMED, LOGIN = range(9)
+(
+    RANGES,
+    WHOLE,
+    OTHER_RANGE,
+    LONGER_FILE,
+    CHANGING,
+    HALF,
+    WRONG_LENGTH,
+    NO_RANGE_NAMED,
+    LOGIN,
+    SLOW_HEADERS,
+    SLOW_BODY,
+) = range(11)
 
 
 @dataclass
@@ -67,6 +80,13 @@ def serving(folder: Path, mode: int = RANGES) -> Iterator[Web]:
             if not file.is_file():
                 return self.nothing(404)
             size = file.stat().st_size
+            if web.mode == SLOW_HEADERS:
+                with contextlib.suppress(OSError):
+                    for byte in b"HTTP/1.1 206 Partial Content\r\n" + 1000 * b"X-Wait: a\r\n":
+                        self.wfile.write(bytes([byte]))
+                        time.sleep(0.05)
+                self.close_connection = True
+                return None
             if web.mode == WHOLE or not asked:
                 self.send_response(200)
                 self.send_header("Content-Length", str(size))
@@ -92,6 +112,12 @@ def serving(folder: Path, mode: int = RANGES) -> Iterator[Web]:
                 self.send_header("Content-Range", "bytes {}-{}/{}".format(*told))
             self.send_header("Content-Length", str(len(data) + 10**12 * (web.mode == WRONG_LENGTH)))
             self.end_headers()
+            if web.mode == SLOW_BODY:
+                with contextlib.suppress(OSError):
+                    for byte in data:
+                        self.wfile.write(bytes([byte]))
+                        time.sleep(0.05)
+                return None
             if web.mode == HALF:
                 self.body(data[: len(data) // 2])
                 self.close_connection = True

@@ -1,30 +1,34 @@
-"""Ranges of a file on a web server. A server that would send the whole file instead is refused before it does.
+"""Ranges of a file on a web server, by urllib3. A server that would send the whole file instead is refused first.
 
 Source: RFC 9110, sections 14 and 15.4.
 """
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import http.client
 import re
 import socket
-import ssl
 import threading
 import time
 import urllib.parse
 import urllib.request
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+import urllib3
+from urllib3 import exceptions
+
+from flopwise._limits import current
 from flopwise.errors import ModelError
 from flopwise.readers.source.location import shown
 from flopwise.readers.source.remote import Transport
 
-#: Seconds that a server may stay silent, and the least bytes a second after that time.
-TIMEOUT, SLOWEST = 30.0, 1 << 10
+#: The least bytes a second that a server may send.
+SLOWEST = 1 << 10
 
-#: Redirects in a row that are followed.
-REDIRECTS = 10
+#: Redirects in a row that are followed, and how often a request is tried whose connection breaks.
+REDIRECTS, TRIES = 10, 3
 
 #: Bytes taken at a time, so that a length that a server only claims is never allocated.
 CHUNK = 1 << 20
@@ -50,8 +54,7 @@ class Answer(NamedTuple):
     """What a server sent."""
 
     status: int
-    #: The first byte of the range, and the bytes of the whole file.
-    start: int
+    #: The bytes of the whole file.
     size: int
     data: bytes
 
@@ -60,79 +63,185 @@ class _BrokenError(Exception):
     """A connection that broke before the answer was complete."""
 
 
+class _Watched:
+    """A connection that can be cut from another thread, wherever it waits."""
+
+    sock: Any
+    #: The connection that each thread used last.
+    last = threading.local()
+
+    def connect(self) -> None:
+        _Watched.last.connection = self
+        super().connect()  # type: ignore[misc] # of the connection that it is mixed into
+
+    def request(self, *arguments: Any, **options: Any) -> None:
+        _Watched.last.connection = self
+        super().request(*arguments, **options)  # type: ignore[misc]
+
+
+class _Connection(_Watched, urllib3.connection.HTTPConnection):
+    pass
+
+
+class _SecureConnection(_Watched, urllib3.connection.HTTPSConnection):
+    pass
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _SecurePool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _SecureConnection
+
+
 class Http(Transport):
-    """A file on a web server, by connections that stay open, one for each thread."""
+    """A file on a web server, by connections that stay open."""
 
     def __init__(self, url: str) -> None:
         self.name = shown(url)
-        self._given = urllib.parse.urldefrag(url).url
+        self._url = urllib.parse.urldefrag(url).url
+        self._limits = current()
         self._size = -1
         self._whole: bytes | None = None
         #: Where redirects led to last.
         self._moved = ""
-        self._local = threading.local()
-        self._open: list[http.client.HTTPConnection] = []
+        self._pools: dict[str, urllib3.PoolManager] = {}
 
     def first(self, length: int) -> tuple[int, bytes]:
-        answer = self._asked(0, length)
+        answer = self._ask(0, length)
         if answer.status == 200:
             self._whole = answer.data
         self._size = answer.size
-        return answer.size, answer.data[:length] if answer.status == 200 else answer.data
+        return answer.size, answer.data[:length]
 
     def fetch(self, start: int, end: int) -> bytes:
         if self._whole is not None:
             return self._whole[start:end]
-        return self._asked(start, end).data if end > start else b""
+        return self._ask(start, end).data if end > start else b""
 
     def beside(self, location: str) -> tuple[str, Transport]:
-        parts = urllib.parse.urlsplit(self._given)
+        parts = urllib.parse.urlsplit(self._url)
         path = parts.path.rpartition("/")[0] + "/" + urllib.parse.quote(location)
         url = urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
         return shown(url), Http(url)
 
     def close(self) -> None:
-        for connection in self._open:
-            connection.close()
-        self._open.clear()
-        self._local = threading.local()
+        for pool in self._pools.values():
+            pool.clear()
 
-    def _asked(self, start: int, end: int) -> Answer:
-        """The bytes [start, end), fewer where the file ends; asked for once more when a connection breaks."""
-        tries = 3
-        for left in reversed(range(tries)):
+    def _ask(self, start: int, end: int) -> Answer:
+        """The bytes [start, end), fewer where the file ends; asked for again when a connection breaks."""
+        why: object = ""
+        for _ in range(TRIES):
             try:
-                return self._followed(start, end)
-            except TimeoutError:
-                raise ModelError(f"{self.name}: the server was silent for {TIMEOUT:.0f} seconds") from None
-            except ssl.SSLError as error:
-                why = getattr(error, "verify_message", "") or error.reason or "no secure connection"
-                raise ModelError(f"{self.name}: no secure connection to the server ({why})") from error
-            except (socket.gaierror, ConnectionRefusedError) as error:
-                raise ModelError(f"{self.name}: no connection to the server ({error.strerror})") from error
-            except (OSError, http.client.HTTPException, _BrokenError, ValueError) as error:
-                self._forget()
-                if not left:
-                    why = " ".join(str(error).split())[:100] or type(error).__name__
-                    raise ModelError(f"{self.name}: the connection broke {tries} times ({why})") from error
-        raise AssertionError("not reached")
+                return self._follow(start, end)
+            except exceptions.NewConnectionError as error:
+                reason = getattr(error.__cause__ or error.__context__, "strerror", None) or "cannot connect"
+                raise ModelError(f"{self.name}: no connection to the server ({reason})") from error
+            except exceptions.TimeoutError:
+                silent = f"{self._limits.silent_seconds:g} seconds (the limit silent_seconds)"
+                raise ModelError(f"{self.name}: the server was silent for {silent}") from None
+            except exceptions.SSLError as error:
+                cause = error.args[0] if error.args else error
+                text = getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or "no secure connection"
+                raise ModelError(f"{self.name}: no secure connection to the server ({text})") from error
+            except (exceptions.HTTPError, OSError, http.client.HTTPException, _BrokenError, ValueError) as error:
+                why = " ".join(str(error).split())[:100] or type(error).__name__
+        raise ModelError(f"{self.name}: the connection broke {TRIES} times ({why})")
 
-    def _followed(self, start: int, end: int) -> Answer:
+    def _follow(self, start: int, end: int) -> Answer:
         """The answer at the end of all redirects."""
-        url = self._moved or self._given
+        url = self._moved or self._url
         for _ in range(REDIRECTS):
-            status, target, answer = self._request(url, start, end)
-            if answer is not None:
-                self._moved = url if url != self._given else ""
-                return answer
+            with self._request(url, start, end) as response:
+                answer = self._answer(response, start, end)
+                if answer is not None:
+                    self._moved = url if url != self._url else ""
+                    return answer
+                status, target = response.status, response.headers.get("Location", "")
             if status in _MOVED:
-                url = self._checked(urllib.parse.urljoin(url, target))
+                url = urllib.parse.urljoin(url, target)
+                scheme = url.partition(":")[0].lower()
+                if scheme not in ("http", "https"):
+                    raise ModelError(f"{self.name}: the server redirects to {scheme or 'no'}://, which is not followed")
             elif url == self._moved != "":
-                self._moved, url = "", self._given  # the place that redirects led to was for a while only
+                self._moved, url = "", self._url  # the place that redirects led to was for a while only
             else:
-                meaning = _MEANINGS.get(status, http.client.responses.get(status, "an unknown answer"))
-                raise ModelError(f"{self.name}: the server {_said(status, meaning)} (HTTP {status})")
+                said = _MEANINGS.get(status) or f"said: {http.client.responses.get(status, 'an unknown answer')}"
+                raise ModelError(f"{self.name}: the server {said} (HTTP {status})")
         raise ModelError(f"{self.name}: more than {REDIRECTS} redirects")
+
+    @contextlib.contextmanager
+    def _request(self, url: str, start: int, end: int) -> Iterator[urllib3.BaseHTTPResponse]:
+        """The answer to one request, of which no byte of the body is read; what is left of it is never read.
+
+        Raises:
+            ModelError: the URL is none, or the answer takes longer than the limit.
+        """
+        parts = self._parts(url)
+        headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity", "User-Agent": "flopwise"}
+        own = self._parts(self._url)
+        if own.username is not None and _origin(own) == _origin(parts):  # for the server that it was given for alone
+            login = f"{urllib.parse.unquote(own.username)}:{urllib.parse.unquote(own.password or '')}"
+            headers |= urllib3.make_headers(basic_auth=login)
+        target = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        silent = self._limits.silent_seconds
+        with self._deadline():
+            response = self._pool(parts).request(
+                "GET",
+                target,
+                headers=headers,
+                preload_content=False,
+                decode_content=False,
+                enforce_content_length=False,
+                redirect=False,
+                retries=False,
+                timeout=urllib3.Timeout(connect=silent, read=silent),
+            )
+            try:
+                yield response
+            finally:
+                if response.length_remaining != 0:
+                    response.close()
+
+    def _pool(self, parts: urllib.parse.SplitResult) -> urllib3.PoolManager:
+        """The connections to a server, through a proxy where the environment names one."""
+        bypass = urllib.request.proxy_bypass(parts.hostname or "")
+        proxy = "" if bypass else urllib.request.getproxies().get(parts.scheme, "")
+        if proxy not in self._pools:
+            via = proxy if "://" in proxy else f"http://{proxy}"
+            made = urllib3.ProxyManager(via) if proxy else urllib3.PoolManager()
+            made.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+            self._pools.setdefault(proxy, made)
+        return self._pools[proxy]
+
+    @contextlib.contextmanager
+    def _deadline(self) -> Iterator[None]:
+        """Cut the connection of this thread when a request takes longer than the limit, whatever it waits for."""
+        seconds, late = self._limits.request_seconds, threading.Event()
+        _Watched.last.connection = None
+        mine = _Watched.last.__dict__
+
+        def cut() -> None:
+            late.set()
+            sock: socket.socket | None = getattr(mine.get("connection"), "sock", None)
+            if sock is not None:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(seconds, cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except Exception:
+            if late.is_set():
+                text = f"the request took longer than {seconds:g} seconds (the limit request_seconds)"
+                raise ModelError(f"{self.name}: {text}") from None
+            raise
+        finally:
+            timer.cancel()
 
     def _parts(self, url: str) -> urllib.parse.SplitResult:
         """The parts of a URL.
@@ -149,68 +258,42 @@ class Http(Transport):
             raise ModelError(f"{self.name}: names no server")
         return parts
 
-    def _checked(self, url: str) -> str:
-        scheme = url.partition(":")[0].lower()
-        if scheme not in ("http", "https"):
-            raise ModelError(f"{self.name}: the server redirects to {scheme or 'no'}://, which is not followed")
-        return url
-
-    def _request(self, url: str, start: int, end: int) -> tuple[int, str, Answer | None]:
-        """Status, the place that a redirect names, and the answer if it holds bytes."""
-        parts = self._parts(url)
-        headers = {
-            "Range": f"bytes={start}-{end - 1}",
-            "Accept-Encoding": "identity",
-            "User-Agent": "flopwise",
-            **_login(parts, self._parts(self._given)),
-        }
-        connection, path = self._connection(parts)
-        connection.request("GET", path, headers=headers)
-        response = connection.getresponse()
+    def _answer(self, response: urllib3.BaseHTTPResponse, start: int, end: int) -> Answer | None:
+        """The bytes of an answer; None where it holds none of the file."""
+        stated = response.headers.get("Content-Length", "")
         if response.status == 206:
-            return 206, "", self._range(response, start, end)
+            return self._range(response, stated, start, end)
         if response.status == 200:
-            return 200, "", self._all(response)
-        if response.status == 416 and (found := _EMPTY.match(response.headers.get("Content-Range", ""))):
-            self._drop(response)
-            if start == 0 and found[1] == "0":
-                return 416, "", Answer(416, 0, 0, b"")
-            raise ModelError(f"{self.name}: changed while it was read; it has {int(found[1]):,} bytes now")
-        self._drop(response)
-        return response.status, response.headers.get("Location", ""), None
+            if not stated.isdecimal() or int(stated) > SMALL or response.headers.get("Content-Encoding"):
+                raise ModelError(
+                    f"{self.name}: the server does not send parts of a file (no range requests); download it first"
+                )
+            return Answer(200, int(stated), self._body(response, int(stated)))
+        if response.status == 416 and (empty := _EMPTY.match(response.headers.get("Content-Range", ""))):
+            if start == 0 and empty[1] == "0":
+                return Answer(416, 0, b"")
+            raise ModelError(f"{self.name}: changed while it was read; it has {int(empty[1]):,} bytes now")
+        if stated.isdecimal() and int(stated) <= SMALL:
+            self._body(response, int(stated))  # so that the connection can be asked again
+        return None
 
-    def _range(self, response: http.client.HTTPResponse, start: int, end: int) -> Answer:
-        found = _RANGE.match(response.headers.get("Content-Range", ""))
-        if found is None:
-            self._forget()
+    def _range(self, response: urllib3.BaseHTTPResponse, stated: str, start: int, end: int) -> Answer:
+        match = _RANGE.match(response.headers.get("Content-Range", ""))
+        if match is None:
             raise ModelError(f"{self.name}: the server does not say which range it sends; download it first")
-        first, last, size = (int(number) for number in found.groups())
+        first, last, size = (int(number) for number in match.groups())
         if self._size >= 0 and size != self._size:
-            self._forget()
             raise ModelError(f"{self.name}: changed while it was read; it has {size:,} bytes now")
         if first != start or last + 1 != min(end, size) or response.headers.get("Content-Encoding"):
-            self._forget()
             raise ModelError(f"{self.name}: the server sends another range than it was asked for; download it first")
         wanted = last + 1 - first
-        stated = response.headers.get("Content-Length")
-        if stated is not None and stated != str(wanted):
-            self._forget()
+        if stated and stated != str(wanted):
             raise ModelError(f"{self.name}: the server says that {wanted:,} bytes are {stated[:20]}; download it first")
-        return Answer(206, first, size, self._body(response, wanted))
+        return Answer(206, size, self._body(response, wanted))
 
-    def _all(self, response: http.client.HTTPResponse) -> Answer:
-        """A small file that came whole."""
-        stated = response.headers.get("Content-Length", "")
-        if not stated.isdecimal() or int(stated) > SMALL or response.headers.get("Content-Encoding"):
-            self._forget()  # before it sends the rest
-            raise ModelError(
-                f"{self.name}: the server does not send parts of a file (no range requests); download it first"
-            )
-        return Answer(200, 0, int(stated), self._body(response, int(stated)))
-
-    def _body(self, response: http.client.HTTPResponse, length: int) -> bytes:
+    def _body(self, response: urllib3.BaseHTTPResponse, length: int) -> bytes:
         parts: list[bytes] = []
-        left, began = length, time.monotonic()
+        left, began, patience = length, time.monotonic(), self._limits.silent_seconds
         while left:
             part = response.read1(min(left, CHUNK))
             if not part:
@@ -218,74 +301,10 @@ class Http(Transport):
             parts.append(part)
             left -= len(part)
             passed = time.monotonic() - began
-            if passed > TIMEOUT and (length - left) / passed < SLOWEST:
-                self._forget()
+            if passed > patience and (length - left) / passed < SLOWEST:
                 raise ModelError(f"{self.name}: the server sends less than {SLOWEST:,} bytes a second")
-        over = response.read1(1) if response.length != 0 else b""
-        response.close()  # so that the connection can be asked again
-        if over:
-            self._forget()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _drop(self, response: http.client.HTTPResponse) -> None:
-        """Pass over the text of an answer without bytes."""
-        stated = response.headers.get("Content-Length", "")
-        if stated.isdecimal() and int(stated) <= SMALL:
-            self._body(response, int(stated))
-        else:
-            self._forget()
 
-    def _connection(self, parts: urllib.parse.SplitResult) -> tuple[http.client.HTTPConnection, str]:
-        """A connection to a server, and what to ask it for."""
-        host, port, secure = parts.hostname or "", parts.port, parts.scheme == "https"
-        path = urllib.parse.quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (
-            f"?{parts.query}" if parts.query else ""
-        )
-        key = (parts.scheme, host, port)
-        held: tuple[object, http.client.HTTPConnection, bool] | None = getattr(self._local, "held", None)
-        if held is not None and held[0] == key:
-            return held[1], _absolute(parts, path) if held[2] else path
-        proxy = "" if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(parts.scheme, "")
-        connection = self._connected(host, port, secure, proxy)
-        self._forget()
-        absolute = bool(proxy) and not secure
-        self._local.held = (key, connection, absolute)
-        self._open.append(connection)
-        return connection, _absolute(parts, path) if absolute else path
-
-    def _connected(self, host: str, port: int | None, secure: bool, proxy: str) -> http.client.HTTPConnection:
-        context = ssl.create_default_context() if secure else None
-        if proxy:
-            via = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-            if not secure:
-                return http.client.HTTPConnection(via.hostname or "", via.port, timeout=TIMEOUT)
-            tunnel = http.client.HTTPSConnection(via.hostname or "", via.port, timeout=TIMEOUT, context=context)
-            tunnel.set_tunnel(host, port or 443)
-            return tunnel
-        if secure:
-            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
-        return http.client.HTTPConnection(host, port, timeout=TIMEOUT)
-
-    def _forget(self) -> None:
-        """Close this thread's connection: what comes on it is not wanted."""
-        held = getattr(self._local, "held", None)
-        if held is not None:
-            held[1].close()
-            self._local.held = None
-
-
-def _absolute(parts: urllib.parse.SplitResult, path: str) -> str:
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
-
-
-def _said(status: int, meaning: str) -> str:
-    return meaning if status in _MEANINGS else f"said: {meaning}"
-
-
-def _login(parts: urllib.parse.SplitResult, given: urllib.parse.SplitResult) -> dict[str, str]:
-    """The user and password of the URL that the user gave, for the server in it alone."""
-    there, here = (parts.scheme, parts.hostname, parts.port), (given.scheme, given.hostname, given.port)
-    if given.username is None or there != here:
-        return {}
-    text = f"{urllib.parse.unquote(given.username)}:{urllib.parse.unquote(given.password or '')}"
-    return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()}
+def _origin(parts: urllib.parse.SplitResult) -> tuple[str, str | None, int | None]:
+    return parts.scheme, parts.hostname, parts.port

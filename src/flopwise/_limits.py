@@ -1,0 +1,74 @@
+"""What a model may cost to read before it is refused: each limit has a default here, and is an option.
+
+In Python ``with flopwise.limits(request_seconds=600): ...``, on the command line
+``flopwise --limit request_seconds=600 COMMAND ...``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from flopwise.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits in force; bytes and counts are whole numbers."""
+
+    #: Seconds for one request over the network, from the connection to the last byte.
+    request_seconds: float = 300.0
+    #: Seconds that a server may stay silent.
+    silent_seconds: float = 30.0
+    #: Bytes of what steers the reading of weights: a header, an index, the directory of an archive, a pickle.
+    header_bytes: int = 256 << 20
+    #: Values in the containers of a checkpoint, which a pickle may name many times over.
+    checkpoint_values: int = 1 << 22
+    #: Elements of a tensor that stores fewer than it has: repeated ones in a checkpoint.
+    repeated_elements: int = 1 << 28
+
+
+_CURRENT: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 - it is frozen
+
+
+def current() -> Limits:
+    """The limits in force in this thread."""
+    return _CURRENT.get()
+
+
+@contextlib.contextmanager
+def limits(**values: float | str) -> Iterator[Limits]:
+    """Other limits than the defaults, for what is read in the ``with`` block by this thread.
+
+    Args:
+        values: limits by name, as numbers or texts; see :class:`Limits`.
+
+    Raises:
+        InputError: there is no such limit, or it is not a number above 0 (a whole one for bytes and counts).
+
+    >>> with limits(request_seconds=600):
+    ...     current().request_seconds
+    600.0
+    """
+    checked: dict[str, Any] = {name: _checked(name, value) for name, value in values.items()}
+    token = _CURRENT.set(replace(_CURRENT.get(), **checked))
+    try:
+        yield _CURRENT.get()
+    finally:
+        _CURRENT.reset(token)
+
+
+def _checked(name: str, value: object) -> float:
+    kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(Limits)}
+    if name not in kinds:
+        raise InputError(f"there is no limit {name!r}; there are {', '.join(kinds)}")
+    try:
+        number = kinds[name](value)
+    except (TypeError, ValueError, OverflowError):
+        number = 0
+    if not number > 0 or number == float("inf"):
+        raise InputError(f"the limit {name} is {'a whole number' if kinds[name] is int else 'a number'} above 0")
+    return number  # type: ignore[no-any-return] # an int or a float
