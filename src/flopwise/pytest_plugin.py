@@ -65,7 +65,7 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
     return check
 
 
-def _known(given: dict[str, Any]) -> None:
+def _known(options: dict[str, Any]) -> None:
     """Fail the test unless all arguments are limits or arguments of ``flopwise.check``."""
     import difflib
     import inspect
@@ -76,7 +76,7 @@ def _known(given: dict[str, Any]) -> None:
 
     functions = (flopwise.check, flopwise.profile)
     arguments = {*OWNERS, *(name for function in functions for name in inspect.signature(function).parameters)}
-    for key in given:
+    for key in options:
         if key not in arguments:
             near = difflib.get_close_matches(key, [*FIGURES, *ALIASES, *sorted(arguments)], 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -87,7 +87,7 @@ def _without(limits: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in limits.items() if name != key}
 
 
-def _checked(model: object, budget: Any, given: dict[str, Any], update: bool) -> Sequence[Verdict]:
+def _checked(model: object, budget: Any, options: dict[str, Any], update: bool) -> Sequence[Verdict]:
     """The verdicts; the test fails when one is broken.
 
     Raises:
@@ -97,8 +97,8 @@ def _checked(model: object, budget: Any, given: dict[str, Any], update: bool) ->
     from flopwise.report.commands.check import render_verdicts
 
     if update and isinstance(budget, str) and not os.path.exists(budget):
-        _make(budget, model, given)
-    verdicts = check(model, budget, **given)
+        _make(budget, model, options)
+    verdicts = check(model, budget, **options)
     if update and isinstance(budget, str):
         _update(budget, verdicts)
     elif any(v.broken for v in verdicts):
@@ -106,13 +106,13 @@ def _checked(model: object, budget: Any, given: dict[str, Any], update: bool) ->
     return verdicts
 
 
-def _make(path: str, model: object, given: dict[str, Any]) -> None:
+def _make(path: str, model: object, options: dict[str, Any]) -> None:
     """A new budget with the figures of the model."""
     import flopwise
     from flopwise.analyses.budget import new_budget
     from flopwise.cli.output import write
 
-    write(new_budget(flopwise.profile(model, **{**given, "convention": given.get("convention") or "flops"})), path)
+    write(new_budget(flopwise.profile(model, **{**options, "convention": options.get("convention") or "flops"})), path)
 
 
 def _update(path: str, verdicts: Sequence[Verdict]) -> None:

@@ -46,25 +46,25 @@ def check(
         InputError: the budget cannot be read, or has no limit for this model.
     """
     limits = budget_of(budget)
-    said = limits.settings
+    settings = limits.settings
     name = os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
     chosen = limits.of(name)  # before the work
-    asked = convention or said.convention or "flops"
+    default = convention or settings.convention or "flops"
     seen: list[Any] = [model]
 
     def profiled(other: str) -> Profile:
-        found = profile.profile(
+        result = profile.profile(
             seen[0],
-            said.inputs if inputs is None else inputs,
-            convention=other or asked,
+            settings.inputs if inputs is None else inputs,
+            convention=other or default,
             rules=rules,
-            batch_size=said.batch_size if batch_size is None else batch_size,
-            dims={**(said.dims or {}), **(dims or {})} or None,
+            batch_size=settings.batch_size if batch_size is None else batch_size,
+            dims={**(settings.dims or {}), **(dims or {})} or None,
             progress=progress,
             **others,
         )
-        seen[0] = found.graph  # read once for all conventions
-        return found
+        seen[0] = result.graph  # read once for all conventions
+        return result
 
     return check_profiles(name, chosen, profiled)
 

@@ -55,10 +55,10 @@ def compare(
                 continue
             graph: Any = model
             for chosen in used:
-                given = {"inputs": inputs, "batch_size": size, "progress": progress, **others}
-                found = profile.profile(graph, convention=chosen, rules=rules, **given)
-                graph = found.graph  # read once for all conventions
-                profiles.append(found)
+                arguments = {"inputs": inputs, "batch_size": size, "progress": progress, **others}
+                result = profile.profile(graph, convention=chosen, rules=rules, **arguments)
+                graph = result.graph  # read once for all conventions
+                profiles.append(result)
     if labels is None and len(sizes) > 1:
         labels = [f"batch {size}" for size in sizes]
     return comparison(profiles, labels)

@@ -66,17 +66,17 @@ def sparsity(
         useless = [name for name, value in {"inputs": inputs, **options}.items() if value and name not in _ABOUT_COUNTS]
         if useless:
             raise InputError(f"{shown(str(model))}: holds tensors and no operators; {useless[0]} is of no use")
-        found = _of_stored(model, wanted, tensors, threads, progress, "the file holds no operators")
+        result = _of_stored(model, wanted, tensors, threads, progress, "the file holds no operators")
     else:
         try:
             profile = _profile(model, inputs, options, progress)
         except ModelError as error:
             if not ends_in(model, format.weights):  # beside weights, the net is often one for training on a database
                 raise
-            found = _of_stored(model, wanted, tensors, threads, progress, f"its operators cannot be read ({error})")
+            result = _of_stored(model, wanted, tensors, threads, progress, f"its operators cannot be read ({error})")
         else:
-            found = sparsity_of(profile, wanted, tensors, threads, progress)
-    return replace(found, renderer=_as_text)
+            result = sparsity_of(profile, wanted, tensors, threads, progress)
+    return replace(result, renderer=_as_text)
 
 
 def _of_stored(
@@ -90,8 +90,8 @@ def _of_stored(
     """The zeros of a file whose tensors alone are looked at, for a reason."""
     with open_stored(model) as stored:
         weights = [tensor for tensor in stored.tensors if tensor.role == "weight"]
-        found = sparsity_of_stored(stored.model, stored.format, weights, why, wanted, tensors, threads, progress)
-        return replace(found, notes=(*stored.notes_by_now(), *found.notes))
+        result = sparsity_of_stored(stored.model, stored.format, weights, why, wanted, tensors, threads, progress)
+        return replace(result, notes=(*stored.notes_by_now(), *result.notes))
 
 
 #: Arguments of ``profile`` that only say how operations are added up.

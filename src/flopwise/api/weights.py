@@ -43,8 +43,8 @@ def weights(
     if progress is not None:
         options["progress"] = progress
     with open_stored(model, **options) as stored:
-        found = measured(stored, by, bins, histogram, layers, threads, progress)
-    return replace(found, renderer=_as_text)
+        result = measured(stored, by, bins, histogram, layers, threads, progress)
+    return replace(result, renderer=_as_text)
 
 
 def _as_text(weights: Weights) -> str:

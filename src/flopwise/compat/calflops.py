@@ -57,8 +57,8 @@ def params_to_string(params_num: float, units: str | None = None, precision: int
     >>> params_to_string(25557032), params_to_string(6738415616), params_to_string(361)
     ('25.56 M', '6.74 B', '361')
     """
-    asked = units.replace("B", "G") if units else units
-    return _number_to_string(params_num, asked, precision).replace("G", "B").strip()
+    unit = units.replace("B", "G") if units else units
+    return _number_to_string(params_num, unit, precision).replace("G", "B").strip()
 
 
 def calculate_flops(

@@ -202,18 +202,18 @@ class _Analysis:
         return self._graph
 
     def _analyze(self) -> _Statistics:
-        found = _Statistics(set(self._aliases.values()))
+        statistics = _Statistics(set(self._aliases.values()))
         for name in dict.fromkeys(self._aliases.values()):
-            found.counts[name], found.unsupported[name] = Counter(), Counter()
+            statistics.counts[name], statistics.unsupported[name] = Counter(), Counter()
         applied: set[str] = set()
         for paths in dropouts(self._taken()):
-            found.uncalled.difference_update(*self._places(paths))
+            statistics.uncalled.difference_update(*self._places(paths))
         graph = self._taken()
         for node, kept in zip(graph.nodes, convention.traced(graph), strict=True):
             if not kept or node.op == convention.UNUSED:
                 continue
             scopes, owners = self._places([module.path for module in node.scope])
-            found.uncalled.difference_update(scopes, owners)
+            statistics.uncalled.difference_update(scopes, owners)
             function = convention.applied(node)
             if function:
                 if function in applied:
@@ -223,10 +223,10 @@ class _Analysis:
                 counts = self._counted(node, one)
                 for name in owners:
                     if counts is not None:
-                        found.counts[name] += counts
+                        statistics.counts[name] += counts
                     elif one.kind not in self._ignored:
-                        found.unsupported[name][one.kind] += one.times
-        return found
+                        statistics.unsupported[name][one.kind] += one.times
+        return statistics
 
     def _places(self, paths: Sequence[str]) -> tuple[list[str], set[str]]:
         """Names of the modules around an operator, outermost first, and those to which it belongs."""
@@ -300,10 +300,10 @@ def _has_forward(model: nn.Module, name: str) -> bool:
 
 def _by_operator(analysis: _Analysis, supported_ops: Mapping[str, Handle] | None, scale: float) -> Any:
     analysis.set_op_handle(**(supported_ops or {}))
-    found: defaultdict[str, float] = defaultdict(float)
+    sums: defaultdict[str, float] = defaultdict(float)
     for name, number in analysis.by_operator().items():
-        found[name] = number / scale
-    return found, analysis.unsupported_ops()
+        sums[name] = number / scale
+    return sums, analysis.unsupported_ops()
 
 
 def flop_count(
@@ -316,9 +316,9 @@ def flop_count(
         inputs: its positional arguments.
         supported_ops: rules of your own.
     """
-    found: tuple[defaultdict[str, float], Counter[str]]
-    found = _by_operator(FlopCountAnalysis(model, inputs), supported_ops, 1e9)
-    return found
+    result: tuple[defaultdict[str, float], Counter[str]]
+    result = _by_operator(FlopCountAnalysis(model, inputs), supported_ops, 1e9)
+    return result
 
 
 def activation_count(
@@ -331,9 +331,9 @@ def activation_count(
         inputs: its positional arguments.
         supported_ops: rules of your own.
     """
-    found: tuple[defaultdict[str, float], Counter[str]]
-    found = _by_operator(ActivationCountAnalysis(model, inputs), supported_ops, 1e6)
-    return found
+    result: tuple[defaultdict[str, float], Counter[str]]
+    result = _by_operator(ActivationCountAnalysis(model, inputs), supported_ops, 1e6)
+    return result
 
 
 def table_of(

@@ -85,11 +85,11 @@ def saying(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator
             attributes["extra_repr"] = _saying(module, module.extra_repr, words)
         yield
     finally:
-        for attributes, said in before:
-            if said is None:
+        for attributes, values in before:
+            if values is None:
                 attributes.pop("extra_repr", None)
             else:
-                attributes["extra_repr"] = said
+                attributes["extra_repr"] = values
 
 
 def _saying(module: nn.Module, own: Callable[[], str], words: Callable[[nn.Module, str], str]) -> Callable[[], str]:

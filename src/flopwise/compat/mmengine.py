@@ -127,13 +127,13 @@ def get_model_complexity_info(
         "activations": activations.total(),
         "params": parameter_count(model)[""],
     }
-    found = {
+    result = {
         key: value for name, number in figures.items() for key, value in ((name, number), (f"{name}_str", size(number)))
     }
     table = complexity_stats_table(flops, activations=activations) if show_table else None
     arch = complexity_stats_str(flops, activations) if show_arch else None
     return {
-        **found,
+        **result,
         "out_table": "" if table is None else f"\n{table}",
         "out_arch": "" if arch is None else f"\n{arch}",
     }

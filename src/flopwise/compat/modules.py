@@ -48,11 +48,11 @@ class Entries:
 
 def by_name(columns: Columns) -> dict[str, dict[str, int | float]]:
     """The same figures: name -> {title: number}."""
-    found: dict[str, dict[str, int | float]] = {}
+    figures: dict[str, dict[str, int | float]] = {}
     for title, numbers in columns.items():
         for name, number in numbers.items():
-            found.setdefault(name, {})[title] = number
-    return found
+            figures.setdefault(name, {})[title] = number
+    return figures
 
 
 def rows(

@@ -21,11 +21,11 @@ def above(name: str) -> Iterator[str]:
 
 def parameter_count(model: nn.Module) -> defaultdict[str, int]:
     """Elements by name of a parameter, and of a module with all below it; "" is the model."""
-    found: defaultdict[str, int] = defaultdict(int)
+    counts: defaultdict[str, int] = defaultdict(int)
     for name, parameter in model.named_parameters():
         for around in above(name):
-            found[around] += parameter.numel()
-    return found
+            counts[around] += parameter.numel()
+    return counts
 
 
 def shapes(model: nn.Module) -> dict[str, str]:

@@ -207,10 +207,10 @@ class _Run:
         """Names the classes that count nothing."""
         from torch import nn
 
-        told: set[type] = {nn.Sequential, nn.ModuleList, *self.ignored}
+        mentioned: set[type] = {nn.Sequential, nn.ModuleList, *self.ignored}
         for module in inside_first(self.model):
-            if not self.known(module) and type(module) not in told:
-                told.add(type(module))
+            if not self.known(module) and type(module) not in mentioned:
+                mentioned.add(type(module))
                 print(f"Warning: module {type(module).__name__} is treated as a zero-op.", file=out)
 
     def within(self, module: nn.Module, figures: Mapping[int, float]) -> float:
@@ -256,7 +256,7 @@ def _trained(module: nn.Module) -> int:
 def _by_operator(graph: Graph, ignored: Sequence[Any], show: bool, out: TextIO, texts: _Texts) -> tuple[int, int]:
     """What the backend "aten" finds: MACs of operators, in the model and in the modules right in it."""
     without = {str(operator) for operator in ignored}
-    found: dict[str, dict[str, int]] = {}
+    sums: dict[str, dict[str, int]] = {}
     for node in graph.nodes:
         for kernel in kernels(node, count(node), fused=True) or ():
             name = f"aten.{kernel.name}"
@@ -266,12 +266,12 @@ def _by_operator(graph: Graph, ignored: Sequence[Any], show: bool, out: TextIO, 
                 macs = kernel.mac + (kernel.results if kernel.biased else 0)
                 inner = [step.path for step in node.scope if step.path and "." not in step.path]
                 for place in ("Global", *inner):
-                    held = found.setdefault(place, {})
+                    held = sums.setdefault(place, {})
                     held[name] = held.get(name, 0) + macs
-    total = sum(found.get("Global", {}).values())
+    total = sum(sums.get("Global", {}).values())
     if show:
         print(f"Total:{texts.macs(total)}", file=out)
-        for place, operators in found.items():
+        for place, operators in sums.items():
             print("Module: ", place, file=out)
             for name, macs in operators.items():
                 print(f"{name}: {texts.macs(macs)}", file=out)

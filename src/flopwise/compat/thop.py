@@ -93,12 +93,12 @@ def _known(module: nn.Module, own: Mapping[type, Hook]) -> bool:
 
 def _tell(model: nn.Module, own: Mapping[type, Hook], verbose: bool, missing: bool) -> None:
     """Prints which rule each class has."""
-    told: set[type] = set()
+    mentioned: set[type] = set()
     for module in inside_first(model):
         cls = type(module)
-        if cls in told:
+        if cls in mentioned:
             continue
-        told.add(cls)
+        mentioned.add(cls)
         kind = kind_of(cls)
         if cls in own:
             if verbose:

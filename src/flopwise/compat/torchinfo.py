@@ -257,8 +257,10 @@ def summary(
         InputError: an argument is none of these, or both inputs are given.
         ModelError: the module fails.
     """
-    given = input_size is not None or input_data is not None
-    columns = tuple(col_names) if col_names is not None else ("output_size", "num_params") if given else ("num_params",)
+    has_input = input_size is not None or input_data is not None
+    columns = (
+        tuple(col_names) if col_names is not None else ("output_size", "num_params") if has_input else ("num_params",)
+    )
     rows = frozenset(row_settings) if row_settings is not None else frozenset({"depth"})
     if verbose is None:
         verbose = 0 if getattr(sys, "ps1", None) else 1
@@ -270,10 +272,10 @@ def summary(
         raise InputError(f"col_width must be above 0, not {col_width}")
     if input_size is not None and input_data is not None:
         raise InputError("give input_size or input_data, not both")
-    if not given and _RUN & set(columns):
+    if not has_input and _RUN & set(columns):
         raise InputError(f"the columns {', '.join(sorted(_RUN & set(columns)))} need input_size or input_data")
     look = _Look(depth, verbose, columns, col_width, rows)
-    if not given:
+    if not has_input:
         results = ModelStatistics(convention.lines(_not_run(model)), [], None, look)
     else:
         data = _made(input_size, batch_dim, dtypes) if input_data is None else input_data

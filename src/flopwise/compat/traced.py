@@ -61,24 +61,26 @@ def values_of(node: Node, kind: str) -> tuple[list[Value], list[Value]]:
     """Inputs in the order of the operator's schema, and outputs."""
     import torch
 
-    given = dict(node.attrs.get("args", {}))
+    arguments = dict(node.attrs.get("args", {}))
     outputs = [Value(tensor) for tensor in node.outputs]
     if kind == "aten::_convolution":
         names = ("stride", "padding", "dilation")
-        settled = [given.get(name) for name in names]
+        settled = [arguments.get(name) for name in names]
         x, weight, bias = (*node.inputs, None)[:3]
         transposed = node.op == "ConvTranspose"
-        rest = [transposed, given.get("output_padding", [0]), given.get("groups", 1), False, False, True, True]
+        rest = [transposed, arguments.get("output_padding", [0]), arguments.get("groups", 1), False, False, True, True]
         return [Value(thing) for thing in (x, weight, bias, *settled, *rest)], outputs
     if kind in ("aten::linear",) and node.op.endswith("_cell"):
         return [Value(tensor) for tensor in node.inputs[:2]], outputs
     packet = getattr(torch.ops.aten, kind.partition("::")[2], None) if kind.startswith("aten::") else None
     if packet is None:
-        return [Value(thing) for thing in given.values()], outputs
+        return [Value(thing) for thing in arguments.values()], outputs
     schema = getattr(packet, packet.overloads()[0])._schema
     named = [("input" if a.name == "self" else a.name, a) for a in schema.arguments]
     values = [
-        given.pop(name, given.pop(f"arg{place}", argument.default_value if argument.has_default_value() else None))
+        arguments.pop(
+            name, arguments.pop(f"arg{place}", argument.default_value if argument.has_default_value() else None)
+        )
         for place, (name, argument) in enumerate(named)
     ]
     return [Value(thing) for thing in values], outputs

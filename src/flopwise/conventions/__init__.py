@@ -38,8 +38,8 @@ class _Conventions(Mapping[str, Convention]):
 
     def __getitem__(self, name: str) -> Convention:
         file, attribute = _HOMES[name]
-        found: Convention = getattr(import_module(f"flopwise.conventions.{file}"), attribute)
-        return found
+        convention: Convention = getattr(import_module(f"flopwise.conventions.{file}"), attribute)
+        return convention
 
     def __iter__(self) -> Iterator[str]:
         return iter(_HOMES)

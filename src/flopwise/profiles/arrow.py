@@ -34,13 +34,13 @@ def arrow_table(content: Mapping[str, Any]) -> pyarrow.Table:
         raise InputError("Arrow tables and Parquet need pyarrow: pip install 'flopwise[arrow]'") from None
     layers = content["layers"]
     shapes = pa.list_(pa.list_(pa.int64()))
-    known: dict[str, Any] = {"inputs": shapes, "outputs": shapes, "within": pa.list_(pa.string())}
-    known["ops"] = pa.struct([(name, pa.int64()) for name in _classes(layers, content)])
-    known.update(dict.fromkeys(_TEXTS, pa.string()))
-    keys = dict.fromkeys(key for layer in layers for key in layer) or dict.fromkeys(known)
+    kinds: dict[str, Any] = {"inputs": shapes, "outputs": shapes, "within": pa.list_(pa.string())}
+    kinds["ops"] = pa.struct([(name, pa.int64()) for name in _classes(layers, content)])
+    kinds.update(dict.fromkeys(_TEXTS, pa.string()))
+    keys = dict.fromkeys(key for layer in layers for key in layer) or dict.fromkeys(kinds)
     columns, fields = [], []
     for key in keys:
-        kind = known.get(key, pa.int64())
+        kind = kinds.get(key, pa.int64())
         values = [_whole(layer.get(key, 1 if key == "times" else None)) for layer in layers]
         try:
             columns.append(pa.array(values, kind))
@@ -67,8 +67,8 @@ def parquet(content: Mapping[str, Any]) -> bytes:
 
 def _classes(layers: list[Mapping[str, Any]], content: Mapping[str, Any]) -> list[str]:
     """The operation classes, from the first figure that has them."""
-    found = next((layer["ops"] for layer in layers if layer["ops"] is not None), content["totals"]["ops"])
-    return list(found or {"mac": 0})
+    classes = next((layer["ops"] for layer in layers if layer["ops"] is not None), content["totals"]["ops"])
+    return list(classes or {"mac": 0})
 
 
 def _whole(value: Any) -> Any:

@@ -92,8 +92,8 @@ def quantized_before(nodes: Iterable[Node]) -> dict[str, str]:
         elif operator.carries:
             before = behind.get(node.known_inputs[0].name)
         elif node.op == "Concat":
-            found = {behind.get(t.name) for t in node.known_inputs}
-            before = found.pop() if len(found) == 1 else None
+            types = {behind.get(t.name) for t in node.known_inputs}
+            before = types.pop() if len(types) == 1 else None
         else:
             continue
         for tensor in node.known_outputs:

@@ -83,9 +83,9 @@ class Profile:
         Raises:
             InputError: there is no figure of that name.
         """
-        known = FIGURES if self.training is None else (*FIGURES, *TRAINED)
-        if figure not in known:
-            raise InputError(f"unknown figure {figure!r}; known: {', '.join(known)}")
+        figures = FIGURES if self.training is None else (*FIGURES, *TRAINED)
+        if figure not in figures:
+            raise InputError(f"unknown figure {figure!r}; known: {', '.join(figures)}")
         value: int = getattr(self.sum, figure)
         return value
 
@@ -122,7 +122,7 @@ class Profile:
         """
         model, sums = self.graph, self.sum
         counted = not self.rows or sums.unknown < len(self.rows)
-        known = self.seen("counts")
+        has_counts = self.seen("counts")
         return {
             "schema": "flopwise.profile/1",
             "model": {"name": model.name, "source": model.source, "format": model.format},
@@ -130,10 +130,10 @@ class Profile:
             "convention": {"name": self.convention.name, "unit": self.convention.unit},
             "totals": {
                 "count": sums.count if counted else None,
-                "macs": sums.macs if known else None,
-                "needed_macs": sums.needed_macs if known else None,
-                "flops": sums.flops if known else None,
-                "ops": sums.counts.to_dict() if known else None,
+                "macs": sums.macs if has_counts else None,
+                "needed_macs": sums.needed_macs if has_counts else None,
+                "flops": sums.flops if has_counts else None,
+                "ops": sums.counts.to_dict() if has_counts else None,
                 "params": sums.params,
                 "buffers": sums.buffers,
                 "weight_bytes": sums.weight_bytes,
@@ -233,11 +233,11 @@ def profile_graph(
         training: whether trained weights change from step to step, so that what depends on them is not left out.
         masked: of attention, "executed" counts every score, "needed" only those that the masks leave.
     """
-    known = fold(graph)
+    foldable = fold(graph)
     folds = convention.fold if folding is None else folding
-    left_out = known if folds else known.only(graph, lambda node: not convention.lists(node))
+    left_out = foldable if folds else foldable.only(graph, lambda node: not convention.lists(node))
     if training:
-        left_out = left_out.only(graph, lambda node: not any(map(_changes, known.stored(node))))
+        left_out = left_out.only(graph, lambda node: not any(map(_changes, foldable.stored(node))))
     names = layer_names(graph.nodes)
     rows: list[Row] = []
     owned: set[str] = set()
@@ -259,7 +259,7 @@ def profile_graph(
         unknown=dict(unknown),
         unresolved=tuple(unresolved),
         notes=(
-            *_notes(graph, convention, rows, len(known.positions) if folds else 0, len(unresolved), masked),
+            *_notes(graph, convention, rows, len(foldable.positions) if folds else 0, len(unresolved), masked),
             *branches,
         ),
         rules=rules or {},
@@ -289,8 +289,8 @@ def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> S
     seen = convention.whole.counts(graph, canonical)
     if graph.modules:
         return seen
-    known = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
-    return [view if has_rule else None for view, has_rule in zip(seen, known, strict=True)]
+    ruled = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
+    return [view if has_rule else None for view, has_rule in zip(seen, ruled, strict=True)]
 
 
 def _row(

@@ -77,8 +77,8 @@ class Training:
             sums: their sum.
         """
         update = self.update
-        known = self.exact or any(row.backward_counts is not None for row in rows)
-        backward = sums.backward_counts if known else None
+        has_counts = self.exact or any(row.backward_counts is not None for row in rows)
+        backward = sums.backward_counts if has_counts else None
         return {
             "backward": sums.backward if any(row.backward is not None for row in rows) else None,
             "backward_macs": None if backward is None else backward.mac,

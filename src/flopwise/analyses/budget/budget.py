@@ -98,10 +98,10 @@ class Budget:
         Raises:
             InputError: there are none.
         """
-        found = tuple(limit for limit in self.limits if limit.applies(source))
-        if not found:
+        limits = tuple(limit for limit in self.limits if limit.applies(source))
+        if not limits:
             raise InputError(f"{self.source}: sets no limit for {source}; add a table [model]")
-        return found
+        return limits
 
 
 def read_budget(path: str | os.PathLike[str]) -> Budget:

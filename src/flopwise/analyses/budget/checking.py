@@ -75,9 +75,9 @@ def _of_model(source: str, limit: Limit, profile: Profile) -> Verdict:
         return Verdict(limit, source, "", len(profile.rows), True, unit)
     if figure == "unknown":
         return Verdict(limit, source, "", profile.sum.unknown, True, unit)
-    known = [getattr(row, figure) is not None for row in profile.rows]
-    value = profile.total(figure) if any(known) or not known else None
-    return Verdict(limit, source, "", value, all(known), unit)
+    complete = [getattr(row, figure) is not None for row in profile.rows]
+    value = profile.total(figure) if any(complete) or not complete else None
+    return Verdict(limit, source, "", value, all(complete), unit)
 
 
 def _of_layers(source: str, limit: Limit, profile: Profile) -> Verdict:

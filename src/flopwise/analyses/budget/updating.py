@@ -29,7 +29,7 @@ def updated(text: str, verdicts: Iterable[Verdict], source: str = "budget") -> s
     except ImportError:
         raise InputError("updating a budget needs tomlkit: pip install 'flopwise[budget]'") from None
 
-    found: dict[tuple[str, ...], int] = {}
+    values: dict[tuple[str, ...], int] = {}
     for verdict in verdicts:
         if verdict.missing:
             continue
@@ -38,9 +38,9 @@ def updated(text: str, verdicts: Iterable[Verdict], source: str = "budget") -> s
             raise InputError(
                 f"{source}: {where} cannot be updated: this figure of {verdict.model} is not known exactly"
             )
-        found[verdict.limit.path] = max(found.get(verdict.limit.path, 0), verdict.value)
+        values[verdict.limit.path] = max(values.get(verdict.limit.path, 0), verdict.value)
     document: Any = tomlkit.parse(text)
-    for path, value in found.items():
+    for path, value in values.items():
         table = document
         for key in path[:-1]:
             table = table[key]
@@ -61,10 +61,10 @@ def new_budget(profile: Profile, settings: Settings | None = None) -> str:
     """
     figures = {"peak_activation_bytes": profile.peak_activation_bytes, "unknown": profile.sum.unknown}
     added = [key for key in NEW if key not in figures]
-    known = {key: all(getattr(row, key) is not None for row in profile.rows) for key in added}
-    found = {**figures, **{key: profile.total(key) if known[key] else None for key in added}}
+    complete = {key: all(getattr(row, key) is not None for row in profile.rows) for key in added}
+    values = {**figures, **{key: profile.total(key) if complete[key] else None for key in added}}
     lines = _settings(settings) if settings else []
-    lines += ["[model]", *(f"{name} = {found[name]}" for name in NEW if found[name] is not None)]
+    lines += ["[model]", *(f"{name} = {values[name]}" for name in NEW if values[name] is not None)]
     text = "\n".join(lines) + "\n"
     parse(text)  # what is written can be read
     return text

@@ -195,12 +195,12 @@ def _figures(group: Group, figures: Sequence[str]) -> dict[str, Any]:
 
 
 def _entry(values: Values, exact: Sequence[bool]) -> dict[str, Any]:
-    known = tuple(value if sure else None for value, sure in zip(values, exact, strict=True))
+    exact_values = tuple(value if sure else None for value, sure in zip(values, exact, strict=True))
     return {
         "values": list(values),
         "exact": list(exact),
-        "difference": [difference(known, model) for model in range(len(values))],
-        "percent": [percent(known, model) for model in range(len(values))],
+        "difference": [difference(exact_values, model) for model in range(len(values))],
+        "percent": [percent(exact_values, model) for model in range(len(values))],
     }
 
 

@@ -58,10 +58,10 @@ def conditions(text: str) -> list[Condition]:
     >>> [(c.figure, c.sign, c.limit, c.percent) for c in conditions("macs>+1%, params>25 k")]
     [('macs', '>', Fraction(1, 1), True), ('params', '>', Fraction(25000, 1), False)]
     """
-    found = [_condition(part) for part in text.split(",") if part.strip()]
-    if not found:
+    parts = [_condition(part) for part in text.split(",") if part.strip()]
+    if not parts:
         raise InputError(f"{text!r} holds no condition; write for example macs>+1%,params>0")
-    return found
+    return parts
 
 
 def _condition(text: str) -> Condition:
@@ -74,10 +74,10 @@ def _condition(text: str) -> Condition:
     if figure not in (*FIGURES, *OF_MODEL):
         import difflib
 
-        known = (*FIGURES, *OF_MODEL)
-        near = difflib.get_close_matches(figure, [*known, *ALIASES], 1)
+        figures = (*FIGURES, *OF_MODEL)
+        near = difflib.get_close_matches(figure, [*figures, *ALIASES], 1)
         hint = f" did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"unknown figure {parts['figure']!r};{hint} known: {', '.join(known)}")
+        raise InputError(f"unknown figure {parts['figure']!r};{hint} known: {', '.join(figures)}")
     try:
         limit = quantity(parts["limit"], bytes_="bytes" in figure)
     except InputError as error:
@@ -105,8 +105,8 @@ def broken(comparison: Comparison, wanted: list[Condition]) -> Iterator[Break]:
     """The conditions that hold or may hold, for each model but the first."""
     for condition in wanted:
         values, exact = comparison.total(condition.figure), comparison.exact(condition.figure)
-        known = [value if sure else None for value, sure in zip(values, exact, strict=True)]
-        for label, other in zip(comparison.labels[1:], known[1:], strict=True):
-            first = known[0]
+        exact_values = [value if sure else None for value, sure in zip(values, exact, strict=True)]
+        for label, other in zip(comparison.labels[1:], exact_values[1:], strict=True):
+            first = exact_values[0]
             if first is None or other is None or condition.holds(first, other):
                 yield Break(condition, label, first, other)

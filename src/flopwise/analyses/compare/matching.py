@@ -48,7 +48,7 @@ def match(first: Sequence[Row], second: Sequence[Row]) -> list[Match]:
         return [Match(i, i, "same") for i in range(len(first))]
     if _spelled_alike(first, second):
         return [Match(i, i, "name") for i in range(len(first))]
-    found: dict[int, tuple[int, Way]] = {a: (b, "name") for a, b in _by_name(first, second)}
+    pairs: dict[int, tuple[int, Way]] = {a: (b, "name") for a, b in _by_name(first, second)}
     keys: tuple[tuple[Way, Callable[[Node], Hashable]], ...] = (
         ("structure", _structure),
         ("weights", _weights),
@@ -56,13 +56,13 @@ def match(first: Sequence[Row], second: Sequence[Row]) -> list[Match]:
     )
     for way, key in keys:
         one, other = [key(r.node) for r in first], [key(r.node) for r in second]
-        taken = {b for b, _ in found.values()}
-        for left, right in _gaps(found, len(first), len(second)):
-            a = [i for i in left if i not in found and one[i] is not None]
+        taken = {b for b, _ in pairs.values()}
+        for left, right in _gaps(pairs, len(first), len(second)):
+            a = [i for i in left if i not in pairs and one[i] is not None]
             b = [i for i in right if i not in taken and other[i] is not None]
             for i, j in common([one[i] for i in a], [other[j] for j in b]):
-                found[a[i]] = (b[j], way)
-    return [Match(a, b, way) for a, (b, way) in sorted(found.items())]
+                pairs[a[i]] = (b[j], way)
+    return [Match(a, b, way) for a, (b, way) in sorted(pairs.items())]
 
 
 def _spelled_alike(first: Sequence[Row], second: Sequence[Row]) -> bool:

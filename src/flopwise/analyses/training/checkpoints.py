@@ -83,9 +83,9 @@ def _repeated(
 def _entering(graph: Graph, positions: Sequence[int]) -> tuple[Tensor, ...]:
     """The tensors that a stretch takes from outside, stored ones left out."""
     made: set[str] = set()
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for position in positions:
         node = graph.nodes[position]
-        found.update((t.name, t) for t in node.known_inputs if t.kind not in STORED and t.name not in made)
+        tensors.update((t.name, t) for t in node.known_inputs if t.kind not in STORED and t.name not in made)
         made.update(t.name for t in node.known_outputs)
-    return tuple(found.values())
+    return tuple(tensors.values())

@@ -87,19 +87,19 @@ def _derived(graph: Graph) -> Callable[[Tensor], bool]:
     What a body of control flow uses flows into the result of its operator, which stands before it: so the walk is
     repeated until nothing new is found.
     """
-    found: set[str] = set()
+    names: set[str] = set()
 
     def asks(tensor: Tensor) -> bool:
-        return trainable(tensor) or tensor.name in found
+        return trainable(tensor) or tensor.name in names
 
     owners = _owners(graph)
     again = True
     while again:
-        before = len(found)
+        before = len(names)
         for node in graph.nodes:
             if not any((t := node.inputs[i]) is not None and asks(t) for i in _parts(node)):
                 continue
             for maker in (node, *owners(node)):
-                found.update(t.name for t in maker.known_outputs if is_float(t.dtype) or t.items is not None)
-        again = len(found) > before and any("bodies" in row(node.op).effects for node in graph.nodes)
+                names.update(t.name for t in maker.known_outputs if is_float(t.dtype) or t.items is not None)
+        again = len(names) > before and any("bodies" in row(node.op).effects for node in graph.nodes)
     return asks

@@ -106,8 +106,8 @@ def _flips(node: Node) -> bool:
     name = node.origin.rpartition(".")[2].rstrip("_")
     if name in ("mT", "mH", "adjoint", "t"):
         return True
-    given = node.attrs.get("args")
-    plain = [v for v in given.values() if not isinstance(v, Tensor)] if isinstance(given, Mapping) else []
+    arguments = node.attrs.get("args")
+    plain = [v for v in arguments.values() if not isinstance(v, Tensor)] if isinstance(arguments, Mapping) else []
     if len(plain) == 1 and isinstance(plain[0], list | tuple):
         plain = list(plain[0])
     axes = [v % rank for v in plain if isinstance(v, int)]

@@ -153,11 +153,11 @@ def _counted(node: Node, wanted: Wanted, rules: Rules) -> tuple[Counts | None, s
 
 def _needs(node: Node, wanted: Wanted, rules: Rules) -> tuple[Tensor | int, ...] | None:
     """What a node keeps for its gradient; None when unknown."""
-    known = row_of(node.op).gradient
-    if known is None or node.op in rules or node.within:
+    gradient = row_of(node.op).gradient
+    if gradient is None or node.op in rules or node.within:
         return None
     try:
-        return tuple(known.keeps(node, wanted))
+        return tuple(gradient.keeps(node, wanted))
     except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
 

@@ -225,7 +225,7 @@ def in_words(
         hooks: its rule for each class of modules.
         rules: its rule for each function.
     """
-    found: dict[str, Override] = {}
+    overrides: dict[str, Override] = {}
     for op, (kind, name) in _EXAMPLES.items():
         words = [
             f"as {place}: {_first_sentence(rule.__doc__)}"
@@ -233,8 +233,8 @@ def in_words(
             if rule is not None and rule.__doc__
         ]
         if words:
-            found[op] = described(lambda node, counts: whole(_alone(node), [counts])[0], "; ".join(words))
-    return found
+            overrides[op] = described(lambda node, counts: whole(_alone(node), [counts])[0], "; ".join(words))
+    return overrides
 
 
 def _first_sentence(text: str) -> str:

@@ -112,7 +112,7 @@ def _recurrent(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
         return ()
     tokens = product(x.dims[:-1])
     turned = not packed and bool(node.attrs["args"].get("arg8", False)) and 1 not in x.dims[:2]
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
     for layer in range(layers):
         first = 1 + layer * each
         for place in (first, first + 1, *((first + each - 1,) if each in (3, 5) else ())):
@@ -121,8 +121,8 @@ def _recurrent(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
             if place == first and layer < node.attrs["directions"] and (turned or not (packed or x.contiguous)):
                 bias = False  # the product of all steps at once, on rows that do not follow each other
             name = "addmm" if bias else "mm"
-            found.append(Kernel(name, tokens * weight.numel, tokens * product(weight.dims[:1]), bias))
-    return tuple(found)
+            kernels.append(Kernel(name, tokens * weight.numel, tokens * product(weight.dims[:1]), bias))
+    return tuple(kernels)
 
 
 def _cell(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
@@ -147,7 +147,7 @@ def _einsum(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
         {label: size for label, size in zip(_labels(term, len(t.dims)), t.dims, strict=True) if size != 1}
         for term, t in zip(left.split(","), node.known_inputs, strict=True)
     ]
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
     result: Mapping[str, Dim] = operands[0]
     for place, other in enumerate(operands[1:], start=1):
         later = {label for operand in operands[place + 1 :] for label in operand} | kept
@@ -158,8 +158,8 @@ def _einsum(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
         }
         result = {label: size for label, size in sizes.items() if label not in shared}
         if shared:
-            found.append(Kernel("bmm", product(sizes.values()), product(result.values())))
-    return tuple(found)
+            kernels.append(Kernel("bmm", product(sizes.values()), product(result.values())))
+    return tuple(kernels)
 
 
 def _labels(term: str, rank: int) -> Iterator[str]:

@@ -115,8 +115,8 @@ def functions(node: Node) -> list[str]:
     operator ``@`` is "@". ``+`` and ``*`` are none. Of a file, the function that does what the operator does.
     """
     if not node.via:
-        found = as_modules.FUNCTIONS.get(node.op)
-        return [] if node.origin.startswith("aten.") or found is None else [found(node)]
+        function = as_modules.FUNCTIONS.get(node.op)
+        return [] if node.origin.startswith("aten.") or function is None else [function(node)]
     names: list[str] = []
     for step in node.via:
         name = _FUNCTIONS.get(step)
@@ -167,16 +167,16 @@ def shared_out(amounts: Iterable[Fraction | int | None]) -> list[int | None]:
     known = list(amounts)
     if all(amount is None or not isinstance(amount, Fraction) for amount in known):
         return known  # type: ignore[return-value]
-    exact, given = Fraction(0), 0
-    found: list[int | None] = []
+    exact, rounded = Fraction(0), 0
+    shares: list[int | None] = []
     for amount in known:
         if amount is None:
-            found.append(None)
+            shares.append(None)
             continue
         exact += amount
-        found.append(int(exact) - given)
-        given = int(exact)
-    return found
+        shares.append(int(exact) - rounded)
+        rounded = int(exact)
+    return shares
 
 
 def places(graph: Graph, kinds: Collection[str] = ()) -> dict[str, int]:
@@ -190,11 +190,11 @@ def places(graph: Graph, kinds: Collection[str] = ()) -> dict[str, int]:
     """
     first = {path: module.path for module in graph.modules for path in (module.path, *module.also)}
     closed = {module.path for module in graph.modules if bare(module.kind) in kinds}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for module in graph.modules:
         ways = {tuple([first[path] for path in _above(place)]) for place in (module.path, *module.also)}
-        found[module.path] = sum([closed.isdisjoint(way) for way in ways])
-    return found
+        counts[module.path] = sum([closed.isdisjoint(way) for way in ways])
+    return counts
 
 
 def _above(path: str) -> list[str]:

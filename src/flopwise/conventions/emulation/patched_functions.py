@@ -147,17 +147,17 @@ def amounts(graph: Graph, rules: Mapping[str, Rule], again: bool) -> list[Counts
         again: whether it adds up a module once for each of its places in the model.
     """
     places = modules.places(graph) if again else {}
-    found: list[tuple[int, Counts | None]] = []
+    pairs: list[tuple[int, Counts | None]] = []
     for layer in modules.layers(graph):
         if layer.kind in HOOKS:
             counted = attempt(lambda layer=layer: HOOKS[layer.kind](layer))  # type: ignore[misc]
-            found.append((layer.at, _times(counted, places.get(layer.path, 1))))
+            pairs.append((layer.at, _times(counted, places.get(layer.path, 1))))
     for at, node in enumerate(graph.nodes):
         for name in modules.functions(node):
             if name in rules:
                 counted = attempt(lambda rule=rules[name], node=node: rule(node))  # type: ignore[misc]
-                found.append((at, _times(counted, places.get(node.module, 1))))
-    return modules.placed(graph, found)
+                pairs.append((at, _times(counted, places.get(node.module, 1))))
+    return modules.placed(graph, pairs)
 
 
 def _times(counts: Counts | None, number: int) -> Counts | None:

@@ -269,14 +269,14 @@ def traced(graph: Graph) -> list[bool]:
     if not graph.outputs or not any(map(of_program, graph.nodes)):
         return [True] * len(graph.nodes)
     wanted = {tensor.name for tensor in graph.outputs}
-    found = [False] * len(graph.nodes)
+    flags = [False] * len(graph.nodes)
     for position in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[position]
         if applied(node) or _writes(node) or any(tensor.name in wanted for tensor in node.known_outputs):
-            found[position] = True
+            flags[position] = True
             wanted.update(tensor.name for tensor in node.known_inputs)
             wanted.update(_members(node))
-    return found
+    return flags
 
 
 def _writes(node: Node) -> bool:
@@ -306,7 +306,7 @@ def unsupported(graph: Graph) -> Counter[str]:
 
     An ``autograd.Function`` is one operator, whatever runs in it.
     """
-    found: Counter[str] = Counter()
+    times: Counter[str] = Counter()
     functions: set[str] = set()
     for node, kept in zip(graph.nodes, traced(graph), strict=True):
         if not kept or (not of_program(node) and not _computes(node)):
@@ -317,8 +317,8 @@ def unsupported(graph: Graph) -> Counter[str]:
         functions.add(function)
         for one in attempt(lambda node=node: seen(node)) or ():  # type: ignore[misc]
             if one.kind not in RULES and one.kind not in IGNORED:
-                found[one.kind] += one.times
-    return found
+                times[one.kind] += one.times
+    return times
 
 
 def count(node: Node) -> Counts | None:
@@ -373,8 +373,8 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
 
 def _kept(node: Node) -> Counts | None:
     """The count; None where there is none, and for an operator of a file of which nobody knows what it was."""
-    found = attempt(lambda: count(node))
-    return found if of_program(node) or any(found or ()) or node.op in tables.OPERATORS else None
+    counts = attempt(lambda: count(node))
+    return counts if of_program(node) or any(counts or ()) or node.op in tables.OPERATORS else None
 
 
 def _remarks(graph: Graph) -> Iterator[str]:

@@ -195,19 +195,19 @@ def batch(graph: Graph) -> int:
         first = graph.calls[0].inputs[:1] if graph.calls and graph.calls[0].positional else ()
     else:
         first = graph.inputs[:1]
-    known = first and first[0].shape
-    return known[0] if known else 1  # type: ignore[return-value]
+    shape = first and first[0].shape
+    return shape[0] if shape else 1  # type: ignore[return-value]
 
 
 def of_modules(graph: Graph, hooks: dict[str, Callable[[Layer], int]] = HOOKS) -> list[tuple[Layer, int | None]]:
     """What the hooks count, for the whole batch and all places of a module; None where the tool fails."""
     places = modules.places(graph, hooks)
-    found: list[tuple[Layer, int | None]] = []
+    pairs: list[tuple[Layer, int | None]] = []
     for layer in modules.layers(graph):
         if layer.kind in hooks:
             counted = attempt(lambda layer=layer: Counts(mac=hooks[layer.kind](layer)))  # type: ignore[misc]
-            found.append((layer, None if counted is None else counted.mac * places.get(layer.path, 1)))
-    return found
+            pairs.append((layer, None if counted is None else counted.mac * places.get(layer.path, 1)))
+    return pairs
 
 
 def of_functions(node: Node) -> Number | None:

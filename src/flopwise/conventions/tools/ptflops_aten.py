@@ -24,11 +24,11 @@ _COUNTED = frozenset({"mm", "addmm", "bmm", "convolution"})
 
 def count(node: Node, counts: Counts | None) -> Counts | None:
     """The multiply-accumulates at the dispatcher, and one add for each element that a bias is added to."""
-    found = kernels(node, counts, fused=True)
-    if found is None:
+    every = kernels(node, counts, fused=True)
+    if every is None:
         return None
-    known = [kernel for kernel in found if kernel.name in _COUNTED]
-    return Counts(mac=sum([k.mac for k in known]), add=sum([k.results for k in known if k.biased]))
+    counted = [kernel for kernel in every if kernel.name in _COUNTED]
+    return Counts(mac=sum([k.mac for k in counted]), add=sum([k.results for k in counted if k.biased]))
 
 
 def params(graph: Graph) -> int:

@@ -129,8 +129,8 @@ CONTAINERS: frozenset[str] = frozenset({"Sequential", "ModuleList"})
 def counted(layer: Layer) -> int | None:
     """What the hook counts in one call; 0 for a class without a rule, None where the tool fails."""
     rule = HOOKS.get(layer.kind, nothing)
-    found = attempt(lambda: Counts(mac=rule(layer)))
-    return None if found is None else found.mac
+    counts = attempt(lambda: Counts(mac=rule(layer)))
+    return None if counts is None else counts.mac
 
 
 def _places(graph: Graph) -> dict[str, int]:
@@ -155,13 +155,13 @@ def _params(graph: Graph) -> int:
     """
     if not graph.modules:
         return modules.parameters(graph)
-    called, known = {call.path for call in graph.calls}, HOOKS.keys() - CONTAINERS
+    called, kinds = {call.path for call in graph.calls}, HOOKS.keys() - CONTAINERS
     added, held = _places(graph), modules.children(graph)
     return sum(
         [
             sum(_of_one(held, module).values()) * added[module.path]
             for module in graph.modules
-            if module.path and module.path in called and bare(module.kind) in known
+            if module.path and module.path in called and bare(module.kind) in kinds
         ]
     )
 

@@ -21,8 +21,8 @@ from flopwise.operators.counts import Counts
 
 def count(node: Node, counts: Counts | None) -> Counts | None:
     """The multiply-accumulates that reach the dispatcher."""
-    found = kernels(node, counts, fused=False)
-    return None if found is None else Counts(mac=sum([kernel.mac for kernel in found]))
+    every = kernels(node, counts, fused=False)
+    return None if every is None else Counts(mac=sum([kernel.mac for kernel in every]))
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:

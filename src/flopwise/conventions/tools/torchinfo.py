@@ -127,11 +127,11 @@ def _width(tensor: Tensor) -> int:
     return BITS.get(tensor.dtype or "float32", 32) // 8
 
 
-def _named(found: Sequence[Submodule]) -> dict[str, dict[str, Tensor]]:
+def _named(infos: Sequence[Submodule]) -> dict[str, dict[str, Tensor]]:
     """For each module its parameters with those of the modules in it, by the name from there; a shared one once."""
-    named: dict[str, dict[str, Tensor]] = {module.path: {} for module in found}
-    seen: dict[str, set[str]] = {module.path: set() for module in found}
-    for module in found:
+    named: dict[str, dict[str, Tensor]] = {module.path: {} for module in infos}
+    seen: dict[str, set[str]] = {module.path: set() for module in infos}
+    for module in infos:
         stored = [(name, tensor) for name, tensor in module.tensors.items() if tensor.kind == "weight"]
         around, inner = module.path, ""
         while True:
@@ -238,18 +238,18 @@ def lines(graph: Graph, batch_dim: int | None = None) -> list[Info]:
         graph: the model.
         batch_dim: the dimension that the tool takes as 1 in arguments and in results of several tensors.
     """
-    found = _Lines(graph).make() if graph.modules else []
-    for info in found:
+    infos = _Lines(graph).make() if graph.modules else []
+    for info in infos:
         info.batch_dim = batch_dim
-    return found
+    return infos
 
 
-def totals(found: Sequence[Info]) -> dict[str, int]:
+def totals(infos: Sequence[Info]) -> dict[str, int]:
     """The tool's totals by their names there."""
     sums = dict.fromkeys(
         ("total_params", "trainable_params", "total_mult_adds", "total_param_bytes", "total_output_bytes"), 0
     )
-    for info in found:
+    for info in infos:
         if info.leaf:
             sums["total_mult_adds"] += info.macs
             sums["total_output_bytes"] += 2 * info.output_bytes if info.params else 0

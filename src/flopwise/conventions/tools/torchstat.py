@@ -231,9 +231,9 @@ def leaves(graph: Graph) -> dict[str, Layer | None]:
     if not graph.modules:
         return {layer.path: layer for layer in modules.layers(graph)}
     held = modules.children(graph)
-    found: dict[str, Layer | None] = {path: None for path, inner in held.items() if not inner}
-    found.update({layer.path: layer for layer in modules.layers(graph) if layer.path in found})
-    return found
+    layers: dict[str, Layer | None] = {path: None for path, inner in held.items() if not inner}
+    layers.update({layer.path: layer for layer in modules.layers(graph) if layer.path in layers})
+    return layers
 
 
 def lines(graph: Graph) -> list[Line]:
@@ -257,11 +257,11 @@ def _sum(figure: Callable[[Line], float]) -> Callable[[Graph], int]:
     """The sum of one figure of the lines that the tool can make."""
 
     def total(graph: Graph) -> int:
-        found: list[float] = []
+        figures: list[float] = []
         for layer in leaves(graph).values():
             if layer is not None:
-                attempt(lambda layer=layer: found.append(figure(line(layer))))  # type: ignore[misc]
-        return int(sum(found))
+                attempt(lambda layer=layer: figures.append(figure(line(layer))))  # type: ignore[misc]
+        return int(sum(figures))
 
     return total
 
