@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flopwise.errors import ModelError
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.operator import Operator, by, each, nothing
@@ -176,13 +177,13 @@ _LOOK_UP = "looks each element up in a table"
 
 OPERATORS: dict[str, Operator] = {
     "ai.onnx.ml::LinearClassifier": by(linear_classifier),
-    "ai.onnx.ml::LinearRegressor": by(linear_regressor),
+    "ai.onnx.ml::LinearRegressor": by(linear_regressor, shape=shape.by("classical:linear")),
     "ai.onnx.ml::SVMClassifier": by(svm_classifier, "bound"),
-    "ai.onnx.ml::SVMRegressor": by(svm_regressor),
-    "ai.onnx.ml::Normalizer": by(normalizer),
-    "ai.onnx.ml::Scaler": by(scaler),
+    "ai.onnx.ml::SVMRegressor": by(svm_regressor, shape=shape.by("classical:support_vectors")),
+    "ai.onnx.ml::Normalizer": by(normalizer, shape=shape.by("classical:floats")),
+    "ai.onnx.ml::Scaler": by(scaler, shape=shape.by("classical:floats")),
     "ai.onnx.ml::Binarizer": each("x > threshold", cmp=1),
-    "ai.onnx.ml::Imputer": each("x or another value, by x being the one to be replaced", cmp=1),
+    "ai.onnx.ml::Imputer": each("x or another value, by x being the one to be replaced", cmp=1, shape=shape.alike),
     "ai.onnx.ml::CategoryMapper": nothing(_LOOK_UP),
     "ai.onnx.ml::LabelEncoder": nothing(_LOOK_UP),
     "ai.onnx.ml::OneHotEncoder": nothing("writes a one at the place of each category and zeros elsewhere"),
@@ -190,5 +191,7 @@ OPERATORS: dict[str, Operator] = {
     "ai.onnx.ml::CastMap": nothing("copies the values of a map in the order of their keys"),
     "ai.onnx.ml::ZipMap": nothing("hands the same elements on as a map"),
     "ai.onnx.ml::ArrayFeatureExtractor": nothing("copies the elements that indices pick"),
-    "ai.onnx.ml::FeatureVectorizer": nothing("copies elements to other places"),
+    "ai.onnx.ml::FeatureVectorizer": nothing(
+        "copies elements to other places", shape=shape.by("classical:side_by_side")
+    ),
 }

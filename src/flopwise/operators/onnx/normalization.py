@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
-from flopwise.operators import gradient
+from flopwise.operators import gradient, shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.inputs import DATA, STATISTIC, WEIGHT, inputs
@@ -176,6 +176,7 @@ OPERATORS: dict[str, Operator] = {
         group_normalization,
         inputs=inputs(DATA, WEIGHT, WEIGHT),
         gradient=gradient.by("normalization:group_normalization", "normalization:group_keeps"),
+        shape=shape.alike,
     ),
     "LayerNormalization": by(
         layer_normalization,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Operator, by, unknown
 
@@ -60,6 +61,7 @@ OPERATORS: dict[str, Operator] = {
     "ai.onnx.preview.training::Adam": by(adam),
     "ai.onnx.preview.training::Momentum": by(momentum),
     "ai.onnx.preview.training::Gradient": unknown(
-        "runs the backward pass of the part of the model between the tensors that it names"
+        "runs the backward pass of the part of the model between the tensors that it names",
+        shape=shape.by("classical:gradients"),
     ),
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs, scale, zero_point
@@ -290,25 +291,42 @@ def ordered_attention(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::Attention": by(attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention),
+    "com.microsoft::Attention": by(
+        attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention, shape=shape.by("attention:attention")
+    ),
     "com.microsoft::DecoderMaskedSelfAttention": by(
-        decoder_masked_self_attention, "bound", inputs=inputs(FACTOR, FACTOR)
+        decoder_masked_self_attention, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.by("attention:attention")
     ),
     "com.microsoft::QAttention": by(
-        quantized_attention, inputs=inputs(FACTOR, FACTOR, DATA, scale(0), scale(1), DATA, zero_point(0), zero_point(1))
+        quantized_attention,
+        inputs=inputs(FACTOR, FACTOR, DATA, scale(0), scale(1), DATA, zero_point(0), zero_point(1)),
+        shape=shape.by("attention:quantized_attention"),
     ),
-    "com.microsoft::PackedAttention": by(packed_attention, "bound", inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::PackedAttention": by(
+        packed_attention, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.by("attention:packed_projected")
+    ),
     "com.microsoft::PackedMultiHeadAttention": by(
-        packed_multi_head_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)
+        packed_multi_head_attention,
+        "bound",
+        inputs=inputs(FACTOR, FACTOR, FACTOR),
+        shape=shape.by("attention:packed_heads"),
     ),
     "com.microsoft::MultiHeadAttention": by(
-        multi_head_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), needed=needed_multi_head_attention
+        multi_head_attention,
+        inputs=inputs(FACTOR, FACTOR, FACTOR),
+        needed=needed_multi_head_attention,
+        shape=shape.by("attention:multi_head_attention"),
     ),
     "com.microsoft::DecoderMaskedMultiHeadAttention": by(
-        decoder_masked_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)
+        decoder_masked_attention,
+        "bound",
+        inputs=inputs(FACTOR, FACTOR, FACTOR),
+        shape=shape.by("attention:decoder_masked_attention"),
     ),
-    "com.microsoft::DecoderAttention": by(decoder_attention, "bound"),
-    "com.microsoft::LongformerAttention": by(longformer_attention, "bound", inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::DecoderAttention": by(decoder_attention, "bound", shape=shape.alike),
+    "com.microsoft::LongformerAttention": by(
+        longformer_attention, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.alike
+    ),
     "com.microsoft::QOrderedAttention": by(
         ordered_attention,
         inputs=inputs(
@@ -328,10 +346,12 @@ OPERATORS: dict[str, Operator] = {
             SCALE,
             SCALE,
         ),
+        shape=shape.alike,
     ),
     "com.microsoft::QOrderedLongformerAttention": by(
         ordered_longformer_attention,
         "bound",
         inputs=inputs(FACTOR, SCALE, FACTOR, SCALE, DATA, SCALE, SCALE, DATA, DATA, SCALE, DATA, SCALE, DATA, SCALE),
+        shape=shape.alike,
     ),
 }

@@ -6,6 +6,7 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, whole
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs
@@ -170,15 +171,26 @@ OPERATORS: dict[str, Operator] = {
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 9, SCALE, SCALE),
         needed=needed_grouped_attention,
+        shape=shape.by("attention:grouped"),
     ),
-    "com.microsoft::SparseAttention": by(sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR)),
+    "com.microsoft::SparseAttention": by(
+        sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.by("attention:in_place")
+    ),
     "com.microsoft::PagedAttention": by(
-        paged_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 11, SCALE, SCALE)
+        paged_attention,
+        "bound",
+        inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 11, SCALE, SCALE),
+        shape=shape.by("attention:in_place"),
     ),
     "com.microsoft::SparsePagedAttention": by(
-        sparse_paged_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 16, SCALE, SCALE)
+        sparse_paged_attention,
+        "bound",
+        inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 16, SCALE, SCALE),
+        shape=shape.by("attention:in_place"),
     ),
-    "com.microsoft::DynamicSparseAttention": by(dynamic_sparse_attention, "bound"),
-    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER),
-    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER),
+    "com.microsoft::DynamicSparseAttention": by(
+        dynamic_sparse_attention, "bound", shape=shape.by("attention:dynamic_sparse")
+    ),
+    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER, shape=shape.by("attention:indices")),
+    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER, shape=shape.by("attention:indices")),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.inputs import DATA, SCALE, SETTING, ZERO_POINT, inputs
@@ -237,60 +238,73 @@ _COMPILED = "holds a part of the model that was compiled for one device"
 
 OPERATORS: dict[str, Operator] = {
     # Pointwise.
-    "com.microsoft::BiasAdd": each("bias and skip", add=2),
-    "com.microsoft::BiasDropout": by(bias_dropout),
-    "com.microsoft::BitmaskBiasDropout": by(bias_dropout),
-    "com.microsoft::BitmaskDropout": nothing("passes its input on at inference"),
-    "com.microsoft::BiasGelu": each("Gelu of a sum", add=2, div=1, erf=1, mul=2),
-    "com.microsoft::BiasSplitGelu": by(split_gelu),
-    "com.microsoft::Gelu": counted_as(pointwise.OPERATORS["Gelu"]),
-    "com.microsoft::FastGelu": by(fast_gelu),
-    "com.microsoft::QuickGelu": by(quick_gelu),
-    "com.microsoft::GatedAdd": each("x + gate × y", mul=1, add=1),
-    "com.microsoft::ScaledSiLU": by(scaled_silu),
-    "com.microsoft::ComplexMul": by(complex_product),
-    "com.microsoft::ComplexMulConj": by(complex_product),
-    "com.microsoft::IsAllFinite": by(finite),
+    "com.microsoft::BiasAdd": each("bias and skip", add=2, shape=shape.alike),
+    "com.microsoft::BiasDropout": by(bias_dropout, shape=shape.by("pointwise:with_flags")),
+    "com.microsoft::BitmaskBiasDropout": by(bias_dropout, shape=shape.by("pointwise:with_bits")),
+    "com.microsoft::BitmaskDropout": nothing("passes its input on at inference", shape=shape.by("pointwise:with_bits")),
+    "com.microsoft::BiasGelu": each("Gelu of a sum", add=2, div=1, erf=1, mul=2, shape=shape.alike),
+    "com.microsoft::BiasSplitGelu": by(split_gelu, shape=shape.by("pointwise:halved")),
+    "com.microsoft::Gelu": counted_as(pointwise.OPERATORS["Gelu"], shape=shape.alike),
+    "com.microsoft::FastGelu": by(fast_gelu, shape=shape.alike),
+    "com.microsoft::QuickGelu": by(quick_gelu, shape=shape.alike),
+    "com.microsoft::GatedAdd": each("x + gate × y", mul=1, add=1, shape=shape.alike),
+    "com.microsoft::ScaledSiLU": by(scaled_silu, shape=shape.alike),
+    "com.microsoft::ComplexMul": by(complex_product, shape=shape.alike),
+    "com.microsoft::ComplexMulConj": by(complex_product, shape=shape.alike),
+    "com.microsoft::IsAllFinite": by(finite, shape=shape.by("pointwise:scalar")),
     # Normalisations.
-    "SimplifiedLayerNormalization": counted_as(normalization.OPERATORS["RMSNormalization"]),
-    "com.microsoft::SimplifiedLayerNormalization": counted_as(normalization.OPERATORS["RMSNormalization"]),
-    "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization),
-    "com.microsoft::SkipSimplifiedLayerNormalization": by(skip_rms_normalization),
-    "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization),
+    "SimplifiedLayerNormalization": counted_as(normalization.OPERATORS["RMSNormalization"], shape=shape.alike),
+    "com.microsoft::SimplifiedLayerNormalization": counted_as(
+        normalization.OPERATORS["RMSNormalization"], shape=shape.alike
+    ),
+    "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization, shape=shape.by("pointwise:skip_norm")),
+    "com.microsoft::SkipSimplifiedLayerNormalization": by(
+        skip_rms_normalization, shape=shape.by("pointwise:skip_norm")
+    ),
+    "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization, shape=shape.by("pointwise:embedded")),
     "com.microsoft::QEmbedLayerNormalization": by(
         quantized_embed_layer_normalization,
         inputs=inputs(
             *(DATA,) * 8, SCALE, SCALE, SCALE, SCALE, SCALE, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT
         ),
+        shape=shape.by("pointwise:embedded"),
     ),
-    "com.microsoft::GroupNorm": by(group_normalization),
-    "com.microsoft::SkipGroupNorm": by(skip_group_normalization),
-    "com.microsoft::BiasSoftmax": by(bias_softmax),
+    "com.microsoft::GroupNorm": by(group_normalization, shape=shape.alike),
+    "com.microsoft::SkipGroupNorm": by(skip_group_normalization, shape=shape.both_alike),
+    "com.microsoft::BiasSoftmax": by(bias_softmax, shape=shape.alike),
     # Reductions, pooling, sampling.
-    "com.microsoft::MaxpoolWithMask": counted_as(pooling.OPERATORS["MaxPool"]),
-    "com.microsoft::NhwcMaxPool": counted_as(pooling.OPERATORS["MaxPool"]),
-    "com.microsoft::GridSample": counted_as(resize.OPERATORS["GridSample"]),
-    "com.microsoft::CropAndResize": by(crop_and_resize),
-    "com.microsoft::CDist": by(distances),
-    "com.microsoft::Inverse": by(inverse, "bound"),
-    "com.microsoft::Rfft": by(fourier, "bound"),
-    "com.microsoft::Irfft": by(inverse_fourier, "bound"),
+    "com.microsoft::MaxpoolWithMask": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.twin("MaxPool")),
+    "com.microsoft::NhwcMaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.by("layouts:max_pool")),
+    "com.microsoft::GridSample": counted_as(
+        resize.OPERATORS["GridSample"], shape=shape.twin("GridSample", (0, 1), ("mode",))
+    ),
+    "com.microsoft::CropAndResize": by(crop_and_resize, shape=shape.by("movement:cropped")),
+    "com.microsoft::CDist": by(distances, shape=shape.by("products:pairs")),
+    "com.microsoft::Inverse": by(inverse, "bound", shape=shape.alike),
+    "com.microsoft::Rfft": by(fourier, "bound", shape=shape.by("spectral:spectrum")),
+    "com.microsoft::Irfft": by(inverse_fourier, "bound", shape=shape.by("spectral:signal")),
     "com.microsoft::DynamicTimeWarping": by(time_warping),
     # What moves data, or works on words.
-    "com.microsoft::ExpandDims": nothing("reads the same elements under another shape"),
-    "com.microsoft::GatherND": nothing(_PICK),
-    "com.microsoft::TorchEmbedding": nothing(_PICK),
+    "com.microsoft::ExpandDims": nothing(
+        "reads the same elements under another shape", shape=shape.by("movement:expanded")
+    ),
+    "com.microsoft::GatherND": nothing(_PICK, shape=shape.twin("GatherND", (0, 1), steers=(1,))),
+    "com.microsoft::TorchEmbedding": nothing(_PICK, shape=shape.by("movement:looked_up")),
     "com.microsoft::Pad": nothing(
-        "copies elements between borders that are filled or repeated", inputs=inputs(DATA, SETTING, SETTING, SETTING)
+        "copies elements between borders that are filled or repeated",
+        inputs=inputs(DATA, SETTING, SETTING, SETTING),
+        shape=shape.by("movement:padded"),
     ),
-    "com.microsoft::RemovePadding": nothing(_PLACES),
-    "com.microsoft::RestorePadding": nothing(_PLACES),
-    "com.microsoft::UnfoldTensor": nothing(_PLACES),
-    "com.microsoft::Trilu": nothing("copies one triangle and fills the other with zeros"),
+    "com.microsoft::RemovePadding": nothing(_PLACES, shape=shape.by("movement:without_padding")),
+    "com.microsoft::RestorePadding": nothing(_PLACES, shape=shape.by("movement:restored")),
+    "com.microsoft::UnfoldTensor": nothing(_PLACES, shape=shape.by("movement:unfolded")),
+    "com.microsoft::Trilu": nothing("copies one triangle and fills the other with zeros", shape=shape.alike),
     "com.microsoft::Range": nothing(
-        "numbers positions: an index sequence, not arithmetic on data", inputs=inputs(SETTING, SETTING, SETTING)
+        "numbers positions: an index sequence, not arithmetic on data",
+        inputs=inputs(SETTING, SETTING, SETTING),
+        shape=shape.by("movement:range_"),
     ),
-    "com.microsoft::SampleOp": nothing("passes its input on"),
+    "com.microsoft::SampleOp": nothing("passes its input on", shape=shape.alike),
     # What was compiled for one device.
     "com.microsoft::EPContext": unknown(_COMPILED),
     "com.microsoft::Snpe": unknown(_COMPILED),

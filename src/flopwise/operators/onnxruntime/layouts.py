@@ -7,6 +7,7 @@ activation and a sum may be fused to its convolutions. ``com.ms.internal.nhwc`` 
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.inputs import (
@@ -53,18 +54,20 @@ def quantized_conv_transpose(node: Node) -> Counts:
 
 
 _BLOCKED: dict[str, Operator] = {
-    "Conv": by(blocked_conv, inputs=inputs(DATA, WEIGHT, WEIGHT)),
-    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"]),
-    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"]),
-    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"]),
-    "GlobalAveragePool": counted_as(pooling.OPERATORS["GlobalAveragePool"]),
-    "Upsample": counted_as(resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING)),
-    "ReorderInput": nothing(_LAYOUT),
-    "ReorderOutput": nothing(_LAYOUT),
+    "Conv": by(blocked_conv, inputs=inputs(DATA, WEIGHT, WEIGHT), shape=shape.by("layouts:blocked_conv")),
+    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.twin("MaxPool")),
+    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], shape=shape.twin("AveragePool")),
+    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], shape=shape.twin("GlobalMaxPool")),
+    "GlobalAveragePool": counted_as(pooling.OPERATORS["GlobalAveragePool"], shape=shape.twin("GlobalAveragePool")),
+    "Upsample": counted_as(
+        resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING), shape=shape.by("layouts:enlarged")
+    ),
+    "ReorderInput": nothing(_LAYOUT, shape=shape.by("layouts:into_blocks")),
+    "ReorderOutput": nothing(_LAYOUT, shape=shape.by("layouts:out_of_blocks")),
 }
 
 _LAST: dict[str, Operator] = {
-    "Conv": counted_as(linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT)),
+    "Conv": counted_as(linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT), shape=shape.by("layouts:conv")),
     "ConvTranspose": counted_as(linear.OPERATORS["ConvTranspose"], inputs=inputs(DATA, WEIGHT, WEIGHT)),
     "QLinearConv": counted_as(
         quantized.OPERATORS["QLinearConv"],
@@ -78,10 +81,14 @@ _LAST: dict[str, Operator] = {
         microsoft_quantized.OPERATORS["com.microsoft::QLinearAveragePool"],
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
     ),
-    **{
-        name: counted_as(pooling.OPERATORS[name])
-        for name in ("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool")
-    },
+    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], shape=shape.by("layouts:average_pool")),
+    "GlobalAveragePool": counted_as(
+        pooling.OPERATORS["GlobalAveragePool"], shape=shape.by("layouts:global_average_pool")
+    ),
+    "GlobalLpPool": counted_as(pooling.OPERATORS["GlobalLpPool"], shape=shape.by("layouts:global_lp_pool")),
+    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], shape=shape.by("layouts:global_max_pool")),
+    "LpPool": counted_as(pooling.OPERATORS["LpPool"], shape=shape.by("layouts:lp_pool")),
+    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.by("layouts:max_pool")),
     "BatchNormalization": counted_as(
         normalization.OPERATORS["BatchNormalization"], inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC)
     ),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.elements import unpacked
 from flopwise.operators.extents import extent, product, whole
@@ -262,21 +263,45 @@ _QUANTIZED_EXPERTS = inputs(
 _KEYS = Packed(elements("K", "Nkv"))
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::FusedConv": by(fused_conv, inputs=inputs(FACTOR, factor("conv"))),
-    "com.microsoft::NhwcFusedConv": by(fused_conv, inputs=inputs(FACTOR, factor("conv"))),
-    "com.microsoft::NhwcConv": by(nhwc_conv, inputs=inputs(FACTOR, FACTOR)),
-    "com.microsoft::ConvTransposeWithDynamicPads": by(padded_conv_transpose, inputs=inputs(FACTOR, FACTOR)),
-    "com.microsoft::FusedMatMul": by(fused_matmul, inputs=inputs(factor("left", "transA"), factor("right", "transB"))),
+    "com.microsoft::FusedConv": by(
+        fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.twin("Conv", (0, 1), shape.ACTIVATION)
+    ),
+    "com.microsoft::NhwcFusedConv": by(
+        fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.by("layouts:conv")
+    ),
+    "com.microsoft::NhwcConv": by(nhwc_conv, inputs=inputs(FACTOR, FACTOR), shape=shape.by("layouts:conv")),
+    "com.microsoft::ConvTransposeWithDynamicPads": by(
+        padded_conv_transpose, inputs=inputs(FACTOR, FACTOR), shape=shape.by("products:transposed")
+    ),
+    "com.microsoft::FusedMatMul": by(
+        fused_matmul,
+        inputs=inputs(factor("left", "transA"), factor("right", "transB")),
+        shape=shape.by("products:fused_matmul"),
+    ),
     "com.microsoft::TransposeMatMul": by(
-        fused_matmul, inputs=inputs(factor("left", "transA"), factor("right", "transB"))
+        fused_matmul,
+        inputs=inputs(factor("left", "transA"), factor("right", "transB")),
+        shape=shape.by("products:fused_matmul"),
     ),
     "com.microsoft::FusedMatMulActivation": by(
-        fused_matmul_activation, inputs=inputs(factor("left", "transA"), factor("right", "transB"))
+        fused_matmul_activation,
+        inputs=inputs(factor("left", "transA"), factor("right", "transB")),
+        shape=shape.by("products:fused_matmul"),
     ),
-    "com.microsoft::FusedGemm": by(fused_gemm, inputs=inputs(factor("left", "transA"), factor("right", "transB"))),
-    "com.microsoft::GemmFastGelu": by(gemm_fast_gelu, inputs=inputs(FACTOR, factor("right"))),
-    "com.microsoft::GemmFloat8": by(gemm_float8, inputs=inputs(FACTOR, FACTOR, DATA, SCALE, SCALE, SCALE)),
-    "com.microsoft::SparseToDenseMatMul": by(sparse_matmul, "bound", inputs=inputs(FACTOR, FACTOR)),
+    "com.microsoft::FusedGemm": by(
+        fused_gemm,
+        inputs=inputs(factor("left", "transA"), factor("right", "transB")),
+        shape=shape.twin("Gemm", (0, 1, 2), shape.ACTIVATION),
+    ),
+    "com.microsoft::GemmFastGelu": by(
+        gemm_fast_gelu, inputs=inputs(FACTOR, factor("right")), shape=shape.twin("MatMul", (0, 1))
+    ),
+    "com.microsoft::GemmFloat8": by(
+        gemm_float8, inputs=inputs(FACTOR, FACTOR, DATA, SCALE, SCALE, SCALE), shape=shape.by("products:gemm")
+    ),
+    "com.microsoft::SparseToDenseMatMul": by(
+        sparse_matmul, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.by("products:fused_matmul")
+    ),
     "com.microsoft::MatMulNBits": by(
         packed_matmul(5),
         inputs=inputs(
@@ -285,22 +310,28 @@ OPERATORS: dict[str, Operator] = {
             scale(1),
             Input("zero point", packed=Packed(blocks), of=1),
         ),
+        shape=shape.by("products:columns"),
     ),
     "com.microsoft::MatMulBnb4": by(
         packed_matmul(None),
         inputs=inputs(
             FACTOR, Input(factor=True, packed=Packed(elements("K", "N"), (), {None: "fp4", 0: "fp4", 1: "nf4"})), SCALE
         ),
+        shape=shape.by("products:columns"),
     ),
-    "com.microsoft::MatMulFpQ4": by(packed_matmul(None)),
+    "com.microsoft::MatMulFpQ4": by(packed_matmul(None), shape=shape.by("products:given_columns")),
     "com.microsoft::MatMulBlockQuantizedFp4Weight": by(
         packed_matmul(5),
         inputs=inputs(FACTOR, Input(factor=True, packed=Packed(None, (), {None: "float4e2m1"})), SCALE, SCALE, SCALE),
+        shape=shape.by("products:block_columns"),
     ),
-    "com.microsoft::MatMulBlockQuantizedFp8Weight": by(packed_matmul(4), inputs=inputs(FACTOR, FACTOR, SCALE, SCALE)),
+    "com.microsoft::MatMulBlockQuantizedFp8Weight": by(
+        packed_matmul(4), inputs=inputs(FACTOR, FACTOR, SCALE, SCALE), shape=shape.by("products:block_columns")
+    ),
     "com.microsoft::MatMulNBitsMlp": by(
         packed_mlp,
         inputs=inputs(FACTOR, DATA, DATA, Input(factor=True, packed=MATRIX), SCALE, DATA, Input(packed=MATRIX), SCALE),
+        shape=shape.by("products:columns"),
     ),
     "com.microsoft::MatMulNBitsQkv": by(
         packed_qkv,
@@ -317,7 +348,8 @@ OPERATORS: dict[str, Operator] = {
             Input(packed=_KEYS),
             SCALE,
         ),
+        shape=shape.by("products:three_products"),
     ),
-    "com.microsoft::MoE": by(experts, "bound", inputs=inputs(FACTOR, DATA, FACTOR)),
-    "com.microsoft::QMoE": by(quantized_experts, "bound", inputs=_QUANTIZED_EXPERTS),
+    "com.microsoft::MoE": by(experts, "bound", inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.alike),
+    "com.microsoft::QMoE": by(quantized_experts, "bound", inputs=_QUANTIZED_EXPERTS, shape=shape.alike),
 }

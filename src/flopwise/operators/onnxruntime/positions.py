@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.operator import Operator, by, nothing
@@ -56,11 +57,12 @@ def gated_relative_position_bias(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::RotaryEmbedding": by(rotary_embedding),
-    "com.microsoft::MRotaryEmbedding": by(rotary_embedding),
-    "com.microsoft::GemmaRotaryEmbedding": by(gemma_rotary_embedding),
-    "com.microsoft::GatedRelativePositionBias": by(gated_relative_position_bias),
+    "com.microsoft::RotaryEmbedding": by(rotary_embedding, shape=shape.alike),
+    "com.microsoft::MRotaryEmbedding": by(rotary_embedding, shape=shape.alike),
+    "com.microsoft::GemmaRotaryEmbedding": by(gemma_rotary_embedding, shape=shape.by("movement:rotated")),
+    "com.microsoft::GatedRelativePositionBias": by(gated_relative_position_bias, shape=shape.by("movement:gated_bias")),
     "com.microsoft::RelativePositionBias": nothing(
-        "copies a row of the table for each distance, which the lengths alone fix"
+        "copies a row of the table for each distance, which the lengths alone fix",
+        shape=shape.by("movement:position_bias"),
     ),
 }

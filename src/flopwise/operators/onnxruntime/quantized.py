@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from flopwise.graph import Node, Tensor
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts, total
 from flopwise.operators.extents import extent
 from flopwise.operators.inputs import (
@@ -219,16 +220,23 @@ _BFP = "a type whose elements share their exponent"
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::QuantizeLinear": by(
-        quantized.quantize, inputs=inputs(DATA, SCALE, ZERO_POINT), effects=frozenset({"quantizes"})
+        quantized.quantize,
+        inputs=inputs(DATA, SCALE, ZERO_POINT),
+        effects=frozenset({"quantizes"}),
+        shape=shape.by("pointwise:quantized"),
     ),
     "com.microsoft::DequantizeLinear": by(
-        quantized.dequantize, inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)), effects=frozenset({"dequantizes"})
+        quantized.dequantize,
+        inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)),
+        effects=frozenset({"dequantizes"}),
+        shape=shape.by("pointwise:dequantized"),
     ),
     "com.microsoft::QLinearConv": by(
         quantized.qlinear_conv,
         inputs=inputs(
             FACTOR, scale(0), zero_point(0), factor("conv"), scale(3), zero_point(3), SCALE, ZERO_POINT, WIDE_BIAS
         ),
+        shape=shape.by("layouts:qlinear_conv"),
     ),
     "com.microsoft::QLinearAdd": _between(
         "Add",
@@ -236,6 +244,7 @@ OPERATORS: dict[str, Operator] = {
         _TWO,
         7,
         inputs=inputs(FACTOR, scale(0), zero_point(0), FACTOR, scale(3), zero_point(3), SCALE, ZERO_POINT),
+        shape=shape.twin("Add", (0, 3)),
     ),
     "com.microsoft::QLinearMul": _between(
         "Mul",
@@ -243,12 +252,17 @@ OPERATORS: dict[str, Operator] = {
         _TWO,
         7,
         inputs=inputs(FACTOR, scale(0), zero_point(0), FACTOR, scale(3), zero_point(3), SCALE, ZERO_POINT),
+        shape=shape.twin("Mul", (0, 3)),
     ),
     "com.microsoft::QLinearWhere": by(
-        where, inputs=inputs(DATA, FACTOR, SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, SCALE, ZERO_POINT)
+        where,
+        inputs=inputs(DATA, FACTOR, SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, SCALE, ZERO_POINT),
+        shape=shape.twin("Where", (0, 1, 4), steers=(0,), like=1),
     ),
     "com.microsoft::QLinearConcat": by(
-        concat, inputs=inputs(SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, repeated=(DATA, SCALE, ZERO_POINT))
+        concat,
+        inputs=inputs(SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, repeated=(DATA, SCALE, ZERO_POINT)),
+        shape=shape.by("movement:concatenated"),
     ),
     "com.microsoft::QLinearLeakyRelu": _between(
         "LeakyRelu",
@@ -256,6 +270,7 @@ OPERATORS: dict[str, Operator] = {
         _ONE,
         4,
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+        shape=shape.alike,
     ),
     "com.microsoft::QLinearSigmoid": _between(
         "Sigmoid",
@@ -263,6 +278,7 @@ OPERATORS: dict[str, Operator] = {
         _ONE,
         4,
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+        shape=shape.alike,
     ),
     "com.microsoft::QLinearSoftmax": _between(
         "Softmax",
@@ -270,6 +286,7 @@ OPERATORS: dict[str, Operator] = {
         _ONE,
         4,
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+        shape=shape.alike,
     ),
     "com.microsoft::QLinearAveragePool": _between(
         "AveragePool",
@@ -277,6 +294,7 @@ OPERATORS: dict[str, Operator] = {
         _ONE,
         4,
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+        shape=shape.by("layouts:average_pool"),
     ),
     "com.microsoft::QLinearGlobalAveragePool": _between(
         "GlobalAveragePool",
@@ -284,6 +302,7 @@ OPERATORS: dict[str, Operator] = {
         _ONE,
         4,
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+        shape=shape.by("layouts:global_average_pool"),
     ),
     "com.microsoft::QLinearReduceMean": _between(
         "ReduceMean",
@@ -291,6 +310,7 @@ OPERATORS: dict[str, Operator] = {
         _ONE,
         4,
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
+        shape=shape.twin("ReduceMean"),
     ),
     "com.microsoft::QGemm": by(
         gemm,
@@ -305,40 +325,57 @@ OPERATORS: dict[str, Operator] = {
             SCALE,
             ZERO_POINT,
         ),
+        shape=shape.by("products:gemm"),
     ),
     "com.microsoft::MatMulIntegerToFloat": by(
         matmul_integer_to_float,
         inputs=inputs(
             factor("left"), factor("right"), scale(0), scale(1), zero_point(0, axis=-2), zero_point(1, axis=-1)
         ),
+        shape=shape.twin("MatMul", (0, 1), like=2),
     ),
     "com.microsoft::DynamicQuantizeMatMul": by(
         dynamic_quantize_matmul,
         inputs=inputs(Input(factor=True, inside="uint8"), factor("right"), scale(1), zero_point(1, axis=-1)),
+        shape=shape.twin("MatMul", (0, 1)),
     ),
-    "com.microsoft::MatMulInteger16": by(linear.matmul, inputs=inputs(FACTOR, FACTOR)),
-    "com.microsoft::MulInteger": by(multiply, inputs=inputs(FACTOR, ZERO_POINT, FACTOR, ZERO_POINT)),
-    "com.microsoft::ReduceSumInteger": counted_as(reduction.OPERATORS["ReduceSum"]),
+    "com.microsoft::MatMulInteger16": by(
+        linear.matmul, inputs=inputs(FACTOR, FACTOR), shape=shape.twin("MatMul", (0, 1), dtype="int32")
+    ),
+    "com.microsoft::MulInteger": by(
+        multiply, inputs=inputs(FACTOR, ZERO_POINT, FACTOR, ZERO_POINT), shape=shape.twin("Mul", (0, 2), dtype="int32")
+    ),
+    "com.microsoft::ReduceSumInteger": counted_as(
+        reduction.OPERATORS["ReduceSum"], shape=shape.twin("ReduceMean", dtype="int32")
+    ),
     "com.microsoft::DynamicQuantizeLSTM": by(
         lstm,
         inputs=inputs(
             Input(factor=True, inside="uint8"), FACTOR, FACTOR, *(DATA,) * 5, SCALE, ZERO_POINT, SCALE, ZERO_POINT
         ),
+        shape=shape.by("state:lstm"),
     ),
     "com.microsoft::GatherBlockQuantized": by(
         gather_blocks,
         inputs=inputs(Input(packed=FITTING), DATA, scale(0), Input("zero point", packed=FITTING, of=0)),
         effects=frozenset({"picks quantized"}),
+        shape=shape.by("movement:gathered"),
     ),
     "com.microsoft::QOrderedMatMul": by(
-        ordered_matmul, inputs=inputs(FACTOR, SCALE, FACTOR, SCALE, SCALE, DATA, DATA, SCALE)
+        ordered_matmul,
+        inputs=inputs(FACTOR, SCALE, FACTOR, SCALE, SCALE, DATA, DATA, SCALE),
+        shape=shape.by("products:ordered_matmul"),
     ),
-    "com.microsoft::QOrderedGelu": by(ordered_gelu, inputs=inputs(DATA, SCALE, SCALE)),
+    "com.microsoft::QOrderedGelu": by(ordered_gelu, inputs=inputs(DATA, SCALE, SCALE), shape=shape.alike),
     "com.microsoft::QOrderedLayerNormalization": by(
-        ordered_layer_normalization, inputs=inputs(DATA, SCALE, DATA, DATA, SCALE)
+        ordered_layer_normalization, inputs=inputs(DATA, SCALE, DATA, DATA, SCALE), shape=shape.alike
     ),
-    "com.microsoft::QuantizeWithOrder": by(quantized.quantize, inputs=inputs(DATA, SCALE)),
-    "com.microsoft::DequantizeWithOrder": by(quantized.dequantize, inputs=inputs(DATA, SCALE)),
-    "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP),
-    "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP),
+    "com.microsoft::QuantizeWithOrder": by(
+        quantized.quantize, inputs=inputs(DATA, SCALE), shape=shape.by("pointwise:to_int8")
+    ),
+    "com.microsoft::DequantizeWithOrder": by(
+        quantized.dequantize, inputs=inputs(DATA, SCALE), shape=shape.by("pointwise:typed_by_attribute")
+    ),
+    "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP, shape=shape.by("pointwise:blocks")),
+    "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP, shape=shape.by("pointwise:from_blocks")),
 }

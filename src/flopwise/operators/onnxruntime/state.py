@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.inputs import FACTOR, inputs
@@ -171,15 +172,21 @@ def attended_lstm(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::AttnLSTM": by(attended_lstm),
-    "com.microsoft::CausalConvWithState": by(causal_convolution, inputs=inputs(FACTOR, FACTOR)),
-    "com.microsoft::VarlenCausalConvWithState": by(packed_causal_convolution),
-    "com.microsoft::LinearAttention": by(attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
-    "com.microsoft::LinearAttentionGate": by(linear_attention_gate),
-    "com.microsoft::GatedDeltaNet": by(gated_delta_net),
-    "com.microsoft::GatedRMSNorm": by(gated_rms_normalization),
-    "com.microsoft::BranchwiseRMSNorm": by(branchwise_rms_normalization),
-    "com.microsoft::HyperConnectionPreMix": by(mix_before),
-    "com.microsoft::HyperConnectionPostMix": by(mix_after),
-    "com.microsoft::EngramGate": by(engram_gate),
+    "com.microsoft::AttnLSTM": by(attended_lstm, shape=shape.by("state:lstm")),
+    "com.microsoft::CausalConvWithState": by(
+        causal_convolution, inputs=inputs(FACTOR, FACTOR), shape=shape.by("state:causal_convolution")
+    ),
+    "com.microsoft::VarlenCausalConvWithState": by(
+        packed_causal_convolution, shape=shape.by("state:packed_causal_convolution")
+    ),
+    "com.microsoft::LinearAttention": by(
+        attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.by("state:linear_attention")
+    ),
+    "com.microsoft::LinearAttentionGate": by(linear_attention_gate, shape=shape.by("state:gates")),
+    "com.microsoft::GatedDeltaNet": by(gated_delta_net, shape=shape.by("state:gated_delta_net")),
+    "com.microsoft::GatedRMSNorm": by(gated_rms_normalization, shape=shape.alike),
+    "com.microsoft::BranchwiseRMSNorm": by(branchwise_rms_normalization, shape=shape.alike),
+    "com.microsoft::HyperConnectionPreMix": by(mix_before, shape=shape.by("state:mixed")),
+    "com.microsoft::HyperConnectionPostMix": by(mix_after, shape=shape.alike),
+    "com.microsoft::EngramGate": by(engram_gate, shape=shape.both_alike),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.graph.dtypes import has_width
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.onnx import movement
@@ -97,15 +98,17 @@ def word_convolution(node: Node) -> Counts:
 _SEARCHES = "holds whole models and runs them until the data say stop, at most max_length times"
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::MurmurHash3": by(murmur_hash),
-    "com.microsoft::NGramHashMapping": by(ngram_hashes),
-    "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes),
-    "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound"),
-    "com.microsoft::BifurcationDetector": by(bifurcation, "bound"),
-    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound"),
-    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"]),
+    "com.microsoft::MurmurHash3": by(murmur_hash, shape=shape.by("tokens:murmur_hash")),
+    "com.microsoft::NGramHashMapping": by(ngram_hashes, shape=shape.by("tokens:hashes")),
+    "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes, shape=shape.by("tokens:hashes")),
+    "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound", shape=shape.by("tokens:repeated")),
+    "com.microsoft::BifurcationDetector": by(bifurcation, "bound", shape=shape.by("tokens:bifurcation")),
+    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", shape=shape.by("tokens:words")),
+    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], shape=shape.by("tokens:unique")),
     "com.microsoft::Tokenizer": nothing("works on the characters of strings, not on numbers"),
     # Searches for the best words: containers whose models are no operators of the graph around them.
-    **{f"com.microsoft::{op}": unknown(_SEARCHES) for op in ("BeamSearch", "WhisperBeamSearch")},
-    **{f"com.microsoft::{op}": unknown(_SEARCHES) for op in ("GreedySearch", "Sampling")},
+    "com.microsoft::BeamSearch": unknown(_SEARCHES, shape=shape.by("tokens:beams")),
+    "com.microsoft::WhisperBeamSearch": unknown(_SEARCHES, shape=shape.by("tokens:beams")),
+    "com.microsoft::GreedySearch": unknown(_SEARCHES, shape=shape.by("tokens:sequences")),
+    "com.microsoft::Sampling": unknown(_SEARCHES, shape=shape.by("tokens:sequences")),
 }

@@ -9,10 +9,10 @@ import numpy
 import onnx
 from onnx import TypeProto, defs, numpy_helper
 
+from flopwise.operators.shape import ShapeRule
 from flopwise.readers.onnx.normalize.first_opset import modern
 from flopwise.readers.onnx.normalize.order import needs
-from flopwise.readers.onnx.shapes import missing
-from flopwise.readers.onnx.shapes.onnxruntime import table
+from flopwise.readers.onnx.shapes import by_row
 from flopwise.readers.onnx.shapes.state import State
 from flopwise.readers.onnx.types import bodies, opened
 
@@ -39,11 +39,12 @@ class NodeTypes:
         try:
             schema = defs.get_schema(node.op_type, state.opsets.get(node.domain, 1), node.domain)
         except Exception:  # onnx raises its own SchemaError: the operator is not a standard one
-            return table.infer(node, state.shapes.type, state.values.get, state.graph)
+            rule = by_row.rule_of(node)
+            return self.by_row(rule, node) if rule else {}
         if bodies(node):
             return self.alone(node)
-        if (node.domain, node.op_type) in missing.KNOWN:
-            return missing.infer(node, state.shapes.type)
+        if rule := by_row.rule_of(node):
+            return self.by_row(rule, node)
         data: dict[str, onnx.TensorProto] = {}
         if not schema.has_type_and_shape_inference_function:
             if schema.has_function or schema.has_context_dependent_function:  # type: ignore[attr-defined] # onnx's stubs
@@ -78,6 +79,10 @@ class NodeTypes:
         if interval is None or node.op_type in _NEED_VALUES:
             return value
         return interval.low if node.op_type == "Range" and place == 0 else interval.high
+
+    def by_row(self, rule: ShapeRule, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
+        """The types of a node's outputs by the row of its operator."""
+        return by_row.infer(rule, node, self.state.shapes.type, self.state.values.get, self.state.graph)
 
     def alone(self, node: onnx.NodeProto) -> Mapping[str, TypeProto]:
         """The types of a node's outputs from a model of this node alone: onnx looks into bodies only there."""

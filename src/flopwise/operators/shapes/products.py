@@ -1,0 +1,73 @@
+"""Shapes of products with packed or stored factors."""
+
+from __future__ import annotations
+
+from flopwise.operators.shape import Call, Types, UnresolvedError
+
+
+def columns(call: Call) -> Types:
+    """The product with packed weights of N columns, or of K when it is transposed; what was added before follows."""
+    columns = call.positive("N" if call.attribute("transB", 1) else "K")
+    return [call.tensor(call.dtype(0), (*call.ranked(0)[:-1], columns)), call.type(0)]
+
+
+def block_columns(call: Call) -> Types:
+    return [call.tensor(call.dtype(0), (*call.ranked(0)[:-1], call.ranked(1, 2)[0]))]
+
+
+def given_columns(call: Call) -> Types:
+    shape = call.value(2)
+    if shape is None or shape.size != 2:
+        raise UnresolvedError
+    return [call.tensor(call.dtype(0), (*call.ranked(0)[:-1], int(shape.ravel()[1])))]
+
+
+def three_products(call: Call) -> Types:
+    shape, dtype = call.ranked(0), call.dtype(0)
+    columns = [call.positive(name) for name in ("Nq", "Nkv", "Nkv")]
+    return [*(call.tensor(dtype, (*shape[:-1], n)) for n in columns), call.type(0)]
+
+
+def ordered_matmul(call: Call) -> Types:
+    """Whether B is stored by columns or not, its shape is that of the product's factor."""
+    a, b = call.ranked(0, 2, 3), call.ranked(2, 2)
+    return [call.tensor("int8", (*a[:-1], b[1]))]
+
+
+def pairs(call: Call) -> Types:
+    return [call.tensor(call.dtype(0), (call.ranked(0, 2)[0], call.ranked(1, 2)[0]))]
+
+
+def _turned(call: Call, index: int, side: str) -> tuple[int, ...]:
+    """The shape of a factor as MatMul takes it: a transposition of batches first, then one of the last two axes."""
+    shape = call.ranked(index)
+    if len(shape) > 1 and call.attribute(f"transBatch{side}", 0):
+        shape = (*shape[1:-1], shape[0], shape[-1])
+    if len(shape) > 1 and call.attribute(f"trans{side}", 0):
+        shape = (*shape[:-2], shape[-1], shape[-2])
+    return shape
+
+
+def fused_matmul(call: Call) -> Types:
+    factors = [call.tensor("float32", _turned(call, place, side)) for place, side in enumerate("AB")]
+    dtype = call.dtype(1 if call.op == "SparseToDenseMatMul" else 0)
+    return [call.tensor(dtype, call.ask("MatMul", factors, only=()))]
+
+
+def gemm(call: Call) -> Types:
+    """Gemm of two matrices, quantised (QGemm) or of 8-bit floats (GemmFloat8)."""
+    quantized = call.op == "QGemm"
+    factors = [call.tensor("float32", call.ranked(i, 2)) for i in ((0, 3) if quantized else (0, 1))]
+    shape = call.ask("Gemm", factors, only=("transA", "transB"))
+    dtype = (call.dtype(8) if call.has(8) else "float32") if quantized else call.type_attribute("dtype", "float32")
+    return [call.tensor(dtype, shape)]
+
+
+def transposed(call: Call) -> Types:
+    """ConvTranspose, whose paddings are an input."""
+    pads = call.value(2)
+    if call.has(2) and pads is None:
+        raise UnresolvedError
+    factors = [call.tensor("float32", call.ranked(place)) for place in (0, 1)]
+    more = {} if pads is None else {"pads": pads.ravel().tolist()}
+    return [call.tensor(call.dtype(0), call.ask("ConvTranspose", factors, more=more))]

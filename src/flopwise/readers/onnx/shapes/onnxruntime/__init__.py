@@ -1,1 +1,0 @@
-"""Shapes of onnxruntime's own operators, which onnx does not know."""

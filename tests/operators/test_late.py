@@ -1,0 +1,54 @@
+"""What rows name and is loaded later is there, and what is there is named by a row."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import flopwise.operators
+from flopwise.operators.late import Late
+from flopwise.operators.operator import Operator
+from flopwise.operators.tables import ROWS
+
+ROOM = Path(flopwise.operators.__file__).parent
+
+
+def references(row: Operator) -> Iterator[Late]:
+    """What a row names."""
+    gradient = row.gradient
+    for part in (row.shape, *((gradient.rule, gradient.keeps) if gradient else ())):
+        if isinstance(part, Late):
+            yield part
+
+
+NAMES = {one.name for row in ROWS.values() for one in references(row)}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_what_a_row_names_is_a_function(name: str) -> None:
+    assert callable(Late(name).target())
+
+
+@pytest.mark.parametrize("op", [op for op, row in ROWS.items() if row.gradient])
+def test_a_gradient_says_what_it_computes(op: str) -> None:
+    gradient = ROWS[op].gradient
+    assert gradient is not None
+    assert gradient.formula.strip() == gradient.formula != ""
+
+
+@pytest.mark.parametrize("room", ["gradients", "shapes"])
+def test_every_function_is_named_by_a_row_or_used_beside_one(room: str) -> None:
+    sources = {path.stem: path.read_text("utf-8") for path in (ROOM / room).glob("*.py")}
+    idle = []
+    for stem, source in sources.items():
+        for statement in ast.parse(source).body:
+            if not isinstance(statement, ast.FunctionDef):
+                continue
+            name = statement.name
+            uses = sum(text.count(name) for text in sources.values())
+            if f"{room}.{stem}:{name}" not in NAMES and uses < 2:
+                idle.append(f"{stem}:{name}")
+    assert not idle
