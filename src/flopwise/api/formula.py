@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
+from flopwise.analyses.formula import derivation
 from flopwise.analyses.formula.derive import derive
+from flopwise.analyses.formula.first import Reading
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.points import unknown_loops
 from flopwise.analyses.formula.rows import Counting
@@ -92,6 +94,8 @@ def _of_onnx(
     progress: Callable[[str], None],
 ) -> Formula:
     """The formulas of an ONNX model, which is read once for each point."""
+    from flopwise.analyses.formula.facts import facts_of
+    from flopwise.readers.onnx.read import graph_of, resolve_onnx
     from flopwise.readers.onnx.signature import signature
 
     progress("reading the inputs")
@@ -101,22 +105,26 @@ def _of_onnx(
     with _naming(model):
         opened = open_inputs(signed.inputs, inputs, dims, batch_size)
 
-        def at(point: Mapping[str, int]) -> Graph:
+        def at(point: Mapping[str, int]) -> Reading:
             counts = {**(trips or {}), **{name: point[name] for name in loops}}
             try:
-                graph = read(signed.model if named else model, opened.at(point), batch_size=batch_size, trips=counts)
+                resolved = resolve_onnx(
+                    signed.model if named else model, opened.at(point), batch_size=batch_size, trips=counts
+                )
+                graph = graph_of(resolved)
             except FlopwiseError as error:
                 raise type(error)(str(error).partition(": ")[2] or str(error)) from error
             named[:] = named or [graph]
-            return in_modules(graph, named[0])
+            graph = in_modules(graph, named[0])
+            return Reading(graph, facts_of(resolved, graph.weights))
 
         if signed.loops:
-            loops += unknown_loops(opened.symbols, at, opened.hints)
+            loops += unknown_loops(opened.symbols, lambda point: at(point).graph, opened.hints)
         names = (*opened.symbols, *loops)
         if not names:
             raise InputError(closed_model(signed.inputs))
         shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
-        return derive(names, at, counting, opened.hints, shapes, progress)
+        return derivation.derive(names, at, counting, opened.hints, shapes, loops, progress)
 
 
 @dataclass(frozen=True)

@@ -364,7 +364,7 @@ def _tried(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | No
     try:
         counts = rule()
         total = 0 if counts is None else sum(counts)  # attributes of a wrong type multiply as well
-        if isinstance(total, float) or (isinstance(total, int) and counts is not None and min(counts) < 0):
+        if isinstance(total, float) or (type(total) is int and counts is not None and min(counts) < 0):
             raise ValueError("a count is not a whole number")
     except FlopwiseError as error:
         return None, "fact", str(error)

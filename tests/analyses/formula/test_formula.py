@@ -194,23 +194,25 @@ def clipped(node: flopwise.Node) -> flopwise.Counts:
     return flopwise.Counts(mul=max(node.output().dims[1], 120))  # type: ignore[type-var]
 
 
-def test_rules_that_need_numbers_are_fitted() -> None:
+@pytest.mark.parametrize("rule", [clipped, stepped, scrambled])
+def test_rules_that_branch_on_sizes_make_conditions(rule: Callable[[flopwise.Node], flopwise.Counts]) -> None:
     model = models.window()
-    formula = flopwise.formula(model, rules={"Exp": clipped})
-    assert formula.text(formula.dearest(formula.layers)[1].terms["count"]) == "max(min(seq, 150), 120)"
-    check(model, formula, rules={"Exp": clipped})
+    formula = flopwise.formula(model, rules={"Exp": rule})
+    assert formula.exact
+    assert bool(formula.conditions) == (rule is not scrambled)
+    check(model, formula, rules={"Exp": rule})
 
 
-def test_a_rule_with_a_threshold_holds_beyond_it() -> None:
+def test_conditions_on_several_symbols() -> None:
     model = models.past()
     formula = flopwise.formula(model, rules={"Softmax": stepped})
-    assert formula.conditions
+    assert formula.conditions == ("batch*past_length*seq + batch*seq**2 >= 50000",)
     check(model, formula, rules={"Softmax": stepped})
 
 
 def test_what_has_no_formula_is_named() -> None:
     model = models.window()
-    formula = flopwise.formula(model, rules={"Exp": lambda node: scrambled_of_numbers(node)})
+    formula = flopwise.formula(model, rules={"Exp": scrambled_by_text})
     assert not formula.exact
     assert formula.to_dict()["coverage"]["without_formula"] == ["/Exp_1"]
     assert any(note.startswith("uncounted: '/Exp_1'") for note in formula.notes)
@@ -218,10 +220,8 @@ def test_what_has_no_formula_is_named() -> None:
     assert formula.at(batch=2, seq=10)["macs"] == 2 * 10 * 64
 
 
-def scrambled_of_numbers(node: flopwise.Node) -> flopwise.Counts:
-    if not isinstance(node.output().numel, int):
-        raise TypeError("needs numbers")
-    return scrambled(node)
+def scrambled_by_text(node: flopwise.Node) -> flopwise.Counts:
+    return flopwise.Counts(mul=int(str(node.output().numel)[::-1]))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def scrambled_of_numbers(node: flopwise.Node) -> flopwise.Counts:
         ({"seq": 3}, "a size for batch is missing"),
         ({"batch": 1, "seq": 3, "x": 2}, "no symbol 'x'; the symbols are batch, seq"),
         ({"batch": 1, "seq": 49}, "do not hold for seq = 49; they need seq <= 48"),
-        ({"batch": 0, "seq": 4}, "do not hold for batch = 0; they need batch >= 1"),
+        ({"batch": -1, "seq": 4}, "do not hold for batch = -1; they need batch >= 0"),
     ],
 )
 def test_points_where_formulas_do_not_hold(given: dict[str, int], message: str) -> None:
@@ -304,7 +304,7 @@ def test_dict() -> None:
     ]
     assert found["schema"] == "flopwise.formula/1"
     assert found["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["N", 3, "H", "W"]}]
-    assert found["symbols"][1] == {"name": "H", "written": "H", "low": 4, "high": None, "step": 4}
+    assert found["symbols"][1] == {"name": "H", "written": "H", "low": 0, "high": None, "step": 4}
     assert found["totals"]["count"] == "48*H*N*W"
     assert found["layers"][-1]["macs"] == "24*H*N*W"
     at = found["verified_at"][-1]

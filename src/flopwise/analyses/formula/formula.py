@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.expressions import Expressions, identifiers
 from flopwise.analyses.formula.polynomial import Term, add_up, value
@@ -15,6 +16,7 @@ from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.profiles.grouping import by_module
+from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
 #: The figures that have a formula.
@@ -29,6 +31,14 @@ FIGURES: tuple[str, ...] = (
     "input_bytes",
     "output_bytes",
 )
+
+
+class OutsideError(InputError):
+    """A point at which the formulas do not hold."""
+
+    def __init__(self, message: str, point: Mapping[str, int]) -> None:
+        super().__init__(message)
+        self.point = point
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +85,12 @@ class Formula:
     #: The points at which all formulas were compared with the profile there.
     verified_at: tuple[Mapping[str, int], ...]
     notes: tuple[str, ...]
+    #: Further conditions, in the places of the symbols.
+    guards: Conditions = field(default_factory=lambda: Conditions(()))
+    #: Symbols that follow from others.
+    tied: Mapping[str, Term] = field(default_factory=dict)
+    #: The profile at sizes where the formulas do not hold; None where the model does not take them.
+    elsewhere: Callable[[Mapping[str, int]], Profile | None] | None = field(default=None, repr=False)
     #: How ``print(formula)`` looks; provided by whoever knows the reports.
     renderer: Callable[[Formula], str] | None = field(default=None, repr=False, compare=False)
 
@@ -194,8 +210,16 @@ class Formula:
                 raise InputError(f"a size for {domain.name} is missing")
             if not isinstance(point[domain.name], int) or not domain.holds(point[domain.name]):
                 said = " and ".join(domain.conditions()) or f"{domain.name} >= {domain.low}"
-                raise InputError(f"the formulas do not hold for {domain.name} = {point[domain.name]}; they need {said}")
-        return {d.name: point[d.name] for d in self.domains}
+                raise OutsideError(
+                    f"the formulas do not hold for {domain.name} = {point[domain.name]}; they need {said}", point
+                )
+        point = {d.name: point[d.name] for d in self.domains}
+        if broken := self.guards.broken(self._places(point)):
+            guard, why = broken
+            place = ", ".join(f"{n} = {s}" for n, s in point.items())
+            message = f"the formulas do not hold for {place}; they need {guard}" + (f" ({why})" if why else "")
+            raise OutsideError(message, point)
+        return point
 
     def at(self, **sizes: int) -> dict[str, int | None]:
         """The totals at one point: each figure as an integer, None when no layer has it.
@@ -207,8 +231,32 @@ class Formula:
 
     def evaluate(self, group: Group, sizes: Mapping[str, int]) -> dict[str, int | None]:
         """The figures of a group at one point; see :meth:`at`."""
-        places, atoms = self._places(self.point(sizes)), {}  # type: ignore[var-annotated]
+        try:
+            places, atoms = self._places(self.point(sizes)), {}  # type: ignore[var-annotated]
+        except OutsideError as error:
+            return self._profiled(group, error)
         return {f: None if t is None else value(t, places, atoms) for f, t in group.terms.items()}
+
+    def _profiled(self, group: Group, outside: OutsideError) -> dict[str, int | None]:
+        """The figures of a group from the profile at a point outside the domain.
+
+        Raises:
+            InputError: the model does not take the sizes.
+        """
+        point = outside.point
+        whole = all(isinstance(point.get(d.name), int) for d in self.domains)
+        tied = {n: value(t, point) for n, t in self.tied.items()} if whole else {}
+        profile = self.elsewhere({**point, **tied}) if self.elsewhere and whole else None
+        if profile is None:
+            raise outside
+        ours = {id(row) for row in group.rows}
+        if [r.name for r in profile.rows] == [r.name for r in self.rows]:
+            rows = [there for row, there in zip(self.rows, profile.rows, strict=True) if id(row) in ours]
+        elif len(group.rows) == len(self.rows):
+            rows = list(profile.rows)
+        else:
+            raise outside
+        return Group(group.name, tuple(rows)).terms  # type: ignore[return-value] # whole numbers
 
     def to_dict(self) -> dict[str, Any]:
         """The formulas in the stable JSON schema ``flopwise.formula/1``: each as text in Python's notation, or None.

@@ -1,11 +1,15 @@
-"""Polynomials with whole coefficients in symbols, floors, minima and maxima: what stands in for an open size.
+"""Polynomials with whole coefficients in symbols, floors, minima and maxima: the expression behind an open size.
 
-They add, multiply and divide downwards as integers do, so that the rules of operators take them for extents. What would
-need their value (comparing, converting to a number) raises TypeError.
+They add, multiply and divide downwards as integers do. What would need their value (comparing, converting to a number)
+raises TypeError. Sums, products and quotients are remembered: a model repeats its layers, and so its sizes.
+
+The normal form keeps one spelling for one size: a quotient of quotients is one quotient, signs and whole parts stand
+outside, and a constant beside a single quotient stands inside: ``floor((H - 3)/2) + 1`` is ``floor((H - 1)/2)``.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, cast
@@ -16,20 +20,26 @@ Term: TypeAlias = "int | Polynomial"
 #: Atoms and their powers, in the order of the atoms' texts.
 Monomial: TypeAlias = "tuple[tuple[Atom, int], ...]"
 
+#: What an atom is.
+Kind: TypeAlias = Literal["symbol", "floor", "min", "max", "bits", "unknown"]
+
+#: Results of arithmetic that are remembered.
+REMEMBERED = 1 << 15
+
 
 class Atom(str):
     """What polynomials are made of; the text says what it is, and equal texts are equal atoms.
 
-    A "symbol" has no parts; a "floor" has a numerator and a denominator, "min" and "max" have two terms; an "unknown"
-    is a size that follows no formula.
+    A "symbol" has no parts; a "floor" has a numerator and a denominator, "min" and "max" have two terms, "bits" has one
+    term, of which it is the number of binary digits; an "unknown" is a size that follows no formula.
     """
 
     __slots__ = ("kind", "parts")
-    kind: Literal["symbol", "floor", "min", "max", "unknown"]
+    kind: Kind
     parts: tuple[Term, ...]
 
     @classmethod
-    def of(cls, kind: Literal["symbol", "floor", "min", "max", "unknown"], text: str, *parts: Term) -> Atom:
+    def of(cls, kind: Kind, text: str, *parts: Term) -> Atom:
         """An atom of that kind."""
         made = cls(text)
         made.kind, made.parts = kind, parts
@@ -53,32 +63,21 @@ class Polynomial:
         self._hash: int | None = None
 
     def __add__(self, other: object) -> Term:
-        if not isinstance(other, int | Polynomial):
-            return NotImplemented
-        return add_up((self, other))
+        return _sum(self, other) if isinstance(other, int | Polynomial) else NotImplemented
 
     __radd__ = __add__
 
     def __neg__(self) -> Polynomial:
-        return Polynomial({m: -c for m, c in self.terms.items()})
+        return cast(Polynomial, self * -1)
 
     def __sub__(self, other: object) -> Term:
-        return add_up((self, -other)) if isinstance(other, int | Polynomial) else NotImplemented
+        return _sum(self, -other) if isinstance(other, int | Polynomial) else NotImplemented
 
     def __rsub__(self, other: object) -> Term:
-        return add_up((-self, other)) if isinstance(other, int) else NotImplemented
+        return _sum(-self, other) if isinstance(other, int) else NotImplemented
 
     def __mul__(self, other: object) -> Term:
-        if isinstance(other, int):
-            return Polynomial({m: c * other for m, c in self.terms.items()}) if other else 0
-        if not isinstance(other, Polynomial):
-            return NotImplemented
-        made: dict[Monomial, int] = {}
-        for left, a in self.terms.items():
-            for right, b in other.terms.items():
-                both = _times(left, right)
-                made[both] = made.get(both, 0) + a * b
-        return _settled(made)
+        return _product(self, other) if isinstance(other, int | Polynomial) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -86,13 +85,16 @@ class Polynomial:
         return cast(Term, math.prod([self] * power)) if isinstance(power, int) and power >= 0 else NotImplemented
 
     def __floordiv__(self, by: object) -> Term:
-        return floor(self, by) if isinstance(by, int) and by > 0 else NotImplemented
+        return floor(self, by) if isinstance(by, Polynomial) or (isinstance(by, int) and by > 0) else NotImplemented
+
+    def __rfloordiv__(self, number: object) -> Term:
+        return floor(number, self) if isinstance(number, int) else NotImplemented
 
     def __mod__(self, by: object) -> Term:
-        return self - floor(self, by) * by if isinstance(by, int) and by > 0 else NotImplemented
+        return self - (self // by) * by if isinstance(by, int | Polynomial) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Polynomial) and self.terms == other.terms
+        return self is other or (isinstance(other, Polynomial) and self.terms == other.terms)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -125,34 +127,108 @@ def unknown(name: str) -> Polynomial:
     return single(Atom.of("unknown", f"unknown({name})"))
 
 
-def floor(numerator: Term, denominator: int) -> Term:
-    """The numerator divided by the denominator, rounded down; what divides without a rest stands outside the floor."""
+@functools.lru_cache(REMEMBERED)
+def _sum(left: Polynomial, right: Term) -> Term:
+    return add_up((left, right))
+
+
+@functools.lru_cache(REMEMBERED)
+def _product(left: Polynomial, right: Term) -> Term:
+    if isinstance(right, int):
+        return Polynomial({m: c * right for m, c in left.terms.items()}) if right else 0
+    made: dict[Monomial, int] = {}
+    for one, a in left.terms.items():
+        for two, b in right.terms.items():
+            both = _times(one, two)
+            made[both] = made.get(both, 0) + a * b
+    return _settled(made)
+
+
+@functools.lru_cache(REMEMBERED)
+def floor(numerator: Term, denominator: Term) -> Term:
+    """The numerator divided by the denominator, rounded down; what divides without a rest stands outside the floor.
+
+    >>> h = symbol("H")
+    >>> -(-h // 2), h - h // 2, (h * h + h) // h, (h * 8) // (h + 1)
+    (floor((H + 1)/2), floor((H + 1)/2), H + 1, floor((8*H)/(H + 1)))
+    """
+    if isinstance(denominator, Polynomial):
+        return _quotient(numerator, denominator)
     if isinstance(numerator, int):
         return numerator // denominator
+    if denominator < 0:
+        return floor(-numerator, -denominator)
     constant = numerator.terms.get((), 0)
-    whole = {m: c // denominator for m, c in numerator.terms.items() if m and c // denominator}
-    rest = {m: c % denominator for m, c in numerator.terms.items() if m and c % denominator}
+    whole = {m: math.trunc(c / denominator) for m, c in numerator.terms.items() if m and abs(c) >= denominator}
+    rest = {m: c - whole.get(m, 0) * denominator for m, c in numerator.terms.items() if m}
+    rest = {m: c for m, c in rest.items() if c}
     if not rest:
         return add_up((_settled(whole), constant // denominator))
     common = math.gcd(denominator, *rest.values())
-    inside = add_up((Polynomial({m: c // common for m, c in rest.items()}), constant // common))
+    sign = 1 if rest[min(rest)] > 0 else -1
     denominator //= common
-    down = _floor_of_floor(inside, denominator) if isinstance(inside, Polynomial) else None
-    if down is None:
-        down = single(Atom.of("floor", f"floor(({written(inside)})/{denominator})", inside, denominator))
-    return add_up((_settled(whole), down))
+    constant = constant // common if sign > 0 else denominator - 1 - constant // common
+    inside = add_up((Polynomial({m: sign * c // common for m, c in rest.items()}), constant))
+    if denominator == 1:
+        down: Term = inside
+    else:
+        down = _floor_of_floor(inside, denominator) if isinstance(inside, Polynomial) else inside // denominator
+    return add_up((_settled(whole), down * sign))
 
 
-def _floor_of_floor(numerator: Polynomial, denominator: int) -> Polynomial | None:
-    """floor((floor(a/b) + c)/d) as floor((a + b·c)/(b·d)); None where the numerator is not of that form."""
-    constant = numerator.terms.get((), 0)
-    rest = [(m, c) for m, c in numerator.terms.items() if m]
-    (monomial, coefficient), *others = rest
-    (atom, power), *more = monomial
-    if others or more or coefficient != 1 or power != 1 or atom.kind != "floor":
-        return None
-    inner, by = atom.parts
-    return cast(Polynomial, floor(inner + by * constant, cast(int, by) * denominator))
+def _floor_of_floor(numerator: Polynomial, denominator: int) -> Term:
+    """The quotient, where a quotient in the numerator joins it: floor((floor(a/b) + c)/d) = floor((a + b*c)/(b*d))."""
+    for monomial, coefficient in numerator.terms.items():
+        if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].kind == "floor":
+            inner, by = monomial[0][0].parts
+            if isinstance(by, int):
+                rest = _settled({m: c for m, c in numerator.terms.items() if m != monomial})
+                return floor(inner + rest * by, by * denominator)
+    return single(Atom.of("floor", f"floor(({written(numerator)})/{denominator})", numerator, denominator))
+
+
+def _quotient(numerator: Term, denominator: Polynomial) -> Term:
+    """A quotient by a polynomial: whole where the division leaves no rest, else a floor."""
+    exact = _divided(numerator, denominator)
+    if exact is not None:
+        return exact
+    under = f"({written(denominator)})"
+    return single(Atom.of("floor", f"floor(({written(numerator)})/{under})", numerator, denominator))
+
+
+def _divided(numerator: Term, denominator: Polynomial) -> Term | None:
+    """The quotient of two polynomials that leaves no rest; None where there is one."""
+    if isinstance(numerator, int):
+        return 0 if numerator == 0 else None
+    lead = max(denominator.terms, key=_order)
+    rest: Term = numerator
+    parts: list[Term] = []
+    for _ in range(4 * len(numerator.terms)):
+        if isinstance(rest, int):
+            break
+        high = max(rest.terms, key=_order)
+        left = dict(high)
+        for atom, power in lead:
+            left[atom] = left.get(atom, 0) - power
+        if min(left.values(), default=0) < 0 or rest.terms[high] % denominator.terms[lead]:
+            return None
+        part = Polynomial({tuple((a, p) for a, p in left.items() if p): rest.terms[high] // denominator.terms[lead]})
+        part_term = _settled(part.terms)
+        parts.append(part_term)
+        rest = rest - denominator * part_term
+    return add_up(parts) if rest == 0 and isinstance(rest, int) else None
+
+
+def _order(monomial: Monomial) -> tuple[tuple[str, int], ...]:
+    """A monomial's place in an order that products keep: by degree, then by atoms."""
+    return (("", sum(p for _, p in monomial)), *((a, p) for a, p in monomial))
+
+
+def bits(term: Term) -> Term:
+    """The number of binary digits."""
+    if isinstance(term, int):
+        return term.bit_length()
+    return single(Atom.of("bits", f"bits({written(term)})", term))
 
 
 def least(left: Term, right: Term) -> Term:
@@ -166,9 +242,67 @@ def largest(left: Term, right: Term) -> Term:
 
 
 def _extreme(kind: Literal["min", "max"], left: Term, right: Term) -> Term:
-    if isinstance(left, int) and isinstance(right, int):
-        return min(left, right) if kind == "min" else max(left, right)
+    apart = left - right
+    if isinstance(apart, int):
+        return left if (apart < 0) == (kind == "min") else right
+    lowest, highest = bounds(apart)
+    if lowest is not None and lowest >= 0:
+        return right if kind == "min" else left
+    if highest is not None and highest <= 0:
+        return left if kind == "min" else right
     return single(Atom.of(kind, f"{kind}({written(left)}, {written(right)})", left, right))
+
+
+#: The least and the largest value of a term, None where it has no bound.
+Bounds: TypeAlias = "tuple[int | None, int | None]"
+
+
+@functools.lru_cache(REMEMBERED)
+def bounds(term: Term) -> Bounds:
+    """Between which values a term lies, whatever its symbols are: 0 or more.
+
+    >>> bounds((symbol("H") + 3) // 2), bounds(least(symbol("H"), 5) - 1)
+    ((1, None), (-1, 4))
+    """
+    if isinstance(term, int):
+        return term, term
+    low: int | None = 0
+    high: int | None = 0
+    for monomial, coefficient in term.terms.items():
+        product: Bounds = (1, 1)
+        for atom, power in monomial:
+            for _ in range(power):
+                product = _multiplied(product, _atom_bounds(atom))
+        if coefficient < 0:
+            product = product[1], product[0]
+        low = None if low is None or product[0] is None else low + coefficient * product[0]
+        high = None if high is None or product[1] is None else high + coefficient * product[1]
+    return low, high
+
+
+def _multiplied(left: Bounds, right: Bounds) -> Bounds:
+    """The bounds of a product of factors, of which nothing is said where one may be negative."""
+    if left[0] is None or right[0] is None or left[0] < 0 or right[0] < 0:
+        return None, None
+    return left[0] * right[0], None if left[1] is None or right[1] is None else left[1] * right[1]
+
+
+def _atom_bounds(atom: Atom) -> Bounds:
+    if atom.kind in ("symbol", "unknown", "bits"):
+        return 0, None
+    one, two = map(bounds, atom.parts)
+    if atom.kind == "floor":
+        if one[0] is None or two[0] is None or two[0] <= 0:
+            return (0, None) if one[0] is not None and one[0] >= 0 else (None, None)
+        if one[0] >= 0:
+            return (0 if two[1] is None else one[0] // two[1]), None if one[1] is None else one[1] // two[0]
+        return one[0] // two[0], None if one[1] is None else one[1] // two[0]
+    choose = min if atom.kind == "min" else max
+    ends = []
+    for a, b, sure in ((one[0], two[0], atom.kind == "min"), (one[1], two[1], atom.kind == "max")):
+        known = [x for x in (a, b) if x is not None]
+        ends.append(choose(known) if len(known) == 2 or (known and not sure) else None)
+    return ends[0], ends[1]
 
 
 def add_up(terms: Iterable[Term]) -> Term:
@@ -184,11 +318,43 @@ def add_up(terms: Iterable[Term]) -> Term:
 
 
 def _settled(terms: dict[Monomial, int]) -> Term:
-    """The terms without zeros as a polynomial, or the integer that is left."""
+    """The terms without zeros as a polynomial in normal form, or the integer that is left."""
     kept = {m: c for m, c in terms.items() if c}
     if not kept:
         return 0
-    return kept[()] if len(kept) == 1 and () in kept else Polynomial(kept)
+    if () in kept:
+        if len(kept) == 1:
+            return kept[()]
+        if len(kept) == 2:
+            return _absorbed(kept)
+    elif len(kept) == 2:
+        return _joined(kept)
+    return Polynomial(kept)
+
+
+def _absorbed(terms: dict[Monomial, int]) -> Term:
+    """A multiple of one quotient and a constant: as much as goes of the constant moves inside."""
+    (monomial, factor), constant = next((m, c) for m, c in terms.items() if m), terms[()]
+    whole = constant // abs(factor) * (1 if factor > 0 else -1)
+    if not whole or len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].kind != "floor":
+        return Polynomial(terms)
+    numerator, denominator = monomial[0][0].parts
+    moved = floor(numerator + whole * denominator, denominator) * factor
+    rest = constant - whole * factor
+    return moved + rest if rest else moved
+
+
+def _joined(terms: dict[Monomial, int]) -> Term:
+    """A size less a part of itself is the other part: ``H - floor(H/2)`` is ``floor((H + 1)/2)``."""
+    for monomial, factor in terms.items():
+        if factor == -1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].kind == "floor":
+            numerator, denominator = monomial[0][0].parts
+            other = next(m for m in terms if m != monomial)
+            if not isinstance(numerator, Polynomial) or not isinstance(denominator, int) or terms[other] != 1:
+                continue
+            if set(numerator.terms) - {()} == {other} and 0 < numerator.terms[other] < denominator:
+                return floor(Polynomial({other: denominator}) - numerator + denominator - 1, denominator)
+    return Polynomial(terms)
 
 
 def _times(left: Monomial, right: Monomial) -> Monomial:
@@ -226,7 +392,11 @@ def _atom_value(atom: Atom, at: Mapping[str, int], known: dict[str, int]) -> int
         return at[atom]
     if atom.kind == "unknown":
         raise KeyError(atom)
+    if atom.kind == "bits":
+        return value(atom.parts[0], at, known).bit_length()
     left, right = (value(part, at, known) for part in atom.parts)
+    if atom.kind == "floor" and right == 0:
+        return 0  # what is divided by nothing is nothing
     return left // right if atom.kind == "floor" else min(left, right) if atom.kind == "min" else max(left, right)
 
 
@@ -250,9 +420,11 @@ def substituted(term: Term, by: Mapping[str, Term]) -> Term:
 def _substituted(atom: Atom, by: Mapping[str, Term]) -> Term:
     if atom.kind in ("symbol", "unknown"):
         return by.get(atom, single(atom))
+    if atom.kind == "bits":
+        return bits(substituted(atom.parts[0], by))
     left, right = (substituted(part, by) for part in atom.parts)
     if atom.kind == "floor":
-        return floor(left, cast(int, right))
+        return floor(left, right)
     return least(left, right) if atom.kind == "min" else largest(left, right)
 
 

@@ -327,7 +327,7 @@ def count(node: Node) -> Counts | None:
     for one in seen(node):
         if one.flops is None:
             return None
-        total += int(one.flops)
+        total += one.flops if isinstance(one.flops, int) else int(one.flops)
     return Counts(mac=total)
 
 

@@ -1,0 +1,235 @@
+"""From guards to a domain: symbols that follow from others, steps between sizes, and the least and largest sizes."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flopwise.analyses.formula.dim import Guard
+from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.polynomial import (
+    Atom,
+    Polynomial,
+    Term,
+    add_up,
+    single,
+    substituted,
+    symbol,
+    symbols,
+    value,
+)
+
+#: Symbol -> size.
+Point = Mapping[str, int]
+
+#: Steps between sizes up to this are sought.
+LARGEST_STEP = 5040
+
+#: Sizes this large stand for all larger ones, where a bound is sought.
+FAR = 1 << 20
+
+#: Random points at which conditions are tried.
+TRIALS = 24
+
+
+@dataclass(slots=True)
+class Scales:
+    """How sizes follow from the symbols' places: ``offset`` + ``step`` × place, or a term in other symbols."""
+
+    names: Sequence[str]
+    steps: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: Symbol -> its size in terms of the sizes of others.
+    tied: dict[str, Term] = field(default_factory=dict)
+
+    @property
+    def free(self) -> list[str]:
+        """The symbols that may be chosen."""
+        return [n for n in self.names if n not in self.tied]
+
+    def step(self, name: str) -> tuple[int, int]:
+        """Step and offset of a symbol."""
+        return self.steps.get(name, (1, 0))
+
+    def terms(self) -> dict[str, Term]:
+        """The size of each symbol as a term in places."""
+        own: dict[str, Term] = {n: self.step(n)[0] * symbol(n) + self.step(n)[1] for n in self.free}
+        return {**own, **{n: substituted(t, own) for n, t in self.tied.items()}}
+
+    def trivial(self) -> bool:
+        """Whether every symbol is its own place."""
+        return not self.tied and all(s == (1, 0) for s in self.steps.values())
+
+
+def scales(names: Sequence[str], guards: Iterable[Guard], hint: Point) -> Scales:
+    """Steps, ties and only sizes that make equalities hold.
+
+    Args:
+        names: the symbols.
+        guards: in the symbols' sizes.
+        hint: sizes at which they hold.
+    """
+    found = Scales(names)
+    equalities = [g.expression for g in guards if g.relation == "=="]
+    chance = random.Random(1)
+    for _ in range(2 * len(equalities) + 2):
+        period = {n: _period(equalities, n, found) for n in names}
+        found.steps = {n: (p, hint[n] % p) for n, p in period.items() if p > 1}
+        broken = next((e for e in equalities if not _zero(e, found, hint, chance)), None)
+        if broken is None:
+            break
+        if not _solve(broken, found, hint):
+            equalities.remove(broken)  # stays a condition
+    for name in list(found.steps):
+        largest, _ = found.steps[name]
+        for step in (d for d in range(1, largest + 1) if largest % d == 0):
+            found.steps[name] = (step, hint[name] % step)
+            if all(_zero(e, found, hint, random.Random(2)) for e in equalities):
+                break
+    found.steps = {n: s for n, s in found.steps.items() if s[0] > 1 and n in found.free}
+    return found
+
+
+def _period(equalities: Iterable[Polynomial], name: str, found: Scales) -> int:
+    """The least common multiple of the denominators over a symbol."""
+    period = 1
+    for expression in equalities:
+        for atom in _floors(expression):
+            denominator = atom.parts[1]
+            if isinstance(denominator, int) and name in symbols(single(atom)):
+                both = math.lcm(period, denominator)
+                period = both if both <= LARGEST_STEP else period
+    return period
+
+
+def _floors(expression: Term) -> Iterator[Atom]:
+    """The quotients in an expression, those inside other atoms included."""
+    if isinstance(expression, Polynomial):
+        for atom in expression.atoms():
+            if atom.kind == "floor":
+                yield atom
+            for part in atom.parts:
+                yield from _floors(part)
+
+
+def _zero(expression: Polynomial, found: Scales, hint: Point, chance: random.Random) -> bool:
+    """Whether an expression is zero wherever the steps and ties lead."""
+    for _ in range(TRIALS):
+        point = {n: hint[n] for n in found.names}
+        for name in found.free:
+            step, offset = found.step(name)
+            point[name] = offset + step * chance.randint(1, 4000)
+        for name, term in found.tied.items():
+            point[name] = value(term, point)
+        if value(expression, point):
+            return False
+    return True
+
+
+def _solve(expression: Polynomial, found: Scales, hint: Point) -> bool:
+    """Tie or fix a symbol so that the expression is zero; False where none is found."""
+    own = substituted(expression, found.tied)
+    if not isinstance(own, Polynomial):
+        return True
+    inside = sorted(symbols(own), key=lambda n: -list(found.names).index(n))
+    for name in inside if len(inside) > 1 else ():
+        monomial = ((Atom.of("symbol", name), 1),)
+        factor = own.terms.get(monomial, 0)
+        rest = add_up([own, Polynomial({monomial: -factor})]) if factor else own
+        common = math.gcd(*rest.terms.values()) if isinstance(rest, Polynomial) else abs(rest)
+        if factor and common % factor == 0 and name not in symbols(rest):
+            sign = -1 if factor > 0 else 1
+            term = rest * sign // abs(factor) if isinstance(rest, Polynomial) else sign * rest // abs(factor)
+            for other in found.tied:
+                found.tied[other] = substituted(found.tied[other], {name: term})
+            found.tied[name] = term
+            return True
+    product = _common_factor(own)
+    if product is not None:
+        return _solve(product, found, hint)
+    return False
+
+
+def _common_factor(expression: Polynomial) -> Polynomial | None:
+    """The expression without the symbols that all its terms share; None where they share none."""
+    monomials = [dict(m) for m in expression.terms]
+    shared = {a: min(m.get(a, 0) for m in monomials) for a in monomials[0]}
+    if not any(shared.values()):
+        return None
+    rest: dict[tuple[tuple[Atom, int], ...], int] = {}
+    for monomial, factor in expression.terms.items():
+        left = tuple((a, p - shared.get(a, 0)) for a, p in monomial if p > shared.get(a, 0))
+        rest[left] = factor
+    numbers = math.gcd(*rest.values())
+    return Polynomial({m: c // numbers for m, c in rest.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Where formulas hold: guards in places, each with the symbols in it and what it was needed for."""
+
+    guards: tuple[tuple[Guard, frozenset[str], str], ...]
+
+    @classmethod
+    def of(cls, guards: Mapping[Guard, str]) -> Conditions:
+        """The conditions that guards state."""
+        return cls(tuple((g, frozenset(symbols(g.expression)), why) for g, why in guards.items()))
+
+    def broken(self, places: Point, about: str | None = None) -> tuple[Guard, str] | None:
+        """The first guard that does not hold, and what it was needed for.
+
+        Args:
+            places: the place of each symbol.
+            about: only the guards with this symbol and no other in them.
+        """
+        atoms: dict[str, int] = {}
+        for guard, names, why in self.guards:
+            if (about is None or names == {about}) and not guard.holds(places, atoms):
+                return guard, why
+        return None
+
+    def domain(self, name: str, scale: tuple[int, int], hint: Point) -> tuple[Domain, str]:
+        """The places that a symbol may have as far as it alone decides, and what bounds them.
+
+        Args:
+            name: the symbol.
+            scale: its step and offset.
+            hint: a place for each symbol, at which all guards hold.
+        """
+
+        def holds(place: int) -> bool:
+            return self.broken({**hint, name: place}, name) is None
+
+        low, high = _end(holds, hint[name], 0), _end(holds, hint[name], max(FAR, 4 * hint[name]))
+        step, offset, why = *scale, ""
+        if low is not None:
+            broken = self.broken({**hint, name: low - 1}, name)
+            why = broken[1] if broken else ""
+        if high is not None:
+            broken = self.broken({**hint, name: high + 1}, name)
+            why = broken[1] if broken else why
+        first = 0 if low is None else low
+        return Domain(name, step, offset, first * step + offset, None if high is None else high * step + offset), why
+
+
+def _end(holds: Callable[[int], bool], start: int, end: int) -> int | None:
+    """The place nearest to the end up to which a condition holds from the start on; None where it holds there too."""
+    sign = 1 if end > start else -1
+    near = [start + sign * d for d in range(1, 65) if (end - start - sign * d) * sign >= 0]
+    far = [start + (end - start) * i // 64 for i in range(1, 65)]
+    near_end = [end - sign * d for d in range(64) if (end - sign * d - start) * sign > 0]
+    good = start
+    for place in sorted({*near, *far, *near_end, end}, key=lambda p: abs(p - start)):
+        if holds(place):
+            good = place
+            continue
+        bad = place
+        while abs(bad - good) > 1:
+            middle = (good + bad) // 2
+            if holds(middle):
+                good = middle
+            else:
+                bad = middle
+        return good
+    return None

@@ -1,0 +1,414 @@
+"""From one reading of a model to its formula: sizes are followed through the graph, counted, compared with profiles."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from flopwise.analyses.formula.conditions import Conditions, Point, Scales, scales
+from flopwise.analyses.formula.dim import Guards, dim, recording, term
+from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.explain import Explainer
+from flopwise.analyses.formula.first import Reading, Readings, fault, first_point
+from flopwise.analyses.formula.formula import Formula
+from flopwise.analyses.formula.polynomial import Polynomial, Term, substituted, symbol, value, written
+from flopwise.analyses.formula.propagation.engine import Propagation
+from flopwise.analyses.formula.rows import (
+    CLASSES,
+    FIGURES,
+    NO_FORMULA,
+    Counting,
+    Known,
+    differing,
+    unknown_row,
+)
+from flopwise.errors import InputError
+from flopwise.graph import Graph
+from flopwise.operators.counts import Counts
+from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
+
+#: Name, element type and shape of an input, in the sizes of the symbols.
+Shape = tuple[str, "str | None", "tuple[Term, ...]"]
+
+#: Points at which formulas are compared beside the smallest; of a model with more layers one.
+COMPARED, MANY = 2, 2000
+
+#: Points to which sizes without a rule are fitted, and points to compare such a fit with.
+FITTED = 5
+
+#: How often another point is tried where the model does not take one.
+TRIES = 6
+
+#: Symbols that are never 0 unless they are asked about: a model is not run on images without rows.
+ROUNDS = 8
+
+
+def derive(
+    names: Sequence[str],
+    read: Callable[[Point], Reading],
+    counting: Counting,
+    hints: Mapping[str, int] | None = None,
+    shapes: Sequence[Shape] = (),
+    loops: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda step: None,
+    start: Point | None = None,
+) -> Formula:
+    """The formula of a model.
+
+    Args:
+        names: the symbols.
+        read: the model at a size of each symbol; raises FlopwiseError where the model cannot have these sizes.
+        counting: how to count.
+        hints: sizes that the model is known to take.
+        shapes: name, element type and shape of each open input.
+        loops: those of the symbols that are numbers of trips of the loop of that name.
+        progress: called with the name of each step.
+        start: the point from which sizes are followed; None: one that is sought.
+
+    Raises:
+        InputError: no sizes were found that the model takes.
+        ModelError: the model cannot be read.
+    """
+    progress("finding sizes that the model takes")
+    readings = Readings(names, read)
+    first = dict(start) if start is not None else first_point(readings, hints or {})
+    progress("following the sizes")
+    derivation = Derivation(readings, first, counting, tuple(shapes), tuple(loops))
+    derivation.follow()
+    progress("comparing with profiles")
+    derivation.verify()
+    return derivation.formula()
+
+
+@dataclass
+class Derivation:
+    """A formula in the making."""
+
+    readings: Readings
+    first: dict[str, int]
+    counting: Counting
+    inputs: Sequence[Shape]
+    loops: Sequence[str]
+    compared: list[Point] = field(default_factory=list)
+    gaps: list[Point] = field(default_factory=list)
+    notes: list[tuple[str, ...]] = field(default_factory=list)
+    chance: random.Random = field(default_factory=lambda: random.Random(0))
+
+    # Following the sizes.
+
+    def follow(self) -> None:
+        """Rows with expressions, and the domain."""
+        reading = self.readings.at(self.first)
+        assert reading is not None
+        self.base = reading
+        self.scales = Scales(list(self.readings.names))
+        self.propagate(None)
+        self.scales = scales(self.readings.names, self.guards.reasons, self.first)
+        self.needs: dict[str, str] = {}
+        for guard, names, why in self.conditions.guards:
+            if guard.relation == "==":
+                self.needs.update((n, why) for n in names if n in self.scales.steps and n not in self.needs)
+        if not self.scales.trivial():
+            self.propagate(None)
+        self.bound()
+        if self.open:
+            self.propagate(self.explainer())
+            self.bound()
+        if all(d.low == d.high for d in self.domains.values()):
+            sizes = ", ".join(f"{n} = {s}" for n, s in self.first.items())
+            why = next((f" ({w})" for w in self.reasons.values() if w), self.readings.why())
+            raise InputError(f"the model takes {sizes} and no other size that was tried{why}")
+
+    def propagate(self, explainer: Explainer | None) -> None:
+        """Follow the sizes from the inputs on, and count."""
+        own = self.scales.terms()
+        inputs = {
+            name: tuple(dim(value(t, self.first), substituted(t, own)) for t in dims) for name, _, dims in self.inputs
+        }
+        trips = {n: dim(self.first[n], own[n]) for n in self.loops}
+        walk = Propagation(self.base.graph, self.base.facts, inputs, trips, explainer)
+        walk.run()
+        self.open = walk.open
+        self.guards: Guards = walk.guards
+        with recording(self.guards):
+            self.guards.reason = ""
+            self.profile: Profile = self.counting.profile(walk.expressed())
+        self.rows = [_termed(row) for row in self.profile.rows]
+        self.conditions = Conditions.of(self.guards.reasons)
+
+    def bound(self) -> None:
+        """The least and largest size of each symbol."""
+        self.domains: dict[str, Domain] = {}
+        self.reasons: dict[str, str] = {}
+        hint = self.places(self.first)
+        for name in self.scales.free:
+            self.domains[name], why = self.conditions.domain(name, self.scales.step(name), hint)
+            self.reasons[name] = self.needs.get(name, "") or why
+
+    def places(self, point: Point) -> dict[str, int]:
+        """The place of each free symbol on its scale."""
+        return {n: (point[n] - self.scales.step(n)[1]) // self.scales.step(n)[0] for n in self.scales.free}
+
+    def sizes(self, places: Point) -> dict[str, int]:
+        """The size of each symbol."""
+        own = self.scales.terms()
+        return {n: value(own[n], places) for n in self.readings.names}
+
+    # Points.
+
+    def random_place(self, domain: Domain, near: bool) -> int:
+        """A place inside a domain, a small one as likely as one ten times as large."""
+        low, first = domain.place(domain.low), domain.place(self.first[domain.name])
+        high = domain.place(domain.high) if domain.high is not None else max(4 * first, low + 40)
+        if near:
+            high = min(high, max(first, low) + 12)
+        return low + int((high - low + 1) * self.chance.random() ** 2) if high > low else low
+
+    def fresh(self, near: bool = False) -> tuple[Point, Reading] | None:
+        """The model at a new point inside the domain; None where none was found."""
+        for attempt in range(TRIES):
+            places = {n: self.random_place(d, near or attempt > 1) for n, d in self.domains.items()}
+            point = self.sizes(places)
+            if point in self.compared or point == self.first or self.conditions.broken(places):
+                continue
+            reading = self.take(point)
+            if reading is not None:
+                return point, reading
+            self.gaps.append(point)
+        return None
+
+    def take(self, point: Point) -> Reading | None:
+        """The model at a point; None where it does not take the sizes as well as the first ones."""
+        if min(point.values(), default=0) < 0:
+            return None
+        reading = self.readings.at(point)
+        if reading is None or len(reading.graph.nodes) != len(self.base.graph.nodes):
+            return None
+        grade, best = fault(reading.graph), fault(self.base.graph)
+        if grade.unresolved > best.unresolved or grade.odd > best.odd:
+            self.readings.refusal = next(iter(reading.graph.warnings), "")
+            return None
+        return reading
+
+    def explainer(self) -> Explainer:
+        """What finds sizes for which there is no rule."""
+        graphs: list[Graph] = [self.base.graph]
+        points: list[Point] = [self.first]
+        for _ in range(FITTED):
+            more = self.fresh(near=True)
+            if more is not None and more[0] not in points:
+                points.append(more[0])
+                graphs.append(more[1].graph)
+        return Explainer(graphs, [self.places(p) for p in points], list(self.scales.free))
+
+    # Comparing.
+
+    def verify(self) -> None:
+        """Compare all figures with profiles: at the smallest sizes, and at others."""
+        wrong: set[int] = set()
+        for _ in range(COMPARED if len(self.rows) <= MANY else COMPARED - 1):
+            more = self.fresh()
+            if more is not None:
+                wrong |= self.differing(*more)
+        if not self.compared:
+            wrong |= self.differing(self.first, self.base)
+        if wrong:
+            self.refit(wrong)
+        self.lower()
+        self.compared = [p for p in self.compared if self.inside(p)] or [self.first]
+
+    def refit(self, wrong: set[int]) -> None:
+        """Fit the figures of rows to the sizes of their operators' own tensors; what follows none is unknown."""
+        explainer = self.explainer()
+        profiles = [self.counting.profile(graph) for graph in explainer.graphs]
+        named = [row.name for row in self.rows]
+        alike = all([row.name for row in profile.rows] == named for profile in profiles)
+        for i in wrong:
+            fitted = _fitted(self.rows[i], [p.rows[i] for p in profiles], explainer) if alike else None
+            self.rows[i] = fitted or unknown_row(self.rows[i])
+        more = self.fresh()
+        for i in self.differing(*more) if more else ():
+            self.rows[i] = unknown_row(self.rows[i])
+
+    def inside(self, point: Point) -> bool:
+        """Whether a point lies in the domain."""
+        return all(d.holds(point[n]) for n, d in self.domains.items()) and not self.conditions.broken(
+            self.places(point)
+        )
+
+    def differing(self, point: Point, reading: Reading) -> set[int]:
+        """Positions of the rows that differ from a profile."""
+        profile = self.counting.profile(reading.graph)
+        if point not in self.compared:
+            self.compared.append(point)
+            self.notes.append(profile.notes)
+            self.unresolved = profile.unresolved
+        return differing(self.rows, Known(point, profile), self.places(point))
+
+    def lower(self) -> None:
+        """Raise the least sizes until the formulas hold there."""
+        lacking = {i for i, row in enumerate(self.rows) if row.note == NO_FORMULA}
+
+        def holds(places: Point) -> bool:
+            point = self.sizes(places)
+            if self.conditions.broken(places):
+                return False
+            reading = self.take(point)
+            return reading is not None and self.differing(point, reading) <= lacking
+
+        hint = self.places(self.first)
+        for _ in range(ROUNDS):
+            corner = {n: d.place(d.low) for n, d in self.domains.items()}
+            if self.conditions.broken(corner):  # what several symbols decide together is a condition of its own
+                corner = self.small_corner(hint, corner)
+            if holds(corner) or all(corner[n] >= hint[n] for n in corner):
+                return
+            raised = False
+            for name, domain in list(self.domains.items()):
+                alone = {**hint, name: corner[name]}
+                if domain.low == domain.high or corner[name] >= hint[name] or self.conditions.broken(alone):
+                    continue
+                if holds(alone):
+                    continue
+                raised = True
+                low = self._least(name, hint, corner[name], holds)
+                self.domains[name] = replace(domain, low=domain.size(low))
+                self.reasons[name] = self.reasons[name] or self.readings.refusal
+            for name, domain in list(self.domains.items()) if not raised else ():
+                if domain.low != domain.high and corner[name] < hint[name]:
+                    place = (corner[name] + hint[name] + 1) // 2 if corner[name] else 1
+                    self.domains[name] = replace(domain, low=domain.size(place))
+
+    def small_corner(self, hint: dict[str, int], corner: dict[str, int]) -> dict[str, int]:
+        """Small sizes that meet the conditions on several symbols, too."""
+        for share in (32, 16, 8, 4, 2):
+            places = {n: corner[n] + max(0, hint[n] - corner[n]) // share for n in corner}
+            if not self.conditions.broken(places):
+                return places
+        return hint
+
+    def _least(self, name: str, hint: Point, low: int, holds: Callable[[Point], bool]) -> int:
+        """The least place of a symbol at which the formulas hold, between one where they do not and the first."""
+        if holds({**hint, name: low + 1}):
+            return low + 1
+        bad, good = low + 1, hint[name]
+        while good - bad > 1:
+            middle = (good + bad) // 2
+            if holds({**hint, name: middle}):
+                good = middle
+            else:
+                bad = middle
+        return good
+
+    # The result.
+
+    def formula(self) -> Formula:
+        """The formula."""
+        own = self.scales.terms()
+        return Formula(
+            graph=self.base.graph,
+            convention=self.counting.convention,
+            domains=tuple(self.domains.values()),
+            inputs=tuple((name, dtype, tuple(substituted(t, own) for t in dims)) for name, dtype, dims in self.inputs),
+            conditions=tuple(self.stated()),
+            rows=tuple(self.rows),
+            unresolved=self.unresolved,
+            verified_at=tuple(dict(p) for p in self.compared),
+            notes=tuple(self.remarks()),
+            guards=self.conditions,
+            tied=dict(self.scales.tied),
+            elsewhere=self.elsewhere,
+        )
+
+    def elsewhere(self, point: Point) -> Profile | None:
+        """The profile at a point outside the domain; None where the model does not take it."""
+        if min(point.values(), default=0) < 0:
+            return None
+        reading = self.readings.at(point)
+        if reading is None or fault(reading.graph) > fault(self.base.graph):
+            return None
+        return self.counting.profile(reading.graph)
+
+    def stated(self) -> Iterator[str]:
+        """Where the formulas hold, one line each."""
+        for name, tie in self.scales.tied.items():
+            yield f"{name} = {written(tie)}"
+        for name, domain in self.domains.items():
+            why = f" ({self.reasons[name]})" if self.reasons.get(name) else ""
+            for number, condition in enumerate(domain.conditions()):
+                yield condition if number else condition + why
+        scaled: dict[str, Term] = {}
+        for name in self.scales.free:
+            step, offset = self.scales.step(name)
+            if step > 1:
+                over = f"({name} - {offset})" if offset else name
+                scaled[name] = symbol(f"{over}/{step}")
+        for guard, why in self.residual():
+            expression = substituted(guard.expression, scaled)
+            if isinstance(expression, Polynomial):
+                yield f"{guard._replace(expression=expression)}" + (f" ({why})" if why else "")
+
+    def residual(self) -> Iterator[tuple[Any, str]]:
+        """The guards that do not hold everywhere inside the bounds of the symbols."""
+        chance = random.Random(3)
+        points = [{n: d.place(d.low) for n, d in self.domains.items()}]
+        for _ in range(200):
+            point = {}
+            for name, d in self.domains.items():
+                low = d.place(d.low)
+                high = d.place(d.high) if d.high is not None else low + 10 ** chance.randint(1, 5)
+                point[name] = chance.randint(low, max(low, high))
+            points.append(point)
+        for guard, names, why in self.conditions.guards:
+            if not all(guard.holds({n: p.get(n, 0) for n in names}) for p in points):
+                yield guard, why
+
+    def remarks(self) -> Iterator[str]:
+        """What a reader should know, one line each."""
+        first = self.notes[0] if self.notes else self.profile.notes
+        elsewhere = set(self.notes[1]) if len(self.notes) > 1 else set(first)
+        place = ", ".join(f"{n} = {s}" for n, s in self.compared[0].items())
+        yield from (note if note in elsewhere else f"at {place}: {note}" for note in first)
+        lacking = [row.name for row in self.rows if row.note == NO_FORMULA]
+        if lacking:
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            yield f"uncounted: {lacking[0]!r}{more}: {NO_FORMULA}; totals are lower bounds"
+        for gap in self.gaps[:1]:
+            sizes = ", ".join(f"{n} = {s}" for n, s in gap.items())
+            yield f"the model does not take every combination of sizes, such as {sizes}"
+
+
+def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row | None:
+    """The row with figures fitted to those at several points; None where one follows no expression."""
+    shapes = [tuple(map(term, t.shape)) for t in (*row.node.known_inputs, *row.node.known_outputs) if t.shape]
+
+    def fit(vector: Sequence[int | None]) -> Term | None:
+        known = tuple(v for v in vector if v is not None)
+        found = explainer.fit(known, shapes) if len(known) == len(vector) else None
+        if found is None and not all(v is None for v in vector):
+            raise LookupError
+        return found
+
+    try:
+        figures: dict[str, Any] = {key: fit([getattr(r, key) for r in alike]) for key in FIGURES}
+        for key in CLASSES:
+            classes = [getattr(r, key) for r in alike]
+            figures[key] = None if None in classes else Counts(*[cast(int, fit(v)) for v in zip(*classes, strict=True)])
+    except LookupError:
+        return None
+    return replace(row, **figures)
+
+
+def _termed(row: Row) -> Row:
+    """The row with terms for its figures."""
+    figures: dict[str, Any] = {}
+    for key in FIGURES:
+        held = getattr(row, key)
+        figures[key] = None if held is None else term(held)
+    for key in CLASSES:
+        classes = getattr(row, key)
+        figures[key] = None if classes is None else Counts(*[cast(int, term(c)) for c in classes])
+    return replace(row, **figures)

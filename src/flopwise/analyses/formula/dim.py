@@ -1,0 +1,432 @@
+"""Sizes that are numbers and expressions at once, and the conditions under which what was computed with them holds.
+
+A :class:`Dim` is an integer, its *hint*: the size that it has in one concrete run of a model. Beside it stands its
+expression in the symbols, which arithmetic carries along. So code for integers runs unchanged. Where it compares sizes,
+it takes the hint's way, and a :class:`Guard` records under which condition that way is the right one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import operator
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from flopwise.analyses.formula.polynomial import (
+    Atom,
+    Polynomial,
+    Term,
+    add_up,
+    bits,
+    bounds,
+    floor,
+    largest,
+    least,
+    single,
+    value,
+    written,
+)
+
+#: What a guard says of its expression: that it is zero, is not, or is not negative.
+Relation: TypeAlias = Literal["==", "!=", ">="]
+
+
+class Guard(NamedTuple):
+    """A condition on sizes: the expression compared with zero."""
+
+    expression: Polynomial
+    relation: Relation
+
+    def holds(self, at: Mapping[str, int], atoms: dict[str, int] | None = None) -> bool:
+        """Whether the condition is met for the given value of each symbol."""
+        number = value(self.expression, at, atoms)
+        return number == 0 if self.relation == "==" else number != 0 if self.relation == "!=" else number >= 0
+
+    def __str__(self) -> str:
+        """The condition with positive terms on both sides."""
+        left = Polynomial({m: c for m, c in self.expression.terms.items() if c > 0})
+        right = Polynomial({m: -c for m, c in self.expression.terms.items() if c < 0})
+        return f"{written(left) or 0} {self.relation} {written(right) or 0}"
+
+
+@dataclass(slots=True)
+class Guards:
+    """The guards of a computation, each with what it was needed for first."""
+
+    reasons: dict[Guard, str] = field(default_factory=dict)
+    #: What is being computed.
+    reason: str = ""
+
+    def require(self, expression: Term, relation: Relation) -> None:
+        """Record a condition, unless it holds whatever the symbols are."""
+        if not isinstance(expression, Polynomial) or decided(expression, relation) is not None:
+            return
+        shared, rest = factored(expression)
+        if shared is not None:  # what is multiplied is at least 0, and at least 1 where the product is
+            if relation == "!=" or (isinstance(rest, tuple) and relation == ">="):
+                for atom in shared:
+                    self.require(single(atom) - int(relation == ">="), relation)
+            product = rest[0] - 1 if isinstance(rest, tuple) else rest
+            self.require(product, relation)
+            return
+        if relation == ">=":
+            expression = _without_floor(expression)
+        elif expression.terms[max(expression.terms)] < 0:
+            expression = -expression
+        self.reasons.setdefault(Guard(expression, relation), self.reason)
+
+
+def factored(expression: Polynomial) -> tuple[list[Atom] | None, Any]:
+    """The atoms that all terms share, and the sum without them; in a tuple where 1 was taken off their product.
+
+    Only atoms that are never negative are taken out; None in place of them where there are none.
+    """
+    terms = {m: c for m, c in expression.terms.items() if m}
+    constant = expression.terms.get((), 0)
+    if constant not in (0, -1) or not terms:
+        return None, expression
+    powers = [dict(m) for m in terms]
+    shared = [a for a in powers[0] if all(a in p for p in powers) and decided(single(a), ">=")]
+    if not shared or (len(terms) == 1 and len(powers[0]) == 1):
+        return None, expression
+    least = {a: min(p[a] for p in powers) for a in shared}
+    rest = {tuple((a, p - least.get(a, 0)) for a, p in m if p > least.get(a, 0)): c for m, c in terms.items()}
+    made = add_up([Polynomial(rest)]) if set(rest) != {()} else rest[()]
+    return shared, made if constant == 0 else (made,)
+
+
+def _without_floor(expression: Polynomial) -> Polynomial:
+    """The numerator where the expression is one quotient: both are negative at the same sizes."""
+    if len(expression.terms) == 1:
+        ((monomial, factor),) = expression.terms.items()
+        if factor > 0 and len(monomial) == 1 and monomial[0][0].kind == "floor" and monomial[0][1] == 1:
+            numerator, denominator = monomial[0][0].parts
+            if isinstance(denominator, int) and isinstance(numerator, Polynomial):
+                return _without_floor(numerator)
+    common = math.gcd(*(c for m, c in expression.terms.items() if m))
+    if common == 1:
+        return expression
+    return Polynomial({m: c // common for m, c in expression.terms.items() if c // common})
+
+
+_recording: ContextVar[Guards | None] = ContextVar("recording", default=None)
+
+
+@contextlib.contextmanager
+def recording(guards: Guards | None) -> Iterator[None]:
+    """Record into these guards the conditions that comparisons of sizes set up; None: into none."""
+    token = _recording.set(guards)
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
+def require(expression: Any, relation: Relation) -> None:
+    """Record a condition on a size with what is being recorded."""
+    guards = _recording.get()
+    if guards is not None:
+        guards.require(term(expression), relation)
+
+
+def decided(expression: Term, relation: Relation) -> bool | None:
+    """Whether a condition holds whatever the symbols are; None where it depends on them."""
+    low, high = bounds(expression)
+    if relation == ">=":
+        return True if low is not None and low >= 0 else False if high is not None and high < 0 else None
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return relation == "!="
+    return None if low != 0 or high != 0 else relation == "=="
+
+
+def term(size: Any) -> Term:
+    """The expression of a size: of a plain number the number."""
+    if type(size) is Dim:
+        return size.expression
+    return size if type(size) is int or isinstance(size, Polynomial) else int(size)
+
+
+def dim(hint: int, expression: Term) -> int:
+    """A size with its expression; a plain integer where the expression is one."""
+    if type(expression) is int:
+        return expression
+    made = int.__new__(Dim, hint)
+    made.expression = cast(Polynomial, expression)
+    return made
+
+
+def smaller(left: int, right: int) -> int:
+    """The smaller of two sizes, as an expression that holds whichever it is."""
+    return dim(min(int(left), int(right)), least(term(left), term(right)))
+
+
+def larger(left: int, right: int) -> int:
+    """The larger of two sizes, as an expression that holds whichever it is."""
+    return dim(max(int(left), int(right)), largest(term(left), term(right)))
+
+
+class Dim(int):
+    """A size: an integer, the hint, with its expression in the symbols.
+
+    >>> from flopwise.analyses.formula.polynomial import symbol
+    >>> h = dim(224, symbol("H"))
+    >>> out = (h + 2 * 3 - 7) // 2 + 1
+    >>> out == 112, term(out)
+    (True, floor((H + 1)/2))
+    """
+
+    expression: Polynomial
+
+    def __add__(self, other: Any) -> Any:
+        if type(other) is Dim:
+            return dim(int.__add__(self, other), self.expression + other.expression)
+        if type(other) is int:
+            return dim(int.__add__(self, other), self.expression + other) if other else self
+        return _mixed(self, other, "__add__")
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if type(other) is Dim or type(other) is int:
+            return dim(int.__sub__(self, other), self.expression - term(other))
+        return _mixed(self, other, "__sub__")
+
+    def __rsub__(self, other: Any) -> Any:
+        if type(other) is int:
+            return dim(int.__sub__(other, self), other - self.expression)
+        return _mixed(self, other, "__rsub__")
+
+    def __mul__(self, other: Any) -> Any:
+        if type(other) is int:
+            return dim(int.__mul__(self, other), self.expression * other) if other != 1 else self
+        if type(other) is Dim:
+            return dim(int.__mul__(self, other), self.expression * other.expression)
+        return _mixed(self, other, "__mul__")
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return dim(int.__neg__(self), -self.expression)
+
+    def __pos__(self) -> Dim:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __pow__(self, power: Any, modulo: Any = None) -> Any:
+        if modulo is None and type(power) is int and power >= 0:
+            return dim(int.__pow__(self, power), self.expression**power)
+        return int.__pow__(self, power, modulo)
+
+    def __floordiv__(self, other: Any) -> Any:
+        if (type(other) is Dim or type(other) is int) and other:
+            return dim(int.__floordiv__(self, other), floor(self.expression, term(other)))
+        return _mixed(self, other, "__floordiv__")
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        if type(other) is int and self:
+            return dim(int.__floordiv__(other, self), floor(other, self.expression))
+        return _mixed(self, other, "__rfloordiv__")
+
+    def __mod__(self, other: Any) -> Any:
+        if type(other) is Dim or type(other) is int:
+            return self - self // other * other
+        return _mixed(self, other, "__mod__")
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - other // self * self if type(other) is int else _mixed(self, other, "__rmod__")
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __truediv__(self, other: Any) -> Any:
+        return Ratio.of(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Ratio.of(other) / self if isinstance(other, int | float) else NotImplemented
+
+    def __lshift__(self, other: Any) -> Any:
+        return self * (1 << int(other))
+
+    def __rshift__(self, other: Any) -> Any:
+        return self // (1 << int(other))
+
+    def bit_length(self) -> int:
+        """The number of binary digits."""
+        return dim(int.bit_length(self), bits(self.expression))
+
+    def __index__(self) -> int:
+        return int.__int__(self)
+
+    def __eq__(self, other: object) -> bool:
+        return _compared(self, other, "__eq__", "==", "!=")
+
+    def __ne__(self, other: object) -> bool:
+        return not _compared(self, other, "__eq__", "==", "!=") if isinstance(other, int) else True
+
+    def __lt__(self, other: Any) -> bool:
+        return _ordered(other, self, 1)
+
+    def __le__(self, other: Any) -> bool:
+        return _ordered(other, self, 0)
+
+    def __gt__(self, other: Any) -> bool:
+        return _ordered(self, other, 1)
+
+    def __ge__(self, other: Any) -> bool:
+        return _ordered(self, other, 0)
+
+    def __bool__(self) -> bool:
+        return not _compared(self, 0, "__eq__", "==", "!=")
+
+    __hash__ = int.__hash__
+
+    def __reduce__(self) -> Any:
+        return dim, (int(self), self.expression)
+
+
+def _mixed(size: Dim, other: Any, operation: str) -> Any:
+    """Arithmetic of a size with what is no whole number: a ratio, while the other is one or a float."""
+    if isinstance(other, bool):
+        return getattr(size, operation)(int(other))
+    if isinstance(other, float | Ratio | Fraction):
+        return getattr(Ratio.of(size), operation)(other)
+    return getattr(int, operation)(size, other)
+
+
+def _compared(size: Dim, other: object, operation: str, yes: Relation, no: Relation) -> bool:
+    if not isinstance(other, int):
+        return False
+    truth = int.__eq__(size, other)
+    guards = _recording.get()
+    if guards is not None:
+        guards.require(size.expression - term(other), yes if truth else no)
+    return truth
+
+
+def _ordered(large: Any, small: Any, least_apart: int) -> bool:
+    """Whether one size is larger than another, by so much at least."""
+    if not isinstance(large, int) or not isinstance(small, int):
+        ends = Ratio.of(large), Ratio.of(small)
+        return ends[0] > ends[1] if least_apart else ends[0] >= ends[1]
+    apart = int(large) - int(small) - least_apart
+    guards = _recording.get()
+    if guards is not None:
+        between = term(large) - term(small) - least_apart
+        guards.require(between if apart >= 0 else -1 - between, ">=")
+    return apart >= 0
+
+
+#: Denominators up to this large are what a scale such as 0.33333334 stands for.
+DENOMINATOR = 4096
+
+
+class Ratio:
+    """A size divided by a number, as floating-point arithmetic on sizes makes it: exact until it is rounded."""
+
+    __slots__ = ("by", "number", "over")
+
+    def __init__(self, number: Fraction, over: Term, by: int) -> None:
+        #: The value at the hint.
+        self.number = number
+        self.over = over
+        self.by = by
+
+    @classmethod
+    def of(cls, size: Any) -> Ratio:
+        """The ratio that a number or size is."""
+        if isinstance(size, Ratio):
+            return size
+        if isinstance(size, int):
+            return cls(Fraction(int(size)), term(size), 1)
+        exact = Fraction(size)
+        near = exact.limit_denominator(DENOMINATOR)
+        chosen = near if abs(near - exact) <= abs(exact) / 1_000_000 else exact
+        return cls(chosen, chosen.numerator, chosen.denominator)
+
+    def __add__(self, other: Any) -> Ratio:
+        that = Ratio.of(other)
+        return Ratio(self.number + that.number, self.over * that.by + that.over * self.by, self.by * that.by)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Ratio:
+        return Ratio(-self.number, -self.over, self.by)
+
+    def __sub__(self, other: Any) -> Ratio:
+        return self + -Ratio.of(other)
+
+    def __rsub__(self, other: Any) -> Ratio:
+        return Ratio.of(other) - self
+
+    def __mul__(self, other: Any) -> Ratio:
+        that = Ratio.of(other)
+        return Ratio(self.number * that.number, self.over * that.over, self.by * that.by)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        that = Ratio.of(other)
+        if isinstance(that.over, int):
+            sign = -1 if that.over < 0 else 1
+            return Ratio(self.number / that.number, self.over * that.by * sign, self.by * abs(that.over))
+        whole = floor(self.over * that.by, that.over)
+        if isinstance(whole, Polynomial) and any(a.kind == "floor" and a.parts[1] == that.over for a in whole.atoms()):
+            return float(self.number / that.number)  # a quotient of sizes stays a plain number
+        return Ratio(self.number / that.number, whole, self.by)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Ratio.of(other) / self
+
+    def floor(self) -> int:
+        """The ratio rounded down."""
+        return dim(math.floor(self.number), floor(self.over, self.by))
+
+    def ceil(self) -> int:
+        """The ratio rounded up."""
+        return dim(math.ceil(self.number), -floor(-self.over, self.by))
+
+    __floor__ = floor
+    __ceil__ = ceil
+
+    def __trunc__(self) -> int:
+        return self.floor() if self.number >= 0 else self.ceil()
+
+    __int__ = __trunc__
+
+    def __round__(self, digits: Any = None) -> int:
+        return (self + Fraction(1, 2)).floor()
+
+    def __float__(self) -> float:
+        return float(self.number)
+
+    def _sides(self, other: Any) -> tuple[int, int]:
+        """Two sizes that compare as the ratios do."""
+        that = Ratio.of(other)
+        return (
+            dim(int(self.number * self.by * that.by), self.over * that.by),
+            dim(int(that.number * that.by * self.by), that.over * self.by),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int | float | Ratio) and bool(operator.eq(*self._sides(other)))
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(operator.lt(*self._sides(other)))
+
+    def __le__(self, other: Any) -> bool:
+        return bool(operator.le(*self._sides(other)))
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(operator.gt(*self._sides(other)))
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(operator.ge(*self._sides(other)))
+
+    def __hash__(self) -> int:
+        return hash(self.number)

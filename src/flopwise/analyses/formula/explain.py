@@ -1,0 +1,108 @@
+"""Sizes for which there is no rule: expressions in the sizes of the operator's own inputs that fit several points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from flopwise.analyses.formula.conditions import Point
+from flopwise.analyses.formula.dim import dim, term
+from flopwise.analyses.formula.polynomial import Term, add_up, floor, least, value
+from flopwise.analyses.formula.propagation.site import Shape
+from flopwise.graph import Graph
+
+#: One size at several points.
+Vector = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Explainer:
+    """Finds expressions that give the sizes of graphs at several points; the first point is the hint."""
+
+    graphs: Sequence[Graph]
+    #: The place of each symbol at each point.
+    places: Sequence[Point]
+    #: The symbols of the formula.
+    names: Sequence[str] = ()
+
+    def __call__(self, position: int, place: int, inputs: Sequence[Shape | None]) -> Shape | None:
+        """The shape of an output as expressions in the extents of the inputs; None where one follows none."""
+        shapes = []
+        for graph in self.graphs:
+            node = graph.nodes[position] if position < len(graph.nodes) else None
+            output = node.outputs[place] if node is not None and place < len(node.outputs) else None
+            shapes.append(None if output is None else output.shape)
+        ranks = {None if s is None else len(s) for s in shapes}
+        if len(ranks) != 1 or None in ranks:
+            return None
+        made: list[int] = []
+        for vector in zip(*(s or () for s in shapes), strict=True):
+            found = self.fit(vector, [tuple(map(term, s)) for s in inputs if s is not None])
+            if found is None:
+                return None
+            made.append(dim(vector[0], found))
+        return tuple(made)
+
+    def vector(self, one: Term) -> Vector:
+        """The values of a term at the points."""
+        return tuple(value(one, p) for p in self.places)
+
+    def fit(self, target: Vector, shapes: Sequence[Sequence[Term]]) -> Term | None:
+        """A simple term with these values: a constant, an extent, a product, a multiple, a sum, a quotient."""
+        if len(set(target)) == 1:
+            return target[0]
+        terms = list(dict.fromkeys(candidates(shapes)))
+        vectors = [self.vector(t) for t in terms]
+        for one, own in zip(terms, vectors, strict=True):
+            if own == target:
+                return one
+        for one, own in zip(terms, vectors, strict=True):
+            found = _linear(own, target)
+            if found is not None:
+                return add_up((floor(one * found[0], found[2]), found[1]))
+        for i, one in enumerate(terms):
+            for j, two in enumerate(terms[:i]):
+                apart = {t - a - b for t, a, b in zip(target, vectors[i], vectors[j], strict=True)}
+                if len(apart) == 1:
+                    return add_up((one, two, apart.pop()))
+                both = tuple(a * b for a, b in zip(vectors[i], vectors[j], strict=True))
+                found = _linear(both, target)
+                if found is not None:
+                    return add_up((floor(one * two * found[0], found[2]), found[1]))
+        for one, own in zip(terms, vectors, strict=True):
+            for limit in {t for t, o in zip(target, own, strict=True) if t < o}:
+                if all(t == min(o, limit) for t, o in zip(target, own, strict=True)) and target.count(limit) < len(
+                    target
+                ):
+                    return least(one, limit)
+        return None
+
+
+def _linear(own: Vector, target: Vector) -> tuple[int, int, int] | None:
+    """a, b and d so that target = floor(a * own / d) + b at all points; None where there are none."""
+    pairs = sorted(set(zip(own, target, strict=True)))
+    if len(pairs) < 3 or len({o for o, _ in pairs}) < len(pairs):
+        return None
+    (x0, y0), (x1, y1) = pairs[0], pairs[-1]
+    common = math.gcd(y1 - y0, x1 - x0)
+    a, d = (y1 - y0) // common, (x1 - x0) // common
+    if not a:
+        return None
+    if all((y - y0) * d == a * (x - x0) for x, y in pairs):
+        rest = y0 * d - a * x0
+        if rest % d == 0:
+            return a, rest // d, d
+    return None
+
+
+def candidates(shapes: Sequence[Sequence[Term]]) -> Iterator[Term]:
+    """Extents of the inputs, and products of neighbouring ones."""
+    for shape in shapes:
+        yield from shape
+    for shape in shapes:
+        for first in range(len(shape)):
+            product: Term = shape[first]
+            for extent in shape[first + 1 :]:
+                product = product * extent
+                yield product

@@ -1,0 +1,150 @@
+"""The first point: sizes that a model takes without a fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from flopwise.analyses.formula.candidates import FIRST, different, equal, single, ties
+from flopwise.analyses.formula.conditions import Point
+from flopwise.analyses.formula.facts import ModelFacts
+from flopwise.analyses.formula.polynomial import Term, value
+from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.graph import Graph
+
+
+class Reading(NamedTuple):
+    """A model at one point: its graph, and what reading it says about values."""
+
+    graph: Graph
+    facts: ModelFacts
+
+
+#: Reads the model at a size of each symbol; raises FlopwiseError where the model cannot have these sizes.
+Read = Callable[[Point], Reading]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Fault:
+    """What is wrong with a model at a point; less is better."""
+
+    unresolved: int
+    odd: int
+
+
+#: The fault of a point at which the model cannot be read.
+REFUSED = Fault(1 << 60, 1)
+
+
+def fault(graph: Graph) -> Fault:
+    """Shapes that are missing or cannot be, and the kinds of warnings."""
+    tensors = [t for node in graph.nodes for t in node.known_outputs]
+    missing = sum(not t.resolved for t in tensors)
+    negative = sum(any(isinstance(d, int) and d < 0 for d in t.shape or ()) for t in tensors)
+    kinds = {re.sub(r"\d+", "#", warning) for warning in graph.warnings if "has a dimension of 0" not in warning}
+    return Fault(missing, negative + len(kinds))
+
+
+@dataclass
+class Readings:
+    """Readings of a model by point, each made once."""
+
+    names: Sequence[str]
+    read: Read
+    seen: dict[tuple[int, ...], Reading | None] = field(default_factory=dict)
+    #: Why the model did not take the last point that it did not take.
+    refusal: str = ""
+
+    def at(self, point: Point) -> Reading | None:
+        """The model at a point; None where it does not take the sizes.
+
+        Raises:
+            ModelError: it cannot be read, whatever the sizes.
+        """
+        key = tuple(point[n] for n in self.names)
+        if key not in self.seen:
+            try:
+                self.seen[key] = self.read(point)
+            except FlopwiseError as error:
+                if isinstance(error, ModelError) and str(error) == self.refusal:
+                    raise  # whatever the sizes, the model cannot be read
+                self.refusal = str(error)
+                self.seen[key] = None
+        return self.seen[key]
+
+    def why(self) -> str:
+        """The last refusal in brackets."""
+        return f" ({self.refusal})" if self.refusal else ""
+
+
+@dataclass
+class _Search:
+    """The search for the first point."""
+
+    readings: Readings
+    hints: Point
+    best: Fault = REFUSED
+    sound: bool = False
+    tied: dict[str, Term] = field(default_factory=dict)
+
+    def grade(self, point: Point) -> Fault:
+        reading = self.readings.at(self.whole(point))
+        return REFUSED if reading is None else fault(reading.graph)
+
+    def whole(self, point: Point) -> dict[str, int]:
+        names = self.readings.names
+        return {n: value(self.tied[n], point) if n in self.tied else point[n] for n in names}
+
+    def better(self, points: Iterable[dict[str, int]]) -> dict[str, int] | None:
+        """The best of the points if it is better than all before."""
+        found = None
+        for point in points:
+            grade = self.grade(point)
+            # shapes that are missing without a warning at two points alike are missing everywhere
+            self.sound = grade == Fault(0, 0) or (grade == self.best and not grade.odd)
+            if grade < self.best:
+                self.best, found = grade, self.whole(point)
+            if self.sound:
+                break
+        return found
+
+    def tie(self) -> dict[str, int] | None:
+        """A better point at which one symbol follows from others."""
+        found = None
+        names = self.readings.names
+        for name, term in ties(names):
+            self.tied = {name: term}
+            found = self.better([{n: FIRST[0](i) for i, n in enumerate(names) if n != name}]) or found
+            if self.sound:
+                break
+        self.tied = {}
+        return found
+
+    def run(self) -> dict[str, int] | None:
+        names = self.readings.names
+        best = self.better(different(names, self.hints))
+        if not self.sound:
+            best = self.tie() or best
+        if not self.sound:
+            best = self.better(single(names, best or {}, self.hints)) or best
+        if not self.sound:
+            best = self.better(equal(names)) or best
+        return best
+
+
+def first_point(readings: Readings, hints: Mapping[str, int]) -> dict[str, int]:
+    """The point that the model takes best; the search ends at one without any fault.
+
+    Args:
+        readings: of the model.
+        hints: sizes that the model is known to take.
+
+    Raises:
+        InputError: no point was found that the model takes.
+    """
+    best = _Search(readings, hints).run()
+    if not best:
+        raise InputError(f"no sizes were found that the model takes; fix one with --dim{readings.why()}")
+    return best

@@ -1,0 +1,399 @@
+"""The walk over a graph: the expression of every extent, checked against the graph at the hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy
+
+from flopwise.analyses.formula.dim import Dim, Guards, Ratio, dim, recording, require, term
+from flopwise.analyses.formula.facts import Flow, ModelFacts
+from flopwise.analyses.formula.propagation import movement, pointwise, products, values, windows
+from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, Value, array, whole
+from flopwise.errors import FlopwiseError
+from flopwise.graph import Body, Graph, Node, Tensor
+from flopwise.operators.tables import row
+
+#: Operator -> the shapes of its results.
+RULES: Mapping[str, Callable[[Site], Sequence[Shape | None]]] = {
+    **pointwise.RULES,
+    **windows.RULES,
+    **products.RULES,
+    **movement.RULES,
+}
+
+CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+#: Stored tensors of more elements steer no shape.
+SMALL = 1024
+
+#: What goes wrong in a rule where attributes or shapes make no sense.
+WRONG = (ArithmeticError, AttributeError, FlopwiseError, LookupError, TypeError, ValueError)
+
+#: An extent that nothing explains: the shape of an output, by the node's position and the output's place.
+Explain = Callable[[int, int, Sequence["Shape | None"]], "Shape | None"]
+
+
+@dataclass
+class Propagation:
+    """Shapes and small values by the names of tensors, and the conditions under which they hold."""
+
+    graph: Graph
+    facts: ModelFacts
+    #: Shapes of the inputs with open sizes, by name.
+    inputs: Mapping[str, Shape]
+    #: Loops by name whose number of trips is a symbol.
+    trips: Mapping[str, int] = field(default_factory=dict)
+    #: What finds a shape for which there is no rule; None: nothing does.
+    explain: Explain | None = None
+    shapes: dict[str, Shape | None] = field(default_factory=dict)
+    values: dict[str, Value | None] = field(default_factory=dict)
+    guards: Guards = field(default_factory=Guards)
+    #: Outputs without a shape: position of the node and place of the output.
+    open: list[tuple[int, int]] = field(default_factory=list)
+    #: How often each body runs, where that is a size.
+    runs: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    _memo: dict[Any, list[Shape | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        #: Shapes of the tensors in bodies, by name.
+        self.inner = {t.name: t.shape for n in self.graph.nodes if n.within for t in n.known_inputs}
+        self.children: dict[int, list[int]] = {}
+        for position, node in enumerate(self.graph.nodes):
+            owner = node.within[-1].owner if node.within else -1
+            self.children.setdefault(owner, []).append(position)
+
+    def run(self) -> None:
+        """Follow the sizes through the whole graph."""
+        self.shapes.update(self.inputs)
+        with recording(self.guards):
+            for position in self.children.get(-1, ()):
+                self.step(position)
+
+    def step(self, position: int) -> None:
+        """Follow the sizes through one operator, and through the bodies in it."""
+        node = self.graph.nodes[position]
+        self.guards.reason = f"{node.op} {node.name!r}"
+        if node.op in CONTROL:
+            self.control(position, node)
+            return
+        site = self.site(node)
+        for place, shape in enumerate(self.results(position, node, site)):
+            output = node.outputs[place]
+            if output is not None:
+                self.shapes[output.name] = shape
+        self.work_out(node, site)
+
+    def shape(self, tensor: Tensor | None) -> Shape | None:
+        """The shape of a tensor; what no rule has named has the extents that it has in the graph, if it is stored."""
+        if tensor is None:
+            return None
+        if tensor.name in self.shapes:
+            return self.shapes[tensor.name]
+        return tensor.shape  # stored, or an input without an open size
+
+    def value(self, tensor: Tensor | None) -> Value | None:
+        """The elements of a small tensor, None where they are not known."""
+        if tensor is None:
+            return None
+        if tensor.name not in self.values:
+            self.values[tensor.name] = self.stored(tensor)
+        return self.values[tensor.name]
+
+    def stored(self, tensor: Tensor) -> Value | None:
+        """The elements of a tensor that no operator makes, or that one makes of constants."""
+        if varies(self.shape(tensor)) or tensor.shape is None or tensor.numel > SMALL:
+            return None
+        held = self.facts.values.get(tensor.name)
+        if held is None and tensor.name in self.facts.weights and tensor.kind != "weight":
+            try:
+                held = self.facts.weights[tensor.name]()
+            except WRONG:
+                return None
+        return None if held is None else array(numpy.asarray(held))
+
+    def site(self, node: Node) -> Site:
+        """A node with what flows into it."""
+
+        def hint(place: int) -> Value | None:
+            output = node.outputs[place]
+            held = None if output is None else self.facts.values.get(output.name)
+            return None if held is None else array(numpy.asarray(held))
+
+        return Site(
+            node,
+            [self.shape(t) for t in node.inputs],
+            [self.value(t) for t in node.inputs],
+            [None if t is None else t.shape for t in node.outputs],
+            hint,
+        )
+
+    def results(self, position: int, node: Node, site: Site) -> list[Shape | None]:
+        """The shape of each output: by the operator's rule, or as it is where nothing flows in that varies."""
+        constant = not any(map(varies, site.shapes)) and not any(map(has_sizes, site.values))
+        if constant and "random" not in row(node.op).effects:
+            return list(site.hints)
+        rule = RULES.get(node.op)
+        found: Sequence[Shape | None] = ()
+        if rule is not None:
+            try:
+                found = rule(site)
+            except UnknownError:
+                pass
+            except WRONG:
+                pass
+        shapes: list[Shape | None] = []
+        for place, hint in enumerate(site.hints):
+            shape = found[place] if place < len(found) else None
+            if node.outputs[place] is None or (shape is not None and tuple(map(int, shape)) == hint):
+                shapes.append(shape)
+                continue
+            shapes.append(self.unexplained(position, place, site.shapes))
+        return shapes
+
+    def unexplained(self, position: int, place: int, inputs: Sequence[Shape | None]) -> Shape | None:
+        """The shape of an output for which the rule gives none, or a wrong one."""
+        shape = self.explain(position, place, inputs) if self.explain else None
+        if shape is None:
+            self.open.append((position, place))
+        return shape
+
+    def work_out(self, node: Node, site: Site) -> None:
+        """The elements of small results."""
+        outputs = node.outputs
+        steered = any(map(varies, site.shapes)) or any(map(has_sizes, site.values))
+        if node.op == "Split" and site.values[0] is not None:
+            self.learn(outputs, lambda: values.split(site))
+            return
+        rule = values.RULES.get(node.op)
+        ready = node.op in ("Shape", "Size") or any(v is not None for v in site.values)
+        if rule is not None and ready and self.learn(outputs, lambda: [rule(site)]):
+            return
+        if not steered and all(v is not None for v, t in zip(site.values, node.inputs, strict=True) if t is not None):
+            for place, output in enumerate(outputs):
+                held = site.hint_value(place)
+                if output is not None and held is not None:
+                    self.values[output.name] = held
+
+    def learn(self, outputs: Sequence[Tensor | None], work: Callable[[], Sequence[Value]]) -> bool:
+        """Write down what a rule makes; False where it makes nothing that agrees with the values at the hint."""
+        try:
+            made = work()
+        except (UnknownError, *WRONG):
+            return False
+        for output, value in zip(outputs, made, strict=False):
+            if output is None:
+                continue
+            held = self.facts.values.get(output.name)
+            if value.size > values.MOST or (held is not None and not agrees(value, held)):
+                return False
+            self.values[output.name] = value
+        return True
+
+    # Control flow.
+
+    def control(self, position: int, node: Node) -> None:
+        """Follow the sizes through the bodies of an operator, and out of it."""
+        site = self.site(node)
+        parts: dict[str, Body] = {}
+        for child in self.children.get(position, ()):
+            body = self.graph.nodes[child].within[-1]
+            parts.setdefault(body.part, body)
+        results: dict[str, list[Shape | None]] = {}
+        for key in [k for k in self.facts.flows if k[0] == position and k[1] not in parts]:
+            parts[key[1]] = Body(position, key[1], None)
+        repeats = self.repeats(node, site, parts)
+        for part in parts:
+            flow = self.facts.flows.get((position, part))
+            self.runs[position, part] = repeats
+            if flow is not None:
+                self.enter(node, site, part, flow)
+            for child in self.children.get(position, ()):
+                if self.graph.nodes[child].within[-1].part == part:
+                    self.step(child)
+            if flow is not None:
+                results[part] = [self.named(names) for names in flow.gives]
+                for names, output in zip(flow.gives, node.outputs, strict=False):
+                    if node.op == "If" and output is not None and len(parts) == 1:
+                        self.values[output.name] = next((self.values[n] for n in names if n in self.values), None)
+        self.guards.reason = f"{node.op} {node.name!r}"
+        self.leave(position, node, site, results, repeats)
+
+    def named(self, names: Sequence[str]) -> Shape | None:
+        """The shape of a body's result under one of its names."""
+        for name in names:
+            if name in self.shapes:
+                return self.shapes[name]
+        for name in names:
+            for tensor in self.graph.inputs:
+                if tensor.name == name:
+                    return tensor.shape
+        return None
+
+    def repeats(self, node: Node, site: Site, parts: Mapping[str, Body]) -> int | None:
+        """How often the body runs; None where it is not known, or where several graphs stand for it."""
+        hints = [body.trips for body in parts.values()]
+        hint = hints[0] if len(hints) == 1 or node.op == "If" else None
+        if node.op == "If":
+            return 1
+        if node.op == "SequenceMap":
+            return hint
+        if node.name in self.trips:
+            return self.trips[node.name]
+        found: int | None = None
+        try:
+            if node.op == "Loop":
+                found = whole(site.value(0).ravel().tolist()[0]) if site.has(0) else None
+            elif node.op == "Scan" and node.version >= 9:
+                states = len(node.inputs) - site.attr("num_scan_inputs", 0)
+                axes = site.attr("scan_input_axes") or [0]
+                found = site.shape(states)[axes[0]]
+            elif node.op == "Scan":
+                states = len(node.inputs) - 1 - site.attr("num_scan_inputs", 0)
+                found = site.shape(states + 1)[1] * site.shape(states + 1)[0]
+        except (UnknownError, *WRONG):
+            return None
+        if found is not None and hint is not None and int(found) != hint:
+            return None  # a condition ends it earlier
+        return found
+
+    def enter(self, node: Node, site: Site, part: str, flow: Flow) -> None:
+        """The shapes of what flows into a body."""
+        inputs: list[Shape | None] = []
+        first = 0
+        if node.op == "Loop":
+            inputs = [(), (), *site.shapes[2:]]
+        elif node.op == "Scan":
+            old = node.version < 9
+            states = len(node.inputs) - int(old) - site.attr("num_scan_inputs", 0)
+            axes = site.attr("scan_input_axes") or [0] * len(node.inputs)
+            for index, shape in enumerate(site.shapes[int(old) :]):
+                if shape is None:
+                    inputs.append(None)
+                elif old:
+                    inputs.append(shape[1:] if index < states else shape[2:])
+                elif index < states:
+                    inputs.append(shape)
+                else:
+                    axis = axes[index - states] % len(shape)
+                    inputs.append((*shape[:axis], *shape[axis + 1 :]))
+        for names, shape in zip(flow.takes[first:], inputs, strict=False):
+            for name in names[:1]:
+                hint = self.inner.get(name)
+                same = shape is not None and tuple(map(int, shape)) == hint
+                self.shapes[name] = shape if same else None
+
+    def leave(
+        self,
+        position: int,
+        node: Node,
+        site: Site,
+        results: Mapping[str, list[Shape | None]],
+        repeats: int | None,
+    ) -> None:
+        """The shapes of what flows out of an operator with bodies."""
+        for place, output in enumerate(node.outputs):
+            if output is None:
+                continue
+            shape = self.result(node, site, place, results, repeats)
+            if shape is None or tuple(map(int, shape)) != output.shape:
+                shape = None if output.shape is None else self.unexplained(position, place, site.shapes)
+            self.shapes[output.name] = shape
+
+    def result(
+        self, node: Node, site: Site, place: int, results: Mapping[str, list[Shape | None]], repeats: int | None
+    ) -> Shape | None:
+        if node.op == "If":
+            shapes = [gives[place] for gives in results.values() if place < len(gives)]
+            if not shapes or any(s is None for s in shapes):
+                return None
+            expressions = {tuple(map(term, s or ())) for s in shapes}
+            return shapes[0] if len(expressions) == 1 else None
+        if len(results) != 1:
+            if node.op == "Loop" and place < len(node.inputs) - 2 and not results:
+                return site.shapes[place + 2]
+            return None
+        (gives,) = results.values()
+        if node.op == "Loop":
+            carried = len(node.inputs) - 2
+            shape = gives[place + 1] if place + 1 < len(gives) else None
+            if shape is None:
+                return None
+            return shape if place < carried else None if repeats is None else (repeats, *shape)
+        if node.op == "Scan":
+            old = node.version < 9
+            states = len(node.inputs) - int(old) - site.attr("num_scan_inputs", 0)
+            shape = gives[place] if place < len(gives) else None
+            if shape is None or old:
+                return None
+            if place < states:
+                return shape
+            axis = (site.attr("scan_output_axes") or [0] * len(node.outputs))[place - states]
+            axis = axis if axis >= 0 else axis + len(shape) + 1
+            return None if repeats is None else (*shape[:axis], repeats, *shape[axis:])
+        return None
+
+    # The graph with expressions.
+
+    def expressed(self) -> Graph:
+        """The graph with sizes that carry expressions; what has none is unresolved."""
+        made: dict[int, Tensor] = {}
+
+        def tensor(old: Tensor | None) -> Tensor | None:
+            if old is None or old.name not in self.shapes:
+                return old
+            if id(old) not in made:
+                shape = self.shapes[old.name]
+                made[id(old)] = old if shape is old.shape else replace(old, shape=shape)
+            return made[id(old)]
+
+        nodes = []
+        for node in self.graph.nodes:
+            within = tuple(self.bodies(node.within)) if node.within else ()
+            nodes.append(
+                replace(
+                    node,
+                    inputs=tuple(map(tensor, node.inputs)),
+                    outputs=tuple(map(tensor, node.outputs)),
+                    within=within,
+                )
+            )
+        inputs = tuple(t for t in map(tensor, self.graph.inputs) if t is not None)
+        outputs = tuple(t for t in map(tensor, self.graph.outputs) if t is not None)
+        return replace(self.graph, inputs=inputs, outputs=outputs, nodes=tuple(nodes))
+
+    def bodies(self, within: Sequence[Body]) -> Sequence[Body]:
+        """The control flow around a node, with sizes for the numbers of trips."""
+        made = []
+        for body in within:
+            runs = self.runs.get((body.owner, body.part))
+            exact = runs is not None and body.trips is not None and int(runs) == body.trips
+            made.append(body._replace(trips=runs if exact else None))
+        return made
+
+
+def varies(shape: Shape | None) -> bool:
+    """Whether a shape has an extent that is an expression, or is not known at all."""
+    return shape is None or any(type(n) is Dim for n in shape)
+
+
+def has_sizes(value: Value | None) -> bool:
+    """Whether an element depends on the symbols."""
+    return value is not None and any(type(x) in (Dim, Ratio) for x in value.ravel().tolist())
+
+
+def agrees(value: Value, held: Any) -> bool:
+    """Whether elements at the hint are those that were computed there."""
+    held = numpy.asarray(held)
+    if value.shape != held.shape:
+        return False
+    try:
+        mine = numpy.array([float(x) for x in value.ravel().tolist()])
+        return bool(numpy.allclose(mine, held.ravel().astype(float), rtol=1e-5, atol=1e-6, equal_nan=True))
+    except (TypeError, ValueError):
+        return False
+
+
+__all__ = ["CONTROL", "RULES", "Explain", "Propagation", "dim", "require"]

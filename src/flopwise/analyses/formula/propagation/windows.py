@@ -1,0 +1,163 @@
+"""Shapes of convolutions and poolings: how many windows fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from flopwise.analyses.formula.dim import Dim, require, smaller
+from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError
+
+
+def windows(
+    site: Site,
+    extents: Sequence[int],
+    kernel: Sequence[int],
+    hint: Sequence[int] | None = None,
+) -> Shape:
+    """How many windows fit along each axis; that one fits at all becomes a condition.
+
+    https://onnx.ai/onnx/operators/onnx__MaxPool.html
+    """
+    rank = len(extents)
+    strides = site.attr("strides") or [1] * rank
+    dilations = site.attr("dilations") or [1] * rank
+    pads = site.attr("pads") or [0] * (2 * rank)
+    mode = site.attr("auto_pad", "NOTSET")
+    if mode == "VALID":
+        pads = [0] * (2 * rank)
+    if not len(extents) == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
+        raise UnknownError
+    found: list[int] = []
+    for axis, extent in enumerate(extents):
+        stride, reach = strides[axis], dilations[axis] * (kernel[axis] - 1) + 1
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            found.append(-(-extent // stride))
+            continue
+        before, after = pads[axis], pads[axis + rank]
+        room = extent + before + after - reach
+        if type(room) is not Dim:  # onnx and onnxruntime divide towards zero
+            steps = room / stride
+            count = (math.ceil(steps) if site.attr("ceil_mode", 0) else math.trunc(steps)) + 1
+            if site.attr("ceil_mode", 0) and (count - 1) * stride >= extent + before:
+                count -= 1
+            found.append(count)
+            continue
+        require(room.expression, ">=")
+        if site.attr("ceil_mode", 0):
+            count = smaller(-(-room // stride) + 1, (extent + before - 1) // stride + 1)
+        else:
+            count = room // stride + 1
+        found.append(count)
+    return tuple(found)
+
+
+def conv(site: Site) -> list[Shape | None]:
+    """N × M × windows, W being M × C/group × kernel."""
+    x, w = site.shape(0), site.shape(1)
+    return [(x[0], w[0], *windows(site, x[2:], site.attr("kernel_shape") or w[2:]))]
+
+
+def qlinear_conv(site: Site) -> list[Shape | None]:
+    """As of a convolution, the weights being input 3."""
+    x, w = site.shape(0), site.shape(3)
+    if site.attr("channels_last", 0):
+        return [(x[0], *windows(site, x[1:-1], site.attr("kernel_shape") or w[2:]), w[0])]
+    return [(x[0], w[0], *windows(site, x[2:], site.attr("kernel_shape") or w[2:]))]
+
+
+def nhwc_conv(site: Site) -> list[Shape | None]:
+    """As of a convolution, the channels last."""
+    x, w = site.shape(0), site.shape(1)
+    return [(x[0], *windows(site, x[1:-1], site.attr("kernel_shape") or w[2:]), w[0])]
+
+
+def deform_conv(site: Site) -> list[Shape | None]:
+    """As of a convolution."""
+    return conv(site)
+
+
+def pool(site: Site) -> list[Shape | None]:
+    """N × C × windows, twice where the places are asked for too."""
+    x = site.shape(0)
+    if site.attr("channels_last", 0) or site.node.op == "com.microsoft::NhwcMaxPool":
+        shape: Shape = (x[0], *windows(site, x[1:-1], site.attr("kernel_shape")), x[-1])
+    else:
+        shape = (*x[:2], *windows(site, x[2:], site.attr("kernel_shape")))
+    return [shape, shape]
+
+
+def global_pool(site: Site) -> list[Shape | None]:
+    """N × C × 1 × 1 ..."""
+    x = site.shape(0)
+    if site.attr("channels_last", 0):
+        return [(x[0], *[1] * (len(x) - 2), x[-1])]
+    return [(*x[:2], *[1] * (len(x) - 2))]
+
+
+def conv_transpose(site: Site) -> list[Shape | None]:
+    """N × M × the extent that a convolution makes X from."""
+    x, w = site.shape(0), site.shape(1)
+    rank = len(x) - 2
+    channels = w[1] * site.attr("group", 1)
+    if site.attr("output_shape"):
+        return [(x[0], channels, *site.attr("output_shape")[-rank:])]
+    strides = site.attr("strides") or [1] * rank
+    dilations = site.attr("dilations") or [1] * rank
+    kernel = site.attr("kernel_shape") or w[2:]
+    more = site.attr("output_padding") or [0] * rank
+    pads = site.attr("pads") or [0] * (2 * rank)
+    mode = site.attr("auto_pad", "NOTSET")
+    extents: list[int] = []
+    for axis in range(rank):
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            extents.append(x[axis + 2] * strides[axis])
+            continue
+        cut = 0 if mode == "VALID" else pads[axis] + pads[axis + rank]
+        reach = dilations[axis] * (kernel[axis] - 1) + 1
+        extents.append(strides[axis] * (x[axis + 2] - 1) + more[axis] + reach - cut)
+    return [(x[0], channels, *extents)]
+
+
+def col2im(site: Site) -> list[Shape | None]:
+    """N × C × image."""
+    x, image, block = site.shape(0), site.whole(1), site.whole(2)
+    channels: int = x[1]
+    for extent in block:
+        channels = channels // extent
+    return [(x[0], channels, *image)]
+
+
+def max_unpool(site: Site) -> list[Shape | None]:
+    """What the third input says, else the extent that the pooling took."""
+    if site.has(2):
+        return [tuple(site.whole(2))]
+    x, kernel = site.shape(0), site.attr("kernel_shape")
+    rank = len(kernel)
+    strides, pads = site.attr("strides") or [1] * rank, site.attr("pads") or [0] * (2 * rank)
+    return [
+        (
+            *x[:2],
+            *(
+                (n - 1) * s + k - pads[i] - pads[i + rank]
+                for i, (n, s, k) in enumerate(zip(x[2:], strides, kernel, strict=True))
+            ),
+        )
+    ]
+
+
+RULES = {
+    **dict.fromkeys(("Conv", "ConvInteger", "com.microsoft::FusedConv"), conv),
+    "DeformConv": deform_conv,
+    **dict.fromkeys(("QLinearConv", "com.microsoft::QLinearConv"), qlinear_conv),
+    **dict.fromkeys(("com.microsoft::NhwcConv", "com.microsoft::NhwcFusedConv"), nhwc_conv),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), pool),
+    **dict.fromkeys(
+        ("com.microsoft::NhwcMaxPool", "com.microsoft::QLinearAveragePool", "com.microsoft::MaxpoolWithMask"), pool
+    ),
+    **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), global_pool),
+    "com.microsoft::QLinearGlobalAveragePool": global_pool,
+    "ConvTranspose": conv_transpose,
+    "Col2Im": col2im,
+    "MaxUnpool": max_unpool,
+}

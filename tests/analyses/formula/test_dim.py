@@ -1,0 +1,98 @@
+"""Sizes that are numbers and expressions at once."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flopwise.analyses.formula.dim import Dim, Guards, dim, larger, recording, smaller, term
+from flopwise.analyses.formula.polynomial import symbol, value, written
+
+H, W = symbol("H"), symbol("W")
+
+
+def h(hint: int = 224) -> Any:
+    return dim(hint, H)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda h: (h + 6 - 7) // 2 + 1, "floor((H + 1)/2)"),
+        (lambda h: ((h - 3) // 2 + 1 - 3) // 2 + 1, "floor((H - 3)/4)"),
+        (lambda h: -(-h // 2), "floor((H + 1)/2)"),
+        (lambda h: h - h // 2, "floor((H + 1)/2)"),
+        (lambda h: 3 * h - h, "2*H"),
+        (lambda h: h * h // h, "H"),
+        (lambda h: h % 2, "H - 2*floor((H)/2)"),
+        (lambda h: 7 - h, "-H + 7"),
+        (lambda h: math.floor(h * 1.5), "H + floor((H)/2)"),
+        (lambda h: math.ceil(h / 3), "floor((H + 2)/3)"),
+        (lambda h: math.prod([2, h, h]), "2*H**2"),
+        (lambda h: sum([h, 1, h]), "2*H + 1"),
+        (lambda h: smaller(h, 150), "min(H, 150)"),
+        (lambda h: larger(h - 8, 0), "max(H - 8, 0)"),
+        (lambda h: larger(h + 8, 8), "H + 8"),
+        (lambda h: h.bit_length(), "bits(H)"),
+        (lambda h: divmod(h, 4)[0], "floor((H)/4)"),
+        (lambda h: h << 2, "4*H"),
+    ],
+)
+@pytest.mark.parametrize("hint", [224, 101, 7, 1])
+def test_arithmetic(make: Callable[[Any], Any], text: str, hint: int) -> None:
+    made = make(h(hint))
+    assert isinstance(made, Dim)
+    assert written(term(made)) == text
+    assert int(made) == int(make(hint)) == value(term(made), {"H": hint})
+
+
+@pytest.mark.parametrize(
+    ("compare", "guard"),
+    [
+        (lambda h: h == 1, "H != 1"),
+        (lambda h: h == 224, "H == 224"),
+        (lambda h: h != 224, "H == 224"),
+        (lambda h: h > 7, "H >= 8"),
+        (lambda h: h >= 7, "H >= 7"),
+        (lambda h: h < 7, "H >= 7"),
+        (lambda h: h // 2 * 2 == h, "2*floor((H)/2) == H"),
+        (lambda h: h // 2 >= 4, "H >= 8"),
+        (lambda h: max(h, 300), "299 >= H"),
+        (bool, "H != 0"),
+        (lambda h: h in (1, 2), "H != 1,H != 2"),
+        (lambda h: h / 2 > 3.5, "H >= 8"),
+    ],
+)
+def test_comparisons_record_what_they_took_for_granted(compare: Callable[[Any], Any], guard: str) -> None:
+    guards = Guards()
+    with recording(guards):
+        assert compare(h()) == compare(224)
+    assert ",".join(map(str, guards.reasons)) == guard
+    for recorded in guards.reasons:
+        assert recorded.holds({"H": 224})
+
+
+@pytest.mark.parametrize("compare", [lambda h: h >= 0, lambda h: h + 1 != 0, lambda h: h * h + 3 > 2, lambda h: h == h])
+def test_what_always_holds_is_no_condition(compare: Callable[[Any], bool]) -> None:
+    guards = Guards()
+    with recording(guards):
+        assert compare(h())
+    assert not guards.reasons
+
+
+def test_nothing_is_recorded_outside() -> None:
+    assert h() == 224
+
+
+@pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod])
+def test_two_sizes(operation: Callable[[Any, Any], Any]) -> None:
+    for one in (1, 5, 12, 101):
+        for other in (1, 4, 7):
+            made = operation(dim(one, H), dim(other, W))
+            assert int(made) == operation(one, other)
+            if one != other:
+                assert value(term(made), {"H": one, "W": other}) == operation(one, other)

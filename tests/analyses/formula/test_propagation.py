@@ -1,0 +1,129 @@
+"""Shapes as expressions beside what onnx infers: over the tests that onnx has for its operators, at other sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy
+import pytest
+from tests.onnx_suite.cases import Case, made
+
+import flopwise
+from flopwise import conventions
+from flopwise.analyses.formula.conditions import Conditions
+from flopwise.analyses.formula.dim import dim, recording, term
+from flopwise.analyses.formula.facts import facts_of
+from flopwise.analyses.formula.first import Reading
+from flopwise.analyses.formula.polynomial import symbol, value
+from flopwise.analyses.formula.propagation.engine import Propagation
+from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.readers.onnx.read import graph_of, resolve_onnx
+
+#: Tests of which the shapes of inputs are changed one by one, where the model asks for the same change of two.
+UNEVEN = ("test_loop", "test_scan_sum", "test_maxunpool")
+
+
+class Symbolic(NamedTuple):
+    """A test with a symbol for each extent of its inputs."""
+
+    case: Case
+    propagation: Propagation
+    profile: Profile
+    hint: Mapping[str, int]
+
+    def reading(self, sizes: Mapping[str, int]) -> Reading:
+        """The model with other extents; small whole numbers stay as they are, since they steer shapes."""
+        inputs = {}
+        for name, array in self.case.inputs.items():
+            shape = tuple(sizes.get(f"{name}.{axis}", extent) for axis, extent in enumerate(array.shape))
+            inputs[name] = array if steers(array) and shape == array.shape else shape
+        resolved = resolve_onnx(self.case.model, inputs)
+        graph = graph_of(resolved)
+        return Reading(graph, facts_of(resolved, graph.weights))
+
+
+def steers(array: numpy.ndarray) -> bool:
+    return array.dtype.kind in "iub" and array.size < 1000
+
+
+def symbolic(case: Case) -> Symbolic | None:
+    """A test with symbols; None where the inputs are no tensors, or the model needs their elements."""
+    if not all(isinstance(v, numpy.ndarray) for v in case.inputs.values()):
+        return None
+    free = {n: v for n, v in case.inputs.items() if not steers(v)}
+    hint = {f"{n}.{axis}": extent for n, v in free.items() for axis, extent in enumerate(v.shape)}
+    try:
+        graph, facts = Symbolic(case, None, None, hint).reading(hint)  # type: ignore[arg-type]
+    except flopwise.FlopwiseError:
+        return None
+    inputs = {n: tuple(dim(hint[f"{n}.{a}"], symbol(f"{n}.{a}")) for a in range(v.ndim)) for n, v in free.items()}
+    propagation = Propagation(graph, facts, inputs)
+    propagation.run()
+    with recording(propagation.guards):
+        profile = profile_graph(propagation.expressed(), conventions.get("flops"))
+    return Symbolic(case, propagation, profile, hint)
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Symbolic]:
+    found = [symbolic(case) for case in made()]
+    return [s for s in found if s is not None]
+
+
+def test_counting_with_expressions_is_counting_at_the_hint(cases: list[Symbolic]) -> None:
+    for one in cases:
+        if one.propagation.open:
+            continue
+        plain = profile_graph(one.propagation.graph, conventions.get("flops"))
+        assert [r.count for r in plain.rows] == [r.count for r in one.profile.rows], one.case.name
+
+
+def test_most_operators_have_a_rule(cases: list[Symbolic]) -> None:
+    without = Counter(s.propagation.graph.nodes[p].op for s in cases for p, _ in s.propagation.open[:1])
+    whole = sum(len(s.propagation.graph.nodes) for s in cases)
+    assert without.total() < whole / 40
+    assert not without.keys() & {"Conv", "MatMul", "Gemm", "Add", "Softmax", "ReduceMean", "Pad", "Gather", "LSTM"}
+
+
+def test_guards_hold_at_the_hint(cases: list[Symbolic]) -> None:
+    for one in cases:
+        assert Conditions.of(one.propagation.guards.reasons).broken(one.hint) is None, one.case.name
+
+
+def other_sizes(one: Symbolic) -> Iterator[dict[str, int]]:
+    """Each extent one larger, where the guards allow it."""
+    conditions = Conditions.of(one.propagation.guards.reasons)
+    for name, extent in one.hint.items():
+        sizes = {**one.hint, name: extent + 1}
+        if conditions.broken(sizes) is None:
+            yield sizes
+
+
+def test_shapes_and_counts_hold_wherever_the_guards_do(cases: list[Symbolic]) -> None:
+    compared = 0
+    for one in cases:
+        if one.case.name.startswith(UNEVEN):
+            continue
+        for sizes in other_sizes(one):
+            try:
+                graph, _ = one.reading(sizes)
+            except flopwise.FlopwiseError:
+                continue
+            if any("dimension of 0" not in w for w in graph.warnings) or len(graph.nodes) != len(
+                one.propagation.graph.nodes
+            ):
+                continue
+            for mine, there in zip(one.propagation.graph.nodes, graph.nodes, strict=True):
+                for tensor, other in zip(mine.outputs, there.outputs, strict=True):
+                    shape = None if tensor is None else one.propagation.shapes.get(tensor.name)
+                    if shape is None or other is None or other.shape is None:
+                        continue
+                    assert tuple(value(term(n), sizes) for n in shape) == other.shape, (one.case.name, mine.op, sizes)
+                    compared += 1
+            plain = profile_graph(graph, conventions.get("flops"))
+            for row, known in zip(one.profile.rows, plain.rows, strict=True):
+                if row.count is not None and known.count is not None:
+                    assert value(term(row.count), sizes) == known.count, (one.case.name, row.type, sizes)
+    assert compared > 20_000
