@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flopwise.graph.stored import StoredTensor
+
 if TYPE_CHECKING:
     from flopwise.readers.onnx.read import Resolved
     from flopwise.readers.onnx.types import Shapes
@@ -26,11 +28,11 @@ class ModelFacts:
     values: dict[str, Any] = field(default_factory=dict)
     #: Position of a control-flow operator and which of its graphs -> what flows through.
     flows: dict[tuple[int, str], Flow] = field(default_factory=dict)
-    #: Loaders of stored tensors by name.
-    weights: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    #: Stored tensors by name.
+    weights: Mapping[str, StoredTensor] = field(default_factory=dict)
 
 
-def facts_of(resolved: Resolved, weights: Mapping[str, Callable[[], Any]]) -> ModelFacts:
+def facts_of(resolved: Resolved, weights: Mapping[str, StoredTensor]) -> ModelFacts:
     """The facts about an ONNX model."""
     facts = ModelFacts(weights=weights)
     _collect(facts, resolved.proto.graph, resolved.shapes, "", lambda key: (key,), [0])

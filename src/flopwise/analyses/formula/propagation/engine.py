@@ -109,7 +109,7 @@ class Propagation:
         held = self.facts.values.get(tensor.name)
         if held is None and tensor.name in self.facts.weights and tensor.kind != "weight":
             try:
-                held = self.facts.weights[tensor.name]()
+                held = self.facts.weights[tensor.name].array()
             except WRONG:
                 return None
         return None if held is None else array(numpy.asarray(held))
