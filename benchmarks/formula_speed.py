@@ -24,8 +24,10 @@ ROOT = Path(__file__).parents[1]
 #: One run of flopwise: seconds of each stage, in order.
 OURS = """
 import gc, json, sys, time
-import onnx, sympy, flopwise, flopwise.cli.formula, flopwise.analyses.formula.derive, flopwise.readers.onnx.read
-from flopwise.report.commands.formula import render
+import onnx, sympy, flopwise, flopwise.cli.commands.formula, flopwise.analyses.formula.derive
+import flopwise.readers.onnx.read
+from flopwise.report.commands.formula import formula_report
+from flopwise.report.report import as_text
 gc.disable()
 found = []
 def step(name):
@@ -33,7 +35,7 @@ def step(name):
         found.append((name, time.perf_counter()))
 formula = flopwise.formula(sys.argv[1], progress=step)
 step("simplifying and writing")
-render(formula)
+as_text(formula_report(formula))
 step("")
 stages = {name: after - before for (name, before), (_, after) in zip(found, found[1:])}
 print(json.dumps({**stages, "in all": found[-1][1] - found[0][1]}))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import flopwise
 from flopwise.graph import Graph, Module, Node, Tensor
-from flopwise.report import render
+from flopwise.report.commands.profile import render
 
 SECONDS, BYTES, TIMES = 3.0, 5_000_000, 5
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from flopwise.operators.tables import OPERATORS
     from flopwise.profiles.profile import Profile
     from flopwise.readers.options import CaffeOptions, OnnxOptions, TorchOptions
-    from flopwise.report import render
+    from flopwise.report.commands.profile import render
     from flopwise.rows import Row, Sum
 
 __all__ = [
@@ -112,7 +112,7 @@ _HOMES = {
     "limits": "_limits",
     "profile": "api.profile",
     "read": "api.read",
-    "render": "report",
+    "render": "report.commands.profile",
     "sparsity": "api.sparsity",
     "weights": "api.weights",
     "write_shapes": "api.shapes",

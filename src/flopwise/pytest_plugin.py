@@ -94,7 +94,8 @@ def _checked(model: object, budget: Any, options: dict[str, Any], update: bool) 
         FlopwiseError: the model cannot be read, or the budget makes no sense.
     """
     from flopwise.api.check import check
-    from flopwise.report.commands.check import render_verdicts
+    from flopwise.report.commands.check import verdicts_report
+    from flopwise.report.report import as_text
 
     if update and isinstance(budget, str) and not os.path.exists(budget):
         _make(budget, model, options)
@@ -102,7 +103,7 @@ def _checked(model: object, budget: Any, options: dict[str, Any], update: bool) 
     if update and isinstance(budget, str):
         _update(budget, verdicts)
     elif any(v.broken for v in verdicts):
-        pytest.fail(render_verdicts(verdicts), pytrace=False)
+        pytest.fail(as_text(verdicts_report(verdicts)), pytrace=False)
     return verdicts
 
 

@@ -92,9 +92,9 @@ def test_what_nobody_knows(run: Run, tmp_path: Path) -> None:
     ("args", "message"),
     [
         (("--align", 3), "no power of two"),
-        (("--plan", "tiny.onnx"), "is the model itself"),
+        (("--plan", "tiny.onnx"), "--plan would overwrite the file that is read"),
         (("--plan", "no/such/folder.json"), "cannot be written"),
-        (("--plan", "same", "-o", "same"), "is the file of -o"),
+        (("--plan", "same", "-o", "same"), "--plan and --output name the same file"),
     ],
 )
 def test_bad_usage(
@@ -130,9 +130,9 @@ def test_profile_in_batches(run: Run, tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("-b", "1,x"), "no list of whole numbers"),
-        (("-b", "1,,2"), "no list of whole numbers"),
-        (("-b", "0"), "no list of whole numbers"),
+        (("-b", "1,x"), "not a list of whole numbers"),
+        (("-b", "1,,2"), "not a list of whole numbers"),
+        (("-b", "0"), "not a list of whole numbers"),
         (("-b", "1,8", "--top", "3"), "--top"),
         (("-b", "1,8", "--by", "op"), "--by"),
         (("-b", "1,8", "-f", "tree"), "-f tree"),

@@ -46,7 +46,7 @@ def test_a_file_of_its_own(run: Run, tiny: Path, tmp_path: Path) -> None:
     same = tmp_path / "same.json"
     code, _, err = run("profile", tiny, "--netron", same, "-o", same)
     assert (code, same.exists()) == (2, False)
-    assert "is the file of -o" in err
+    assert "--netron and --output name the same file" in err
 
 
 def test_nothing_is_written_for_what_cannot_be_read(run: Run, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_no_fold(run: Run) -> None:
 class TestOutput:
     @pytest.mark.parametrize(
         ("name", "start"),
-        [("a.json", "{"), ("a.csv", "name,"), ("a.md", ""), ("a.tex", "%"), ("a.txt", ""), ("a.unknown", "")],
+        [("a.json", "{"), ("a.csv", "name,"), ("a.md", ""), ("a.tex", "%"), ("a.txt", ""), ("a", "")],
     )
     def test_format_from_the_ending(self, run: Run, tiny: Path, tmp_path: Path, name: str, start: str) -> None:
         path = tmp_path / name

@@ -95,10 +95,11 @@ def test_a_model(run: Run, tiny: Path) -> None:
 def test_options(run: Run, tiny: Path) -> None:
     names = [n.output[0] for n in onnx.load(tiny).graph.node[:3]]
     args = ["--tensors", f"{names[0]},{names[1]}", "--tensors", names[2], "--no-weights", "--annotate"]
-    assert run("shapes", tiny, "-o", tiny, *args) == (0, "", "")
-    graph = onnx.load(tiny).graph
+    new = tiny.parent / "new.onnx"
+    assert run("shapes", tiny, "-o", new, *args) == (0, "", "")
+    graph = onnx.load(new).graph
     assert [o.name for o in graph.output][1:] == names
-    assert tiny.stat().st_size < 40_000
+    assert new.stat().st_size < 40_000
     conv = next(n for n in graph.node if n.name == "/stem/conv/Conv")
     assert conv.metadata_props[0].key == "flopwise.params"
 
@@ -123,13 +124,13 @@ def test_own_rules(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["-o", "x.pb"], "x.pb: ends neither in .onnx, for the model, nor in .txt, .md"),
-        (["-o", "x"], "x: ends neither in .onnx"),
+        (["-o", "x.pb"], "x.pb: unknown ending .pb; known: .onnx, .txt, .text, .md"),
+        (["-o", "x"], "x: give it an ending: .onnx, .txt"),
         (["--annotate"], "--annotate changes the model that is written; add -o FILE.onnx"),
         (["--tensors", "a", "-o", "x.csv"], "--tensors changes the model"),
         (["--no-weights", "-f", "json"], "--no-weights changes the model"),
         (["--copy-data"], "--copy-data changes the model"),
-        (["-f", "json", "-o", "x.onnx"], "-f json writes a report, and .onnx is a model"),
+        (["-f", "json", "-o", "x.onnx"], "-f json writes a report, not a model (.onnx)"),
         (["-o", "x.onnx", "--tensors", "/stem/conv/Conv_output"], "did you mean '/stem/conv/Conv_output_0'"),
         (["-o", "none/x.onnx"], "none/x.onnx: there is no such directory"),
         (["-o", "x.onnx", "-i", "image:f32:1x4x64x64"], "the input shapes are impossible"),

@@ -147,8 +147,11 @@ def test_half_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["--bins", "999999999"], "a histogram has 1 to 65,536 bins"),
         (["--no-histogram", "--bins-json", "x.json"], "--bins-json needs what --no-histogram leaves out"),
         (["--no-histogram", "--columns", "name,p50"], "p50 needs what --no-histogram leaves out"),
-        (["-o", "x.html"], "x.html: there is no html of this; give -f table, markdown, csv, json, latex"),
-        (["--columns", "histogram"], "a histogram is drawn in a terminal"),
+        (
+            ["-o", "x.html"],
+            "x.html: this report cannot be written as html; choose table, markdown, csv, json",
+        ),
+        (["--columns", "histogram"], "a histogram is drawn only in a terminal"),
     ],
 )
 def test_bad_usage_is_one_line(
@@ -166,4 +169,4 @@ def test_a_directory_that_cannot_be_made(small: Path, tmp_path: Path, capsys: py
     assert main(["weights", str(small), "--figures", str(tmp_path / "file" / "x")]) == 2
     assert "the directory cannot be made" in capsys.readouterr().err
     assert main(["weights", str(small), "--bins-json", str(small)]) == 2
-    assert "is the model itself" in capsys.readouterr().err
+    assert "--bins-json would overwrite the file that is read" in capsys.readouterr().err

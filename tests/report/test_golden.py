@@ -10,9 +10,11 @@ import pytest
 from tests.report.graphs import MYSTERY, THREE, conv_net, mystery, profiled, transformer
 
 from flopwise.profiles.profile import Profile
-from flopwise.report import render
-from flopwise.report.commands.flops import render_classes
-from flopwise.report.commands.layers import render_layers
+from flopwise.report.commands.flops import classes_report
+from flopwise.report.commands.layers import layers_report
+from flopwise.report.commands.profile import render
+from flopwise.report.report import as_text
+from flopwise.report.sheet.sheet import Look
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -54,23 +56,23 @@ REPORTS: dict[str, Callable[[], str]] = {
     "profile.json": lambda: render(mystery(), "json"),
     "profile_op.json": lambda: render(mystery(), "json", by="op"),
     "profile.tex": lambda: render(mystery(), "latex"),
-    "classes.txt": lambda: render_classes(mystery()),
-    "classes_human.txt": lambda: render_classes(three(), human=True, width=80),
-    "classes_full.txt": lambda: render_classes(mystery(), full=True, width=80),
-    "classes_full_three.txt": lambda: render_classes(three(), full=True, human=True, width=80),
-    "classes.md": lambda: render_classes(three(), "markdown"),
-    "classes.csv": lambda: render_classes(three(), "csv", human=True),
-    "classes_full.csv": lambda: render_classes(three(), "csv", full=True),
-    "classes.json": lambda: render_classes(three(), "json"),
-    "classes_full.json": lambda: render_classes(three(), "json", full=True),
-    "classes.tex": lambda: render_classes(three(), "latex"),
-    "layers.txt": lambda: render_layers(mystery()),
-    "layers_80.txt": lambda: render_layers(mystery(), width=80),
-    "layers.md": lambda: render_layers(mystery(), "markdown"),
-    "layers.csv": lambda: render_layers(mystery(), "csv"),
-    "layers.json": lambda: render_layers(mystery(), "json"),
-    "layers.tex": lambda: render_layers(mystery(), "latex"),
-    "layers.dot": lambda: render_layers(mystery(), "dot"),
+    "classes.txt": lambda: as_text(classes_report(mystery())),
+    "classes_human.txt": lambda: as_text(classes_report(three()), look=Look(human=True, width=80)),
+    "classes_full.txt": lambda: as_text(classes_report(mystery(), full=True), look=Look(width=80)),
+    "classes_full_three.txt": lambda: as_text(classes_report(three(), full=True), look=Look(human=True, width=80)),
+    "classes.md": lambda: as_text(classes_report(three()), "markdown"),
+    "classes.csv": lambda: as_text(classes_report(three()), "csv", Look(human=True)),
+    "classes_full.csv": lambda: as_text(classes_report(three(), full=True), "csv"),
+    "classes.json": lambda: as_text(classes_report(three()), "json"),
+    "classes_full.json": lambda: as_text(classes_report(three(), full=True), "json"),
+    "classes.tex": lambda: as_text(classes_report(three()), "latex"),
+    "layers.txt": lambda: as_text(layers_report(mystery())),
+    "layers_80.txt": lambda: as_text(layers_report(mystery()), look=Look(width=80)),
+    "layers.md": lambda: as_text(layers_report(mystery()), "markdown"),
+    "layers.csv": lambda: as_text(layers_report(mystery()), "csv"),
+    "layers.json": lambda: as_text(layers_report(mystery()), "json"),
+    "layers.tex": lambda: as_text(layers_report(mystery()), "latex"),
+    "layers.dot": lambda: as_text(layers_report(mystery()), "dot"),
 }
 
 

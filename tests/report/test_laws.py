@@ -14,11 +14,11 @@ from tests.report.graphs import THREE, conv_net, mystery, nasty, profiled, trans
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Tensor
 from flopwise.profiles.profile import Profile
-from flopwise.report import FORMATS, format_for_path, render
-from flopwise.report.commands.flops import FORMATS as CLASS_FORMATS
-from flopwise.report.commands.flops import render_classes
-from flopwise.report.commands.layers import FORMATS as LAYER_FORMATS
-from flopwise.report.commands.layers import render_layers
+from flopwise.report.commands.flops import classes_report
+from flopwise.report.commands.layers import layers_report
+from flopwise.report.commands.profile import profile_report, render
+from flopwise.report.formats.format import format_for_path, formats_of
+from flopwise.report.report import Report, as_text
 from flopwise.report.sheet.columns import COLUMNS
 from flopwise.report.sheet.listing import GROUPINGS, Choice, listing
 from flopwise.report.sheet.sheet import Look
@@ -39,12 +39,15 @@ NUMBERS = [key for key, column in COLUMNS.items() if column.kind in ("number", "
 
 def every_report(profile: Profile, **look: object) -> dict[str, str]:
     """Every format and grouping of every command."""
-    reports = {f"{f}-{by}": render(profile, f, by, **look) for f in FORMATS for by in GROUPINGS}  # type: ignore[arg-type]
-    reports |= {f"top-{f}": render(profile, f, top=2, **look) for f in FORMATS}  # type: ignore[arg-type]
-    for full in (False, True):
-        reports |= {f"classes-{f}-{full}": render_classes(profile, f, full, **look) for f in CLASS_FORMATS}  # type: ignore[arg-type]
-    reports |= {f"layers-{f}": render_layers(profile, f, **look) for f in LAYER_FORMATS}  # type: ignore[arg-type]
-    return reports
+    every = {by: profile_report(profile, Choice(by)) for by in GROUPINGS}
+    every |= {"top": profile_report(profile, Choice(top=2)), "layers": layers_report(profile)}
+    every |= {f"classes-{full}": classes_report(profile, full) for full in (False, True)}
+    return {
+        f"{name}-{format.name}": as_text(report, format.name, Look(**look))  # type: ignore[arg-type]
+        for name, report in every.items()
+        for format in formats_of(report.kinds)
+        if not format.binary
+    }
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -53,7 +56,7 @@ def every_report(profile: Profile, **look: object) -> dict[str, str]:
 @pytest.mark.parametrize("sort", [None, "name", "count", "params%", "outputs"])
 def test_columns_add_up_to_the_total(name: str, by: str, top: int | None, sort: str | None) -> None:
     profile = PROFILES[name]
-    sheet = listing(profile, Choice(by, columns=NUMBERS, sort=sort, top=top), Look(), "table")
+    sheet = listing(profile, Choice(by, columns=NUMBERS, sort=sort, top=top), Look(), "terminal")
     assert sheet.total is not None
     for i, head in enumerate(sheet.heads):
         parts = [line.values[i] for line in sheet.lines]
@@ -67,7 +70,7 @@ def test_columns_add_up_to_the_total(name: str, by: str, top: int | None, sort: 
 def test_sorting_keeps_every_row(name: str, key: str) -> None:
     profile = PROFILES[name]
     names = ["name", key]
-    plain, ordered = (listing(profile, Choice(columns=names, sort=s), Look(), "table").lines for s in (None, key))
+    plain, ordered = (listing(profile, Choice(columns=names, sort=s), Look(), "terminal").lines for s in (None, key))
     assert sorted(map(repr, plain)) == sorted(map(repr, ordered))
     column = COLUMNS[key]
     if column.kind in ("number", "bytes", "percent"):
@@ -101,7 +104,7 @@ def numbers_of(content: object) -> list[object]:
 def test_json_reads_back_and_every_number_is_an_integer(name: str) -> None:
     profile = PROFILES[name]
     reports = every_report(profile)
-    assert json.loads(reports["json-layer"]) == profile.to_dict()
+    assert json.loads(reports["layer-json"]) == profile.to_dict()
     for key, text in reports.items():
         if "json" in key:
             assert text.isascii()
@@ -116,8 +119,9 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int, human: bool) 
     texts = [render(profile, "table", by, width=width, human=human) for by in GROUPINGS]
     texts += [render(profile, "tree", width=width, human=human)]
     texts += [render(profile, columns=list(COLUMNS), width=width, human=human)]
-    texts += [render_classes(profile, full=full, width=width, human=human) for full in (False, True)]
-    texts += [render_layers(profile, width=width)]
+    look = Look(human=human, width=width)
+    texts += [as_text(classes_report(profile, full), look=look) for full in (False, True)]
+    texts += [as_text(layers_report(profile), look=look)]
     assert max(cells(line) for text in texts for line in text.splitlines()) <= width
 
 
@@ -161,16 +165,31 @@ def test_unknown_operators_are_named_at_the_end() -> None:
 
 @pytest.mark.parametrize(
     ("path", "format"),
-    [("a.csv", "csv"), ("a.b/c.JSON", "json"), ("x.md", "markdown"), ("x.tex", "latex"), ("g.dot", "dot"), ("x", None)],
+    [
+        ("a.csv", "csv"),
+        ("a.b/c.JSON", "json"),
+        ("x.md", "markdown"),
+        ("x.tex", "latex"),
+        ("g.dot", "dot"),
+        ("x", "table"),
+        ("a.b/x", "table"),
+    ],
 )
-def test_format_for_path(path: str, format: str | None) -> None:
-    assert format_for_path(path) == format
+def test_format_for_path(path: str, format: str) -> None:
+    assert format_for_path(path, ("sheet", "content", "layers")).name == format
+
+
+def test_an_unknown_ending_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"x.xlsx: unknown ending .xlsx; known: .txt, .*.csv, .json, .tex"):
+        format_for_path("x.xlsx", ("sheet", "content"))
+    with pytest.raises(InputError, match=r"x.dot: this report cannot be written as dot; choose table, markdown"):
+        format_for_path("x.dot", ("sheet", "content"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"format": "xml"}, "unknown format 'xml'; known: table, tree, markdown, csv, json, latex"),
+        ({"format": "xml"}, "unknown format 'xml'; choose table, tree, markdown, csv, json, latex"),
         ({"by": "colour"}, "cannot group by 'colour'; choose layer, op, module, dtype"),
         ({"top": 0}, "the top 0 lines cannot be shown; give 1 or more"),
         ({"sort": "flop"}, "unknown column 'flop'; did you mean 'flops'?"),
@@ -182,10 +201,12 @@ def test_what_cannot_be_shown(arguments: dict[str, object], message: str) -> Non
     assert str(error.value).startswith(message)
 
 
-@pytest.mark.parametrize("renderer", [render_classes, render_layers])
-def test_other_commands_know_their_formats(renderer: object) -> None:
-    with pytest.raises(InputError, match="unknown format 'tree'; known: table, markdown, csv, latex, json"):
-        renderer(mystery(), "tree")  # type: ignore[operator]
+@pytest.mark.parametrize("report", [classes_report(mystery()), layers_report(mystery())])
+def test_other_commands_know_their_formats(report: Report) -> None:
+    with pytest.raises(InputError, match="unknown format 'tree'; choose table, markdown, csv, json, latex"):
+        as_text(report, "tree")
+    with pytest.raises(InputError, match="parquet is not text"):
+        as_text(report, "parquet")
 
 
 def test_a_long_table_says_how_to_shorten_it() -> None:

@@ -94,6 +94,7 @@ def _dtype(name: str | None) -> str | None:
 
 
 def _as_text(found: Bound) -> str:
-    from flopwise.report.commands.bound import render_bound
+    from flopwise.report.commands.bound import bound_report
+    from flopwise.report.report import as_text
 
-    return render_bound(found)
+    return as_text(bound_report(found))

@@ -74,9 +74,10 @@ def comparison(profiles: Sequence[Profile], labels: Sequence[str] | None = None)
 
 
 def _comparison_as_text(comparison: Comparison) -> str:
-    from flopwise.report.commands.compare import render_comparison
+    from flopwise.report.commands.compare import comparison_report
+    from flopwise.report.report import as_text
 
-    return render_comparison(comparison)
+    return as_text(comparison_report(comparison))
 
 
 def _comparison_as_html(compared: Comparison) -> str:

@@ -175,6 +175,7 @@ def _naming(model: object) -> Iterator[None]:
 
 
 def _as_text(formula: Formula) -> str:
-    from flopwise.report.commands.formula import render
+    from flopwise.report.commands.formula import formula_report
+    from flopwise.report.report import as_text
 
-    return render(formula)
+    return as_text(formula_report(formula))

@@ -175,9 +175,10 @@ def _checkpoints(module: Any) -> Iterator[None]:
 
 
 def _training_as_text(result: TrainingStep) -> str:
-    from flopwise.report.commands.llm_training import render_training
+    from flopwise.report.commands.llm_training import training_report
+    from flopwise.report.report import as_text
 
-    return render_training(result)
+    return as_text(training_report(result))
 
 
 def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
@@ -246,6 +247,7 @@ class _Program:
 
 
 def _as_text(result: Inference) -> str:
-    from flopwise.report.commands.llm import render_llm
+    from flopwise.report.commands.llm import llm_report
+    from flopwise.report.report import as_text
 
-    return render_llm(result)
+    return as_text(llm_report(result))

@@ -87,7 +87,7 @@ def profile(
 
 
 def _as_text(profile: Profile) -> str:
-    from flopwise.report import render
+    from flopwise.report.commands.profile import render
 
     return render(profile)
 

@@ -114,6 +114,7 @@ def _profile(model: object, inputs: Any, options: dict[str, Any], progress: Call
 
 
 def _as_text(sparsity: Sparsity) -> str:
-    from flopwise.report.commands.sparsity import render_sparsity
+    from flopwise.report.commands.sparsity import sparsity_report
+    from flopwise.report.report import as_text
 
-    return render_sparsity(sparsity)
+    return as_text(sparsity_report(sparsity))

@@ -48,6 +48,7 @@ def weights(
 
 
 def _as_text(weights: Weights) -> str:
-    from flopwise.report.commands.weights import render_weights
+    from flopwise.report.commands.weights import weights_report
+    from flopwise.report.report import as_text
 
-    return render_weights(weights)
+    return as_text(weights_report(weights))

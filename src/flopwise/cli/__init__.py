@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Each command is a file of its own, loaded when it is asked for."""
+"""The command line: parse, call, print. Each command is a file in ``commands``, loaded when it is asked for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO, BAD = 1, 2
 #: With this variable set, an error that nobody foresaw shows where it came from.
 TRACEBACK = "FLOPWISE_TRACEBACK"
 
-#: Command -> one line about it. The command itself is ``command`` in the module of that name.
+#: Command -> one line about it. The command itself is ``command`` in the file of that name in ``commands``.
 COMMANDS: dict[str, str] = {
     "profile": "Operations, parameters, activations and memory, per layer and in total.",
     "flops": "Operations by class (multiply-adds, additions, ...), in total or per layer.",
@@ -56,7 +56,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"flopwise.cli.{cmd_name}").command
+        command: click.Command = import_module(f"flopwise.cli.commands.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

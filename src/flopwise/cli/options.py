@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from flopwise.readers.formats import endings
+from flopwise.cli.command import option
+from flopwise.cli.places import Model, Read
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _dim(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+def dimensions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    """NAME=VALUE of each value, as a mapping to whole numbers."""
     dims: dict[str, int] = {}
     for value in values:
         name, equals, number = value.rpartition("=")
@@ -23,195 +24,224 @@ def _dim(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) ->
     return dims
 
 
-def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
+def names(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
+    """The names in a text with commas between them; None where nothing is asked for."""
     return [part.strip() for part in value.split(",") if part.strip()] if value else None
 
 
-def _argument(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _arguments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    arguments: dict[str, str] = {}
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not all(part.isidentifier() for part in name.split(".")):
             raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", ctx, param)
-        found[name] = value
-    return found
+        arguments[name] = value
+    return arguments
 
 
-def _sizes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+def _batch_sizes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
     if value is None:
         return None
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isdecimal() and part.isascii() and 0 < len(part) < 19 and int(part) for part in parts):
-        raise click.BadParameter(f"{value!r} is no list of whole numbers from 1 on, such as 1,8,64", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers from 1 on, such as 1,8,64", ctx, param)
     return tuple(dict.fromkeys(map(int, parts)))
 
 
-_BATCH = click.option("-b", "--batch-size", type=click.IntRange(1), help="First dimension of the inputs.")
-_BATCHES = click.option(
-    "-b",
-    "--batch-size",
-    "batch_sizes",
-    metavar="N[,N ...]",
-    callback=_sizes,
-    help="First dimension of the inputs; several sizes side by side with commas between them.",
-)
-
-
-def model(command: F) -> F:
-    """MODEL and what fixes its input shapes."""
-    return click.argument("model")(shapes(command))
-
-
-def model_in_batches(command: F) -> F:
-    """MODEL and what fixes its input shapes, several batch sizes at once."""
-    return click.argument("model")(shapes_in_batches(command))
-
-
-def _saying_what_model_is(command: F) -> F:
-    """The command, with the names of model files in its help."""
-    command.__doc__ = (
-        f"{inspect.cleandoc(command.__doc__ or '')}\n\nA model is the path or URL of a file that ends in "
-        f"{', '.join(endings())}, a directory with such files, or package.module:callable."
-    )
-    return command
-
-
-def shapes(command: F) -> F:
-    """What fixes the input shapes."""
-    return _shapes(command, _BATCH)
-
-
-def shapes_in_batches(command: F) -> F:
-    """What fixes the input shapes, several batch sizes at once."""
-    return _shapes(command, _BATCHES)
-
-
-def _shapes(command: F, batch: Callable[[F], F]) -> F:
-    command = _saying_what_model_is(command)
-    for option in (
-        click.option("--weights", type=click.Path(), help="Caffe: the .caffemodel; default: the one beside the net."),
-        click.option("--level", type=int, help="Caffe: level of the net's state."),
-        click.option("--stage", "stages", metavar="NAME", multiple=True, help="Caffe: a stage that is on."),
-        click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), help="Caffe: the phase."),
-        click.option(
-            "--trip",
-            "trips",
-            metavar="NAME=N",
-            multiple=True,
-            callback=_dim,
-            help="How often a loop runs, where the model does not say.",
-        ),
-        click.option(
-            "--dim", "dims", metavar="NAME=VALUE", multiple=True, callback=_dim, help="Value of a symbolic dimension."
-        ),
-        batch,
-        click.option(
-            "--arg",
-            "arguments",
-            metavar="NAME=VALUE",
-            multiple=True,
-            callback=_argument,
-            help="Argument of package.module:callable.",
-        ),
-        click.option(
-            "--mode", type=click.Choice(["eval", "train", "as-is"]), help="PyTorch: mode of the modules; default: eval."
-        ),
-        click.option(
-            "-i",
-            "--input",
-            "inputs",
-            metavar="NAME:DTYPE:SHAPE[:DATA]",
-            multiple=True,
-            help="Shape of an input, such as x:f32:1x3x224x224; DATA: 1,2,3 or @file.npy. Repeatable.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def counting(command: F) -> F:
-    """How operations are added up."""
-    for option in (
-        click.option("--strict", is_flag=True, help="Exit with 1 when an operator is unknown or a shape unresolved."),
-        click.option("--no-fold", is_flag=True, help="Count operators on weights and constants too."),
-        click.option("--rules", type=click.Path(), help="Python file whose RULES maps operators to your own rules."),
-        click.option(
-            "-c", "--convention", default="flops", show_default=True, help="Counting convention; see conventions."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def masked(command: F) -> F:
-    """Which scores of attention count."""
-    return click.option(
-        "--masked",
-        type=click.Choice(["executed", "needed"]),
-        default="executed",
-        show_default=True,
-        help="Which scores of attention count: all, or those that masks leave.",
-    )(command)
-
-
-def training(command: F) -> F:
-    """Whether a training step is counted, and with what optimizer."""
-    for option in (
-        click.option(
-            "--optimizer",
-            type=click.Choice(["sgd", "momentum", "adam", "adamw"]),
-            help="With --train: count this optimizer's step and state.",
-        ),
-        click.option("--train", is_flag=True, help="Count the backward pass and what it keeps, too."),
-    ):
-        command = option(command)
-    return command
-
-
-def output(*formats: str) -> Callable[[F], F]:
-    """Where the report goes and in what format."""
+def all_of(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator; help texts list them in this order."""
 
     def decorate(command: F) -> F:
-        for option in (
-            click.option("--no-header", is_flag=True, help="Leave the header line out."),
-            click.option("-o", "--output", type=click.Path(), help="File to write, whole or not at all."),
-            click.option(
-                "-f",
-                "--format",
-                "format_",
-                type=click.Choice(formats),
-                help="Default: table, or what the ending of -o says.",
-            ),
-        ):
-            command = option(command)
+        for each in reversed(options):
+            command = each(command)
         return command
 
     return decorate
 
 
-def units(command: F) -> F:
-    """Whether numbers are rounded for people."""
-    return click.option("--human/--exact", default=False, help="4.09 G instead of 4,089,184,256.")(command)
+_INPUT = option(
+    "-i",
+    "--input",
+    "inputs",
+    metavar="NAME:DTYPE:SHAPE[:DATA]",
+    multiple=True,
+    type=Read(),
+    group="Inputs",
+    help="Shape of an input, such as x:f32:1x3x224x224; DATA: 1,2,3 or @file.npy. Repeatable.",
+)
+_BATCH = option(
+    "-b", "--batch-size", type=click.IntRange(1), metavar="N", group="Inputs", help="First dimension of the inputs."
+)
+_BATCHES = option(
+    "-b",
+    "--batch-size",
+    "batch_sizes",
+    metavar="N[,N ...]",
+    callback=_batch_sizes,
+    group="Inputs",
+    help="First dimension of the inputs; several sizes, such as 1,8,64, are shown side by side.",
+)
+_SIZES = all_of(
+    option(
+        "--dim",
+        "dims",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=dimensions,
+        group="Inputs",
+        help="Size of a symbolic dimension. Repeatable.",
+    ),
+    option(
+        "--trip",
+        "trips",
+        metavar="NAME=N",
+        multiple=True,
+        callback=dimensions,
+        group="Inputs",
+        help="How often a loop runs, where the model does not say. Repeatable.",
+    ),
+)
+_PYTORCH = all_of(
+    option(
+        "--mode",
+        type=click.Choice(["eval", "train", "as-is"]),
+        group="PyTorch",
+        help="Mode of its modules; default: eval.",
+    ),
+    option(
+        "--arg",
+        "arguments",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_arguments,
+        group="PyTorch",
+        help="Argument of package.module:callable. Repeatable.",
+    ),
+)
+_CAFFE = all_of(
+    option(
+        "--phase",
+        type=click.Choice(["TEST", "TRAIN"], case_sensitive=False),
+        group="Caffe",
+        help="Phase of the net.",
+    ),
+    option("--stage", "stages", metavar="NAME", multiple=True, group="Caffe", help="A stage that is on. Repeatable."),
+    option("--level", type=int, group="Caffe", help="Level of the net's state."),
+    option(
+        "--weights",
+        type=Read(),
+        metavar="FILE",
+        group="Caffe",
+        help="Its .caffemodel; default: the one beside it.",
+    ),
+)
 
+#: What fixes the input shapes, and what a format of models needs besides.
+shapes = all_of(_INPUT, _BATCH, _SIZES, _PYTORCH, _CAFFE)
 
-def table(command: F) -> F:
-    """What a table shows."""
-    for option in (
-        click.option(
-            "--top",
-            type=click.IntRange(1),
-            help="Show the N heaviest rows (by --sort, else the count); the rest as one line.",
-        ),
-        click.option("--sort", metavar="COLUMN", help="Sort by a column, largest first."),
-        click.option("--columns", metavar="A,B,C", callback=_names, help="Columns to show."),
-        click.option("--depth", type=click.IntRange(0), help="With --by module: how many levels."),
-        click.option(
-            "--by",
-            type=click.Choice(["layer", "op", "module", "dtype"]),
-            default="layer",
-            show_default=True,
-            help="Grouping; dtype: by the element types that are computed with.",
-        ),
-    ):
-        command = option(command)
-    return command
+#: The same with several batch sizes at once.
+shapes_in_batches = all_of(_INPUT, _BATCHES, _SIZES, _PYTORCH, _CAFFE)
+
+_MODEL = click.argument("model", type=Model())
+
+#: MODEL and what fixes its input shapes.
+model = all_of(_MODEL, shapes)
+
+#: MODEL and what fixes its input shapes, several batch sizes at once.
+model_in_batches = all_of(_MODEL, shapes_in_batches)
+
+no_fold = option(
+    "--no-fold",
+    is_flag=True,
+    group="What to count",
+    help="Count operators on weights and constants too, which run once and not in each inference.",
+)
+
+rules = option(
+    "--rules",
+    type=Read(),
+    metavar="FILE.py",
+    group="What to count",
+    help="Python file whose RULES maps operators to your own rules; it is executed.",
+)
+
+#: How operations are added up.
+counting = all_of(
+    option(
+        "-c",
+        "--convention",
+        metavar="NAME",
+        default="flops",
+        show_default=True,
+        group="What to count",
+        help="Counting convention: flops, macs, or that of a tool; flopwise conventions lists them.",
+    ),
+    no_fold,
+    rules,
+    option(
+        "--strict",
+        is_flag=True,
+        group="What to count",
+        help="Exit with 1 when an operator is unknown or a shape unresolved.",
+    ),
+)
+
+#: Which scores of attention count.
+masked = option(
+    "--masked",
+    type=click.Choice(["executed", "needed"]),
+    default="executed",
+    show_default=True,
+    group="What to count",
+    help="Which scores of attention count: all, or those that masks leave.",
+)
+
+#: Whether a training step is counted, and with what optimizer.
+training = all_of(
+    option("--train", is_flag=True, group="What to count", help="Count the backward pass and what it keeps, too."),
+    option(
+        "--optimizer",
+        type=click.Choice(["sgd", "momentum", "adam", "adamw"]),
+        group="What to count",
+        help="With --train: count this optimizer's step and state.",
+    ),
+)
+
+#: Whether numbers are rounded for people.
+units = option(
+    "--human/--exact", default=False, group="What to show", help="4.09 G instead of 4,089,184,256; default: exact."
+)
+
+columns = option(
+    "--columns",
+    metavar="A,B,C",
+    callback=names,
+    group="What to show",
+    help="Columns to show, such as name,macs,params; a wrong name lists them all.",
+)
+
+depth = option(
+    "--depth", type=click.IntRange(0), metavar="N", group="What to show", help="With --by module: how many levels."
+)
+
+#: What a table shows.
+table = all_of(
+    option(
+        "--by",
+        type=click.Choice(["layer", "op", "module", "dtype"]),
+        default="layer",
+        show_default=True,
+        group="What to show",
+        help="One line for each layer, operator, module, or precision that is computed with.",
+    ),
+    depth,
+    columns,
+    option("--sort", metavar="COLUMN", group="What to show", help="Sort by a column, largest first."),
+    option(
+        "--top",
+        type=click.IntRange(1),
+        metavar="N",
+        group="What to show",
+        help="Show the N most expensive lines (by --sort, else by the count); the rest becomes one line.",
+    ),
+)

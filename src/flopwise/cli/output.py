@@ -1,81 +1,167 @@
-"""Where a report goes: the terminal, a pipe, or a file that is written whole or not at all."""
+"""Where a report goes and in what format: the terminal, a pipe, or a file that is written whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
+from flopwise.cli import places
+from flopwise.cli.command import option
 from flopwise.errors import InputError
+from flopwise.report.formats.format import (
+    ALIASES,
+    FORMATS,
+    Format,
+    Kind,
+    endings_of,
+    format_for_path,
+    formats_of,
+)
 
 if TYPE_CHECKING:
-    from flopwise.report import Look
+    from flopwise.report.report import Part, Report
+    from flopwise.report.sheet.sheet import Look
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def write(text: str | bytes, path: str | None) -> None:
-    """Print a report, or write it to a file that appears only when it is complete.
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What ``-f``, ``-o``, ``--no-header`` and ``--human`` ask for."""
+
+    format: Format
+    path: str | None
+    header: bool = True
+    human: bool = False
+
+    @property
+    def look(self) -> Look:
+        """How a report should look in its place.
+
+        A terminal has a width; colour needs one that is not dumb and a user who does not mind: https://no-color.org.
+        """
+        from flopwise.report.sheet.sheet import Look
+
+        if self.path is not None:
+            return Look(self.human, self.header)
+        encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "").replace("_", "")
+        ascii = encoding not in ("utf8", "utf16", "utf32")
+        if not sys.stdout.isatty():
+            return Look(self.human, self.header, ascii=ascii)
+        import shutil
+
+        color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return Look(self.human, self.header, shutil.get_terminal_size().columns, color, ascii)
+
+    def write(self, report: Report) -> None:
+        """Print a report, or write it into its file.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        self.write_all([("", self.part(report))])
+
+    def part(self, report: Report) -> Part:
+        """The report of one of several models, to be written with those of the others."""
+        from flopwise.report.report import part
+
+        return part(report, self.format, self.look)
+
+    def write_all(self, parts: Sequence[tuple[str, Part]]) -> None:
+        """Print the reports of several models, or write them into one file.
+
+        Args:
+            parts: the path of each model, and its report.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        from flopwise.report.report import combined
+
+        write(combined(parts, self.format, self.look), self.path)
+
+
+def writes(*kinds: Kind, models: Sequence[str] = ()) -> Callable[[F], F]:
+    """The options that say where a report of these kinds goes and in what format; the command takes ``output``.
+
+    Args:
+        kinds: what the command's report can be written as.
+        models: endings of ``-o`` that ask for a model instead of a report; then ``output`` is None, and ``path`` given.
+    """
+    names = [format.name for format in formats_of(kinds)]
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def call(*args: Any, format_: str | None, output: str | None, no_header: bool, **given: Any) -> Any:
+            if output is not None and output.lower().endswith(tuple(models)) and models:
+                if format_ is not None:
+                    ending = os.path.splitext(output)[1]
+                    raise InputError(f"{output}: -f {format_} writes a report, not a model ({ending}); drop one")
+                return command(*args, output=None, path=output, **given)
+            if format_ is None and output is not None and models and not os.path.splitext(output)[1]:
+                raise InputError(f"{output}: give it an ending: {', '.join((*models, *endings_of(kinds)))}")
+            format = FORMATS[format_] if format_ else format_for_path(output or "", kinds, models)
+            if format.binary and output is None:
+                raise InputError(f"-f {format.name} is not text; give it a file with -o FILE{format.endings[0]}")
+            return command(*args, output=Output(format, output, not no_header, given.get("human", False)), **given)
+
+        decorated: Any = call
+        for each in (
+            option("--no-header", is_flag=True, group="Output", help="Leave out the lines above the figures."),
+            option(
+                "-o",
+                "--output",
+                type=places.Written(),
+                metavar="FILE",
+                group="Output",
+                help=f"Write to FILE; its ending decides the format ({', '.join([*models, *endings_of(kinds)])}).",
+            ),
+            option(
+                "-f", "--format", "format_", type=_FormatName(names), group="Output", help="Format; default: table."
+            ),
+        ):
+            decorated = each(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+class _FormatName(click.Choice[str]):
+    """The name of a format, or an ending that asks for it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(ALIASES.get(str(value).lower(), value), param, ctx)
+
+
+def write(content: str | bytes, path: str | None) -> None:
+    """Print a text, or write text or bytes to a file that appears only when it is complete.
 
     Raises:
-        InputError: the file cannot be written, or there is none for bytes.
+        InputError: the file cannot be written.
     """
-    if isinstance(text, str) and not text.endswith("\n"):
-        text += "\n"
+    if isinstance(content, str) and not content.endswith("\n"):
+        content += "\n"
     if path is None:
-        if isinstance(text, bytes):
-            raise InputError("this format is not text: give it a file with -o")
         encoding = sys.stdout.encoding or "ascii"
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.write(str(content).encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
         return
-    content = text.encode() if isinstance(text, str) else text
+    data = content.encode() if isinstance(content, str) else content
     try:
         if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
             with open(path, "wb") as device:  # a device or a pipe cannot be replaced
-                device.write(content)
+                device.write(data)
             return
         from flopwise.writers.atomic import whole
 
         with whole(path) as file:
-            file.write(content)
+            file.write(data)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
-
-
-def format_of(path: str | None, formats: Sequence[str]) -> str:
-    """The format that a file's ending asks for; a table for the terminal, a pipe and an unknown ending.
-
-    Raises:
-        InputError: the ending is that of a format that is not among these.
-    """
-    from flopwise.report import format_for_path
-
-    found = (path and format_for_path(path)) or "table"
-    if found not in formats:
-        raise InputError(f"{path}: there is no {found} of this; give -f {', '.join(formats)}, or another ending")
-    return found
-
-
-def place(path: str | None) -> dict[str, Any]:
-    """What the place of a report allows: terminal columns (None for a pipe or file), colour, and whether only ASCII.
-
-    Colour needs a terminal that is not dumb and a user who does not mind: https://no-color.org.
-    """
-    if path is not None:
-        return {"width": None, "color": False, "ascii": False}
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "").replace("_", "")
-    ascii = encoding not in ("utf8", "utf16", "utf32")
-    if not sys.stdout.isatty():
-        return {"width": None, "color": False, "ascii": ascii}
-    import shutil
-
-    color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return {"width": shutil.get_terminal_size().columns, "color": color, "ascii": ascii}
-
-
-def look_of(path: str | None, human: bool = False, header: bool = True) -> Look:
-    """How a report should look in its place."""
-    from flopwise.report import Look
-
-    return Look(human=human, header=header, **place(path))

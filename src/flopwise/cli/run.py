@@ -1,28 +1,28 @@
-"""The way of a command over one model or a directory of them: profile each, report each, say what failed."""
+"""What a command does with one model or a directory of them: profile each, report each, say what failed."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.cli import BAD, NO, models
-from flopwise.cli.output import write
+from flopwise.cli.output import Output
+from flopwise.cli.progress import Progress
+from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
-
-#: Profile -> report.
-Renderer = Callable[["Profile"], str]
+    from flopwise.report.report import Part, Report
 
 
 def run(
     model: str,
     given: Mapping[str, Any],
-    render: Renderer,
-    format_: str,
+    report: Callable[[Profile], Report],
+    output: Output,
     strict: bool = False,
-    files: Sequence[bytes] = (),
     before: Callable[[Profile, models.Step], Profile] = lambda profile, step: profile,
 ) -> int:
     """Profile MODEL (or every model in it), write the reports, and return the exit code.
@@ -30,31 +30,67 @@ def run(
     Args:
         model: MODEL.
         given: the options of the command line by name.
-        render: profile -> report.
-        format_: the format that ``render`` writes, which decides how several reports are put together.
+        report: profile -> report.
+        output: where the report goes and in what format.
         strict: whether an inexact profile means exit code 1.
-        files: where ``render`` puts the report if it is no text.
-        before: gives the profile to report on, and may take its time.
+        before: what happens to a profile before its report; may take its time.
     """
     import flopwise
 
     arguments = arguments_of(given)
 
-    def work(path: str, step: models.Step) -> tuple[str, str, bool]:
+    def work(path: str, step: models.Step) -> tuple[Report, bool]:
         profile = before(flopwise.profile(path, progress=step, **arguments), step)
-        step("writing the report")
-        return path, render(profile), profile.exact
+        return report(profile), profile.exact
 
-    results, errors = models.each(models.find(model), work)
+    return run_each(model, work, output, strict)
+
+
+def run_each(
+    model: str, work: Callable[[str, models.Step], tuple[Report, bool]], output: Output, strict: bool = False
+) -> int:
+    """Report on MODEL, or on every model in it, and return the exit code.
+
+    Args:
+        model: MODEL.
+        work: path of a model -> its report, and whether it is exact.
+        output: where the reports go and in what format.
+        strict: whether an inexact report means exit code 1.
+
+    Raises:
+        InputError: MODEL is a directory, and the format takes one model.
+    """
+    if not output.format.several and os.path.isdir(model) and len(models.find(model)) > 1:
+        raise InputError(f"{model}: holds several models; -f {output.format.name} takes one")
+
+    def reported(path: str, step: models.Step) -> tuple[str, Part, bool]:
+        report, exact = work(path, step)
+        step("writing the report")
+        return path, output.part(report), exact
+
+    results, errors = models.each(models.find(model), reported)
     if results:
-        reports = [(path, text) for path, text, _ in results]
-        text = together(reports, format_, header=not given["no_header"])
-        write(files[0] if files else text, given["output"])
+        output.write_all([(path, part) for path, part, _ in results])
     for error in errors:
         print(f"flopwise: {error}", file=sys.stderr)
     if errors:
         return BAD
     return NO if strict and not all(exact for _, _, exact in results) else 0
+
+
+def in_batches(model: str, sizes: Sequence[int], given: Mapping[str, Any]) -> list[Profile]:
+    """A profile of one model for each batch size.
+
+    Raises:
+        InputError: MODEL is a directory.
+    """
+    import flopwise
+
+    if os.path.isdir(model):
+        raise InputError(f"{model}: is a directory; several batch sizes take one model")
+    path, arguments = models.find(model)[0], arguments_of(given)
+    with Progress() as progress:
+        return [flopwise.profile(path, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
 
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,26 +115,3 @@ def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
     arguments["rules"] = models.load_rules(given.get("rules"))
     arguments["fold"] = False if given.get("no_fold") else None
     return arguments
-
-
-def together(reports: Sequence[tuple[str, str]], format_: str, header: bool) -> str:
-    """Several reports as one text of the same format; a single one as it is."""
-    texts = [text.rstrip("\n") for _, text in reports]
-    if len(texts) == 1:
-        return texts[0]
-    if format_ == "json":
-        return "[\n" + ",\n".join(texts) + "\n]"
-    if format_ == "csv":
-        import csv
-        import io
-
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        for number, (path, text) in enumerate(reports):
-            rows = list(csv.reader(io.StringIO(text)))
-            if header:
-                keys = rows.pop(0)
-                writer.writerows([] if number else [["model", *keys]])
-            writer.writerows([path, *row] for row in rows)
-        return out.getvalue()
-    return "\n\n\n".join(texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
@@ -28,27 +28,52 @@ def arrow_table(content: Mapping[str, Any]) -> pyarrow.Table:
     Raises:
         InputError: pyarrow is missing, a figure is too large for 64 bits, or it is a formula, not a number.
     """
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise InputError("Arrow tables and Parquet need pyarrow: pip install 'flopwise[arrow]'") from None
+    pa = arrow()
     layers = content["layers"]
     shapes = pa.list_(pa.list_(pa.int64()))
     kinds: dict[str, Any] = {"inputs": shapes, "outputs": shapes, "within": pa.list_(pa.string())}
     kinds["ops"] = pa.struct([(name, pa.int64()) for name in _classes(layers, content)])
     kinds.update(dict.fromkeys(_TEXTS, pa.string()))
     keys = dict.fromkeys(key for layer in layers for key in layer) or dict.fromkeys(kinds)
-    columns, fields = [], []
-    for key in keys:
-        kind = kinds.get(key, pa.int64())
-        values = [_whole(layer.get(key, 1 if key == "times" else None)) for layer in layers]
+    columns = {
+        key: (
+            [printable(layer.get(key, 1 if key == "times" else None)) for layer in layers],
+            kinds.get(key, pa.int64()),
+        )
+        for key in keys
+    }
+    rest = {key: value for key, value in content.items() if key != "layers"}
+    return table_of(columns, {METADATA: json.dumps(rest).encode()})
+
+
+def table_of(columns: Mapping[str, tuple[Sequence[Any], Any]], metadata: Mapping[bytes, bytes]) -> pyarrow.Table:
+    """A table of columns by name, each with its values and its Arrow type.
+
+    Raises:
+        InputError: a figure is too large for 64 bits, or it is a formula, not a number.
+    """
+    pa = arrow()
+    arrays, fields = [], []
+    for key, (values, kind) in columns.items():
         try:
-            columns.append(pa.array(values, kind))
+            arrays.append(pa.array(values, kind))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             raise InputError(f"the column {key!r} does not fit into 64-bit integers; use JSON or CSV") from None
         fields.append(pa.field(key, kind))
-    rest = {key: value for key, value in content.items() if key != "layers"}
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields, {METADATA: json.dumps(rest).encode()}))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata))
+
+
+def arrow() -> Any:
+    """The library that makes Arrow tables.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise InputError("Arrow tables and Parquet need pyarrow: pip install 'flopwise[arrow]'") from None
+    return pyarrow
 
 
 def parquet(content: Mapping[str, Any]) -> bytes:
@@ -57,7 +82,19 @@ def parquet(content: Mapping[str, Any]) -> bytes:
     Raises:
         InputError: as there.
     """
-    table = arrow_table(content)
+    return _written(arrow_table(content))
+
+
+def as_parquet(columns: Mapping[str, tuple[Sequence[Any], Any]]) -> bytes:
+    """The table of :func:`table_of` as a Parquet file.
+
+    Raises:
+        InputError: as there.
+    """
+    return _written(table_of(columns, {}))
+
+
+def _written(table: pyarrow.Table) -> bytes:
     import pyarrow.parquet
 
     file = io.BytesIO()
@@ -71,6 +108,6 @@ def _classes(layers: list[Mapping[str, Any]], content: Mapping[str, Any]) -> lis
     return list(classes or {"mac": 0})
 
 
-def _whole(value: Any) -> Any:
+def printable(value: Any) -> Any:
     """The value without surrogates, which no UTF-8 text can hold."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -16,7 +16,9 @@ from tests.conventions.nodes import Shapes, node, total
 import flopwise
 from flopwise.conventions.tools.caffe import CONVENTION
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.report.commands.flops import render_classes
+from flopwise.report.commands.flops import classes_report
+from flopwise.report.report import as_text
+from flopwise.report.sheet.sheet import Look
 
 #: The table as the script prints it for AlexNet.
 CLASSIC = """
@@ -41,14 +43,14 @@ def stored(op: str, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], 
     return Node(op, "layer", inputs, (Tensor("y", y, "float32"),), attrs, origin=origin)
 
 
-def lines(graph: Graph, **look: Any) -> list[str]:
+def lines(graph: Graph, full: bool = False, human: bool = False) -> list[str]:
     """The lines of the report that bear anything, with single spaces."""
-    text = render_classes(flopwise.profile(graph, convention="caffe"), **look)
+    text = as_text(classes_report(flopwise.profile(graph, convention="caffe"), full), look=Look(human))
     return [" ".join(line.split()) for line in text.splitlines() if line.strip("─ ")]
 
 
 def content(graph: Graph) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(render_classes(flopwise.profile(graph, convention="caffe"), "json"))
+    found: dict[str, Any] = json.loads(as_text(classes_report(flopwise.profile(graph, convention="caffe")), "json"))
     return found
 
 
@@ -75,7 +77,7 @@ def test_json_and_csv() -> None:
         "flops": 223948800,
         "total": 223948800,
     }
-    text = render_classes(flopwise.profile(alexnet(), convention="caffe"), "csv")
+    text = as_text(classes_report(flopwise.profile(alexnet(), convention="caffe")), "csv")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert sum(int(row["flops"]) for row in rows) == 724406816
     assert rows[0] == {
@@ -92,7 +94,7 @@ def test_json_and_csv() -> None:
 
 @pytest.mark.parametrize("format", ["markdown", "latex"])
 def test_documents_have_a_line_of_totals(format: str) -> None:
-    text = render_classes(flopwise.profile(alexnet(), convention="caffe"), format)
+    text = as_text(classes_report(flopwise.profile(alexnet(), convention="caffe")), format)
     assert "(96, 3, 11, 11)" in text
     assert "60954656" in text
     assert "Layers num: 8" in text
@@ -100,7 +102,7 @@ def test_documents_have_a_line_of_totals(format: str) -> None:
 
 def test_the_batch_does_not_count() -> None:
     assert content(alexnet(10))["flops"] == content(alexnet(1))["flops"]
-    assert "(10, 96, 55, 55)" in render_classes(flopwise.profile(alexnet(10), convention="caffe"))
+    assert "(10, 96, 55, 55)" in as_text(classes_report(flopwise.profile(alexnet(10), convention="caffe")))
 
 
 ROWS: list[tuple[Node, int | None]] = [
@@ -167,7 +169,7 @@ def test_layers_that_own_blobs() -> None:
 
 def test_an_onnx_model() -> None:
     light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_bvlc_alexnet.onnx"
-    found = json.loads(render_classes(flopwise.profile(light, convention="caffe"), "json"))
+    found = json.loads(as_text(classes_report(flopwise.profile(light, convention="caffe")), "json"))
     assert (found["layers_num"], found["params"], found["flops"]) == (8, 60954656, 654560384)
 
 
@@ -200,5 +202,5 @@ NETWORKS: dict[str, tuple[dict[str, Any], int, int]] = {
 def test_published_networks(name: str) -> None:
     inputs, params, flops = NETWORKS[name]
     profile = flopwise.profile(SHARED / f"{name}.prototxt", inputs or None, convention="caffe")
-    found = json.loads(render_classes(profile, "json"))
+    found = json.loads(as_text(classes_report(profile), "json"))
     assert (found["params"], found["flops"]) == (params, flops)

@@ -12,7 +12,8 @@ from tests.conventions.caffe_nets import Net, alexnet, vgg16
 import flopwise
 from flopwise.conventions.tools.netscope import collapse, human
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.report.commands.flops import render_classes
+from flopwise.report.commands.flops import classes_report
+from flopwise.report.report import as_text
 
 FIGURES = ("macc", "comp", "add", "div", "exp", "activation", "param")
 X = (2, 8, 6, 6)
@@ -20,7 +21,9 @@ N = 2 * 8 * 6 * 6
 
 
 def figures(graph: Graph, full: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(render_classes(flopwise.profile(graph, convention="netscope"), "json", full))
+    found: dict[str, Any] = json.loads(
+        as_text(classes_report(flopwise.profile(graph, convention="netscope"), full), "json")
+    )
     return found
 
 
@@ -116,7 +119,7 @@ def test_the_summary_adds_up_to_the_details() -> None:
     for key in FIGURES:
         total = sum(line[key] for line in details["layers"])
         assert summary[key] == details[key] == sum(line[key] for line in summary["layers"]) == total
-    text = render_classes(flopwise.profile(net.graph(), convention="netscope"))
+    text = as_text(classes_report(flopwise.profile(net.graph(), convention="netscope")))
     assert [line.split()[:2] for line in text.splitlines()[4:6]] == [["a", "submodule(3)"], ["b", "submodule(1)"]]
 
 
@@ -126,7 +129,7 @@ def test_what_stops_the_tool_is_unknown() -> None:
     net.add("Sigmoid", "block/sigmoid")
     found = figures(net.graph())
     assert found["coverage"]["unknown"] == {"Sigmoid": 1}
-    text = render_classes(flopwise.profile(net.graph(), convention="netscope"))
+    text = as_text(classes_report(flopwise.profile(net.graph(), convention="netscope")))
     assert "≥ 3,888" in text.splitlines()[4]
     assert text.splitlines()[6].startswith("Total")
     assert "≥ 3,888" in text.splitlines()[6]
@@ -161,5 +164,5 @@ PRESETS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
 @pytest.mark.parametrize(("name", "shape", "expected"), PRESETS, ids=[name for name, _, _ in PRESETS])
 def test_presets(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     profile = flopwise.profile(SHARED / f"{name}.prototxt", {"data": shape}, convention="netscope")
-    found = json.loads(render_classes(profile, "json"))
+    found = json.loads(as_text(classes_report(profile), "json"))
     assert tuple(found[key] for key in FIGURES) == expected

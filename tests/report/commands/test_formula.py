@@ -11,10 +11,13 @@ import pytest
 from tests.analyses.formula import models
 
 import flopwise
-from flopwise.report.commands.formula import FORMATS, evaluated, render
+from flopwise.report.commands.formula import formula_report, values_report
+from flopwise.report.formats.format import formats_of
+from flopwise.report.report import as_text
 from flopwise.report.sheet.sheet import Look
 
 GOLDEN = Path(__file__).parent / "golden_formulas"
+FORMATS = [format.name for format in formats_of(("sheet", "content")) if not format.binary]
 NAMES = {
     "formula.txt": {},
     "formula_formula.txt": {"by": "formula", "top": 3, "columns": ["macs", "output_bytes"]},
@@ -23,6 +26,10 @@ NAMES = {
     "formula.json": {"format": "json"},
     "formula.tex": {"format": "latex", "top": 2},
 }
+
+
+def render(formula: flopwise.Formula, format: str = "table", look: Look | None = None, **how: object) -> str:
+    return as_text(formula_report(formula, **how), format, look)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +47,11 @@ def test_golden(formula: flopwise.Formula, name: str) -> None:
 )
 def test_golden_values(formula: flopwise.Formula, name: str, format: str) -> None:
     points = [{"N": n, "H": 64, "W": 128} for n in (1, 8)]
-    assert evaluated(formula, points, format) == (GOLDEN / name).read_text()
+    assert as_text(values_report(formula, points), format) == (GOLDEN / name).read_text()
 
 
 def test_values_are_those_of_the_profile(formula: flopwise.Formula) -> None:
-    rows = list(csv.DictReader(io.StringIO(evaluated(formula, [{"N": 2, "H": 24, "W": 40}], "csv"))))
+    rows = list(csv.DictReader(io.StringIO(as_text(values_report(formula, [{"N": 2, "H": 24, "W": 40}]), "csv"))))
     profile = flopwise.profile(models.shuffled(), (2, 3, 24, 40))
     assert [int(rows[0][f]) for f in ("macs", "activations")] == [profile.total("macs"), profile.total("activations")]
 
@@ -63,7 +70,7 @@ def test_lower_bounds_show(format: str) -> None:
         assert "unknown: acme::Mystery" in text.replace("\\", "")
     if format == "json":
         assert json.loads(text)["layers"][1]["count"] is None
-    values = evaluated(formula, [{"batch": 1, "seq": 2}], format)
+    values = as_text(values_report(formula, [{"batch": 1, "seq": 2}]), format)
     assert "256" in values
 
 

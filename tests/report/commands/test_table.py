@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,7 +16,8 @@ from tests.report.html.test_page import chain
 import flopwise
 from flopwise.cli import main
 from flopwise.profiles.profile import Profile
-from flopwise.report.commands.table import render_paper
+from flopwise.report.commands.table import paper_report
+from flopwise.report.report import as_text
 
 RESNET, SPLINE = "examples/tiny_resnet.onnx", "examples/custom_op.onnx"
 
@@ -27,7 +29,7 @@ def profiles() -> list[Profile]:
 
 
 def test_latex_has_rules_units_and_the_convention() -> None:
-    text = render_paper([flopwise.profile(RESNET)], "latex", ["params", "macs", "peak"])
+    text = as_text(paper_report([flopwise.profile(RESNET)], ["params", "macs", "peak"]), "latex")
     assert r"\caption{Convention flops, unit FLOP; input 1$\times$3$\times$64$\times$64.}" in text
     assert r"Model & {Parameters {[}k{]}} & {MACs {[}M{]}} & {Peak activations {[}kB{]}} \\" in text
     assert r"tiny\_resnet & 44.4 & 1.88 & 81.9 \\" in text
@@ -38,13 +40,13 @@ def test_latex_has_rules_units_and_the_convention() -> None:
 
 def test_lower_bounds_are_marked_and_named() -> None:
     for format, mark in (("latex", r"{$\geq 640$}"), ("table", "≥ 640"), ("markdown", "≥ 640")):
-        text = render_paper([flopwise.profile(SPLINE)], format, ["macs"])
+        text = as_text(paper_report([flopwise.profile(SPLINE)], ["macs"]), format)
         assert mark in text, format
         assert "Spline" in text
 
 
 def test_csv_has_every_digit_and_the_convention() -> None:
-    rows = list(csv.DictReader(io.StringIO(render_paper(profiles(), "csv", ["params", "macs", "peak"]))))
+    rows = list(csv.DictReader(io.StringIO(as_text(paper_report(profiles(), ["params", "macs", "peak"]), "csv"))))
     expected = flopwise.profile(RESNET).to_dict()["totals"]
     assert [row["name"] for row in rows] == ["tiny_resnet", "custom_op"]
     assert int(rows[0]["macs"]) == expected["macs"]
@@ -64,29 +66,38 @@ def test_csv_has_every_digit_and_the_convention() -> None:
     ],
 )
 def test_a_column_has_one_prefix(units: dict[str, str], expected: str) -> None:
-    text = render_paper([flopwise.profile(RESNET)], "table", ["params"], units=units)
+    text = as_text(paper_report([flopwise.profile(RESNET)], ["params"], units=units))
     assert expected in text.splitlines()[4]
 
 
 def test_all_figures_of_a_column_share_prefix_and_decimals() -> None:
     models = [flopwise.profile(chain(["a"], size)) for size in (100, 1000, 3000)]
-    text = render_paper(models, "latex", ["params"], ["s", "m", "l"])
+    text = as_text(paper_report(models, ["params"], ["s", "m", "l"]), "latex")
     figures = [line.split(" & ")[1].removesuffix(r" \\") for line in text.splitlines() if " & " in line]
     assert figures[1:] == ["0.01", "1.00", "9.00"]
 
 
 def test_every_digit_on_request() -> None:
-    text = render_paper([flopwise.profile(RESNET)], "latex", ["macs"], human=False)
+    text = as_text(paper_report([flopwise.profile(RESNET)], ["macs"], human=False), "latex")
     assert "group-separator={,}" in text
     assert "1884248" in text
 
 
+def test_json_has_every_digit_and_the_convention() -> None:
+    found = json.loads(as_text(paper_report(profiles(), ["macs", "peak"]), "json"))
+    expected = flopwise.profile(RESNET).to_dict()["totals"]
+    assert found["schema"] == "flopwise.table/1"
+    assert found["models"][0]["macs"] == expected["macs"]
+    assert found["models"][0]["convention"] == {"name": "flops", "unit": "FLOP"}
+    assert [model["exact"] for model in found["models"]] == [True, False]
+
+
 def test_names_are_given_and_escaped() -> None:
-    text = render_paper(profiles(), "latex", ["params"], ["100% a_b", r"{\x}"])
+    text = as_text(paper_report(profiles(), ["params"], ["100% a_b", r"{\x}"]), "latex")
     assert r"100\% a\_b" in text
     assert r"\{\textbackslash{}x\}" in text
     with pytest.raises(flopwise.FlopwiseError, match="1 names for 2 models"):
-        render_paper(profiles(), names=["one"])
+        paper_report(profiles(), names=["one"])
 
 
 @pytest.mark.parametrize(
@@ -123,8 +134,8 @@ def test_tex_takes_it(tmp_path: Path) -> None:
     if found.returncode:
         pytest.skip("needs siunitx")
     names = [*NASTY[:8], "a"]  # pdflatex has no glyphs for the others
-    table = render_paper([*[flopwise.profile(RESNET)] * 8, flopwise.profile(SPLINE)], "latex", names=names)
-    exact = render_paper(profiles(), "latex", human=False)
+    table = as_text(paper_report([*[flopwise.profile(RESNET)] * 8, flopwise.profile(SPLINE)], names=names), "latex")
+    exact = as_text(paper_report(profiles(), human=False), "latex")
     (tmp_path / "t.tex").write_text(f"{PREAMBLE}\n{table}\n{exact}\\end{{document}}\n")
     run = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],

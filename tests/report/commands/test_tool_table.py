@@ -13,7 +13,9 @@ from flopwise.conventions import Display
 from flopwise.conventions.table import Column, Table, Total
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
-from flopwise.report.commands.flops import classes_of, formula, render_classes
+from flopwise.report.commands.flops import classes_of, classes_report, formula
+from flopwise.report.report import as_text
+from flopwise.report.sheet.sheet import Look
 
 #: A table with every kind of column.
 EVERYTHING = Table(
@@ -41,9 +43,9 @@ def tool(table: Table = EVERYTHING) -> Profile:
     )
 
 
-def told(table: Table = EVERYTHING, **look: object) -> list[str]:
+def told(table: Table = EVERYTHING, full: bool = False, format: str = "table", human: bool = False) -> list[str]:
     """The lines of the table that bear anything, with single spaces."""
-    text = render_classes(tool(table), **look)  # type: ignore[arg-type]
+    text = as_text(classes_report(tool(table), full), format, Look(human))
     return [" ".join(line.split()) for line in text.splitlines() if line.strip("─ ")]
 
 
@@ -89,13 +91,13 @@ def test_figures_of_the_model_alone() -> None:
         "many,6,1,tool,OP",
         "work,15178,1,tool,OP",
     ]
-    content = json.loads(render_classes(tool(table), "json"))
+    content = json.loads(as_text(classes_report(tool(table)), "json"))
     assert (content["many"], content["work"], content["bytes"], content["total"]) == (6, 15178, 3176, 15178)
     assert "layers" not in content
 
 
 def test_json_has_the_lines_of_the_table() -> None:
-    content = json.loads(render_classes(tool(), "json"))
+    content = json.loads(as_text(classes_report(tool()), "json"))
     assert list(content) == [
         *("schema", "model", "inputs", "convention", "work", "bytes", "many", "total", "coverage", "notes", "layers")
     ]
@@ -118,7 +120,7 @@ def test_csv_has_every_digit() -> None:
 
 @pytest.mark.parametrize("format", ["markdown", "latex"])
 def test_documents_tell_the_totals(format: str) -> None:
-    text = render_classes(tool(), format)
+    text = as_text(classes_report(tool()), format)
     assert "How many: 6" in text
     assert "All work: ≥ 15,178" in text
     assert text.count("15,178") == 2
@@ -126,15 +128,15 @@ def test_documents_tell_the_totals(format: str) -> None:
 
 def test_a_shape_that_nobody_knows() -> None:
     profile = profiled(unresolved(), replace(THREE, display=Display(table=EVERYTHING, human=THREE.display.human)))
-    content = json.loads(render_classes(profile, "json"))
+    content = json.loads(as_text(classes_report(profile), "json"))
     assert content["layers"][1] == {"name": "lost", "type": "acme::Lost", "shape": None} | dict.fromkeys(
         ("work", "bytes", "total")
     )
-    assert "?" in render_classes(profile)
+    assert "?" in as_text(classes_report(profile))
 
 
 def test_there_are_no_classes_beside_a_table() -> None:
     assert classes_of(tool()) == {}
     assert formula(tool()) == ""
     with pytest.raises(InputError, match="unknown format 'tree'"):
-        render_classes(tool(), "tree")
+        as_text(classes_report(tool()), "tree")

@@ -10,7 +10,8 @@ import pytest
 
 from flopwise.analyses.weights.entry import Histogram
 from flopwise.analyses.weights.weights import weights_of_arrays
-from flopwise.report.commands.weights import bars, render_weights
+from flopwise.report.commands.weights import bars, weights_report
+from flopwise.report.report import as_text
 from flopwise.report.sheet.sheet import Look
 from flopwise.report.sheet.text import cells
 
@@ -28,16 +29,18 @@ def found() -> Any:
 def test_lines_fit_the_terminal(found: Any, width: int, columns: Any) -> None:
     if columns is not None and width < 76:
         columns = columns[:2]
-    text = render_weights(found, columns=columns, look=Look(width=width))
+    text = as_text(weights_report(found, columns), look=Look(width=width))
     assert max(map(cells, text.splitlines())) <= width
 
 
 def test_a_histogram_is_whole_or_not_there(found: Any) -> None:
-    wide = render_weights(found, look=Look(width=160))
+    wide = as_text(weights_report(found), look=Look(width=160))
     assert "▁" in wide
     for look in (Look(width=160, ascii=True), Look()):
-        assert render_weights(found, look=look).isascii() or "▁" not in render_weights(found, look=look)
-    assert "▁" not in render_weights(found, look=Look(width=60))
+        assert as_text(weights_report(found), look=look).isascii() or "▁" not in as_text(
+            weights_report(found), look=look
+        )
+    assert "▁" not in as_text(weights_report(found), look=Look(width=60))
 
 
 def test_bars_show_every_element() -> None:
@@ -49,10 +52,12 @@ def test_bars_show_every_element() -> None:
 def test_rows_without_elements() -> None:
     nothing = weights_of_arrays({"x": np.zeros(0, np.float32), "y": np.float32([np.nan])})
     for format_ in ("table", "markdown", "csv", "latex"):
-        assert "nan" not in render_weights(nothing, format_, ("name", "length", "min", "mean", "p50"))
-    assert "?" in render_weights(nothing)
+        assert "nan" not in as_text(weights_report(nothing, ("name", "length", "min", "mean", "p50")), format_)
+    assert "?" in as_text(weights_report(nothing))
 
 
 def test_printing_shows_the_table(found: Any) -> None:
-    assert "model.layers.3.attention.output.dense" in str(replace(found, renderer=render_weights))
+    assert "model.layers.3.attention.output.dense" in str(
+        replace(found, renderer=lambda weights: as_text(weights_report(weights)))
+    )
     assert found.to_dict()["totals"]["length"] == 19_000

@@ -11,7 +11,7 @@ from tests.report.html.browser import Page, open_browser
 from tests.report.html.test_page import HOSTILE, chain
 
 import flopwise
-from flopwise.report import render
+from flopwise.report.commands.profile import render
 
 RESNET = "examples/tiny_resnet.onnx"
 

@@ -13,8 +13,9 @@ from tests.report.html.test_page import HOSTILE, chain, symbolic
 import flopwise
 from flopwise.analyses.compare import FIGURES, Comparison
 from flopwise.graph import Graph
-from flopwise.report import render
-from flopwise.report.commands.compare import render_comparison
+from flopwise.report.commands.compare import comparison_report
+from flopwise.report.commands.profile import render
+from flopwise.report.report import as_text
 
 RESNET = "examples/tiny_resnet.onnx"
 
@@ -35,7 +36,9 @@ def compared() -> Comparison:
 
 @pytest.fixture
 def page(browser: Any, tmp_path: Path) -> Page:
-    return Page(browser, render_comparison(compared(), "html", figures=["macs", "params"], full=True), tmp_path)
+    return Page(
+        browser, as_text(comparison_report(compared(), figures=["macs", "params"], full=True), "html"), tmp_path
+    )
 
 
 def numbers(texts: list[str]) -> list[int | None]:
@@ -77,7 +80,7 @@ def test_the_figures_equal_the_json(page: Page) -> None:
 @pytest.mark.parametrize("swapped", [False, True])
 def test_differences_are_coloured_and_new_layers_are_named(browser: Any, tmp_path: Path, swapped: bool) -> None:
     found = flopwise.compare(*compared().profiles[:: -1 if swapped else 1], labels=["one", "other"])
-    page, expected = Page(browser, render_comparison(found, "html"), tmp_path), found.to_dict()["layers"]
+    page, expected = Page(browser, as_text(comparison_report(found), "html"), tmp_path), found.to_dict()["layers"]
     moods = page.run(
         "return [...document.querySelectorAll('#table tbody td[data-key=\"count:1:difference\"]')]"
         ".map(c => c.className.split(' ').pop())"
@@ -136,7 +139,7 @@ def test_a_chosen_layer_shows_all_its_figures(page: Page) -> None:
 
 def test_several_models_and_a_lower_bound(browser: Any, tmp_path: Path) -> None:
     found = flopwise.compare(RESNET, "examples/custom_op.onnx", RESNET, batch_size=1)
-    page = Page(browser, render_comparison(found, "html"), tmp_path)
+    page = Page(browser, as_text(comparison_report(found), "html"), tmp_path)
     assert page.find("#other-pick").is_displayed()
     page.pick("#other", "2")
     assert "C − A" in page.find("#table th[data-key='bar']").text
@@ -152,7 +155,7 @@ def test_several_models_and_a_lower_bound(browser: Any, tmp_path: Path) -> None:
 
 def test_conventions_side_by_side(browser: Any, tmp_path: Path) -> None:
     found = flopwise.compare(RESNET, convention=["flops", "macs"])
-    page = Page(browser, render_comparison(found, "html"), tmp_path)
+    page = Page(browser, as_text(comparison_report(found), "html"), tmp_path)
     assert "Convention flops" in page.find("#conventions").text
     assert "Convention macs" in page.find("#conventions").text
     assert page.find("#table th[data-key='count:1']").text == "MAC (macs) B"
@@ -162,7 +165,7 @@ def test_conventions_side_by_side(browser: Any, tmp_path: Path) -> None:
 def test_names_from_a_model_run_no_script(browser: Any, tmp_path: Path) -> None:
     names = [HOSTILE, "<svg onload=document.title=1>", "' onclick='x"]
     found = flopwise.compare(chain(names), chain(names[:2]), labels=[HOSTILE, "b"])
-    page = Page(browser, render_comparison(found, "html", full=True), tmp_path)
+    page = Page(browser, as_text(comparison_report(found, full=True), "html"), tmp_path)
     assert page.column("name") == names
     page.click("#table tr[data-layer='0']")
     assert page.run("return document.title") == f"{HOSTILE} and b – flopwise"
@@ -173,7 +176,7 @@ def test_names_from_a_model_run_no_script(browser: Any, tmp_path: Path) -> None:
 def test_thousands_of_layers_scroll_and_are_found(browser: Any, tmp_path: Path) -> None:
     names = [f"/block{i // 10}/linear{i % 10}/MatMul" for i in range(5000)]
     found = flopwise.compare(chain(names), chain(names, size=9), labels=["one", "other"])
-    page = Page(browser, render_comparison(found, "html"), tmp_path)
+    page = Page(browser, as_text(comparison_report(found), "html"), tmp_path)
     assert len(page.column("name")) < 400
     assert page.run("return performance.timing.domContentLoadedEventEnd - performance.timing.navigationStart") < 3000
     page.run("flopwise.choose(1234, 'depth')")
@@ -196,7 +199,7 @@ def test_a_print_and_a_narrow_window(page: Page) -> None:
 
 def test_models_without_layers_have_a_page(browser: Any, tmp_path: Path) -> None:
     nothing = Graph("nothing", "hand", "", (), (), ())
-    page = Page(browser, render_comparison(flopwise.compare(nothing, nothing), "html"), tmp_path)
+    page = Page(browser, as_text(comparison_report(flopwise.compare(nothing, nothing)), "html"), tmp_path)
     assert "no layers" in page.find("#table").text
     assert page.errors() == []
 
@@ -205,7 +208,7 @@ def test_figures_in_symbols(browser: Any, tmp_path: Path) -> None:
     sympy = pytest.importorskip("sympy")
     n = sympy.Symbol("n", positive=True, integer=True)
     graphs = [symbolic(rows) for rows in (n, 2 * n, 4)]
-    page = Page(browser, render_comparison(flopwise.compare(*graphs), "html", figures=["macs"]), tmp_path)
+    page = Page(browser, as_text(comparison_report(flopwise.compare(*graphs), figures=["macs"]), "html"), tmp_path)
     assert [page.column(f"macs:{model}") for model in range(3)] == [["64*n"], ["128*n"], ["256"]]
     assert page.column("macs:1:difference") == ["64*n"]
     assert page.find("#table tfoot td[data-key='macs:0']").text == "?"

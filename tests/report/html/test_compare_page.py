@@ -15,13 +15,14 @@ from flopwise.analyses.compare.comparison import OF_MODEL
 from flopwise.cli import cli
 from flopwise.errors import InputError
 from flopwise.graph import Graph
-from flopwise.report.commands.compare import render_comparison
+from flopwise.report.commands.compare import comparison_report
+from flopwise.report.report import as_text
 
 TWO = ("examples/tiny_resnet.onnx", "examples/custom_op.onnx")
 
 
 def page_of(comparison: Comparison, **how: Any) -> str:
-    return render_comparison(comparison, "html", **how)
+    return as_text(comparison_report(comparison, **how), "html")
 
 
 @pytest.mark.parametrize(

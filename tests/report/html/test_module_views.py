@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import flopwise
-from flopwise.report import render
+from flopwise.report.commands.profile import render
 
 torch = pytest.importorskip("torch")
 

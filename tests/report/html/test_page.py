@@ -18,7 +18,7 @@ import flopwise
 from flopwise.cli import cli
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Module, Node, Tensor
-from flopwise.report import render
+from flopwise.report.commands.profile import render
 from flopwise.report.html.data import EXACT, page_data
 from flopwise.report.html.modules import MOST, groups
 

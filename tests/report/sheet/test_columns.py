@@ -101,9 +101,9 @@ def test_select_says_what_there_is(keys: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["layer", "op", "module", "dtype"])
-@pytest.mark.parametrize("format", ["table", "tree", "markdown", "csv", "latex"])
-def test_defaults_start_with_the_name_and_hold_the_count(format: str, by: str) -> None:
-    keys = [c.key for c in defaults(format, by, profiled(conv_net(), "macs"))]
+@pytest.mark.parametrize("audience", ["terminal", "tree", "document", "program"])
+def test_defaults_start_with_the_name_and_hold_the_count(audience: str, by: str) -> None:
+    keys = [c.key for c in defaults(audience, by, profiled(conv_net(), "macs"))]
     assert keys[0] == "name"
     assert "count" in keys
-    assert ("macs" in keys) == (format == "csv")
+    assert ("macs" in keys) == (audience == "program")

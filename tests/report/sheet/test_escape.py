@@ -10,10 +10,11 @@ from itertools import pairwise
 import pytest
 from tests.report.graphs import NASTY, nasty, profiled
 
-from flopwise.report import render
-from flopwise.report.commands.layers import render_layers
+from flopwise.report.commands.layers import layers_report
+from flopwise.report.commands.profile import render
 from flopwise.report.formats import latex, markdown
 from flopwise.report.formats.dot import quote
+from flopwise.report.report import as_text
 from flopwise.report.sheet.text import clean
 
 SHOWN = [clean(name) for name in NASTY]
@@ -31,7 +32,7 @@ def test_markdown() -> None:
 
 
 def test_csv() -> None:
-    for text in (render(profiled(nasty()), "csv"), render_layers(profiled(nasty()), "csv")):
+    for text in (render(profiled(nasty()), "csv"), as_text(layers_report(profiled(nasty())), "csv")):
         assert [row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))] == SHOWN
 
 
@@ -57,7 +58,7 @@ def test_dot_strings_end_where_they_should(name: str) -> None:
 
 
 def test_dot_draws_a_layer_once_and_no_weights() -> None:
-    text = render_layers(profiled(nasty()), "dot")
+    text = as_text(layers_report(profiled(nasty())), "dot")
     assert text.count(" -> ") == len(SHOWN) + 1
     assert len(re.findall(r"^  n\d+ \[", text, re.M)) == len(SHOWN)
 

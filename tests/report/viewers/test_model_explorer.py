@@ -62,8 +62,8 @@ def test_the_command_line_writes_it_beside_the_report(tmp_path: Path, capsys: py
     [
         ([RESNET, "--model-explorer", "x.txt"], "end in .json"),
         (["examples", "--model-explorer", "x.json"], "directory"),
-        ([RESNET, "--model-explorer", "x.json", "-o", "x.json"], "the file of -o"),
-        ([RESNET, "--model-explorer", "x.json", "--netron", "x.json"], "the file of --netron"),
+        ([RESNET, "--model-explorer", "x.json", "-o", "x.json"], "name the same file"),
+        ([RESNET, "--model-explorer", "x.json", "--netron", "x.json"], "name the same file"),
     ],
 )
 def test_places_in_the_way_are_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

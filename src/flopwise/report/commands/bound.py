@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.errors import InputError
-from flopwise.report.formats import json, writers
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, model_name
 from flopwise.report.sheet.units import human, ratio
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound, BoundRow, Floor
-
-FORMATS = (*writers.SHEET_FORMATS, "json")
 
 #: In a CPU's, GPU's or TPU's figure: units for people.
 MICRO = 1e3
@@ -112,63 +110,60 @@ _COLUMNS = (
 
 COLUMNS: dict[str, BoundColumn] = {column.head.key: column for column in _COLUMNS}
 
-#: What is shown by itself.
+#: What people are shown by itself; programs get all columns.
 _DEFAULT = {
     "layer": "name op macs bytes intensity roof roofline share floor",
     "op": "name layers macs bytes intensity roof roofline share floor",
 }
 
-#: In CSV, for programs, nothing is left out.
-_CSV = tuple(COLUMNS)
 
-
-def render_bound(
+def bound_report(
     bound: Bound,
-    format: str = "table",
     by: str = "layer",
     columns: Sequence[str] | None = None,
     sort: str | None = None,
     top: int | None = None,
-    look: Look | None = None,
-) -> str:
-    """The floors of a model as text.
+) -> Report:
+    """The floors of a model; their JSON always holds all rows.
 
     Args:
         bound: what to write.
-        format: a name from FORMATS.
         by: one line for each "layer" or "op".
         columns: keys of columns; None for what suits the grouping.
         sort: key of the column to sort by, the largest first; None for the order of execution.
         top: how many lines to show, those with the largest roofline unless ``sort`` says otherwise.
-        look: how the report should look.
 
     Raises:
-        InputError: the format, the grouping or a column is unknown.
+        InputError: the grouping or a column is unknown.
     """
-    look = look or Look()
-    if format == "json":
-        return json.dump(content(bound))
-    chosen = _chosen(columns, by, format)
-    items = _items(bound, by)
-    if sort or top or by == "op":
-        key = _chosen([sort or "roofline"], by, format)[0]
-        items.sort(key=lambda item: _order(key.value(item, bound)))
-    shown, rest = items[:top], items[top:] if top else []
-    lines = [Line(tuple(c.value(i, bound) for c in chosen), _mark(i)) for i in shown]
-    if rest:
-        left = Item(f"{len(rest)} more", "", tuple(row for item in rest for row in item.rows))
-        lines.append(Line(tuple(c.value(left, bound) for c in chosen), "rest"))
-    whole = Item("Total", "", bound.rows)
-    total = Line(tuple("" if c.head.key in ("roof", "status", "floor") else c.value(whole, bound) for c in chosen))
-    sheet = Sheet(
-        heads=tuple(c.head for c in chosen),
-        lines=tuple(lines),
-        total=total,
-        about=(model_name(bound.profile, look), look.text(_device(bound))),
-        summary=tuple(_summary(bound, look)),
-        notes=tuple(look.text(note) for note in bound.notes),
-    )
-    return writers.write(sheet, format, look, FORMATS)
+    if by not in _DEFAULT:
+        raise InputError(f"cannot group by {by!r}; choose layer or op")
+    for key in (*(columns or ()), *([sort] if sort else ())):
+        _column(key)
+
+    def sheet(data: bool, look: Look) -> Sheet:
+        chosen = [_column(key) for key in columns or (tuple(COLUMNS) if data else _DEFAULT[by].split())]
+        items = _items(bound, by)
+        if sort or top or by == "op":
+            key = _column(sort or "roofline")
+            items.sort(key=lambda item: _order(key.value(item, bound)))
+        shown, rest = items[:top], items[top:] if top else []
+        lines = [Line(tuple(c.value(i, bound) for c in chosen), _mark(i)) for i in shown]
+        if rest:
+            left = Item(f"{len(rest)} more", "", tuple(row for item in rest for row in item.rows))
+            lines.append(Line(tuple(c.value(left, bound) for c in chosen), "rest"))
+        whole = Item("Total", "", bound.rows)
+        total = Line(tuple("" if c.head.key in ("roof", "status", "floor") else c.value(whole, bound) for c in chosen))
+        return Sheet(
+            heads=tuple(c.head for c in chosen),
+            lines=tuple(lines),
+            total=total,
+            about=(model_name(bound.profile, look), look.text(_device(bound))),
+            summary=tuple(_summary(bound, look)),
+            notes=tuple(look.text(note) for note in bound.notes),
+        )
+
+    return Report(lambda format, look: [sheet(format.data, look)], lambda: content(bound))
 
 
 def content(bound: Bound) -> dict[str, Any]:
@@ -251,22 +246,16 @@ def _whole(nanoseconds: float | None) -> int | None:
 def _items(bound: Bound, by: str) -> list[Item]:
     if by == "layer":
         return [Item(row.name, row.op, (row,)) for row in bound.rows]
-    if by != "op":
-        raise InputError(f"cannot group by {by!r}; choose layer or op")
     groups: dict[str, list[BoundRow]] = {}
     for row in bound.rows:
         groups.setdefault(row.op, []).append(row)
     return [Item(op, op, tuple(rows)) for op, rows in groups.items()]
 
 
-def _chosen(columns: Sequence[str] | None, by: str, format: str) -> list[BoundColumn]:
-    keys: Iterable[str] = columns or (_CSV if format == "csv" else _DEFAULT.get(by, _DEFAULT["layer"]).split())
-    found = []
-    for key in keys:
-        if key not in COLUMNS:
-            raise InputError(f"unknown column {key!r}; known: {', '.join(COLUMNS)}")
-        found.append(COLUMNS[key])
-    return found
+def _column(key: str) -> BoundColumn:
+    if key not in COLUMNS:
+        raise InputError(f"unknown column {key!r}; known: {', '.join(COLUMNS)}")
+    return COLUMNS[key]
 
 
 def _order(value: Value) -> tuple[int, Any]:

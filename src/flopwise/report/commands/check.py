@@ -7,25 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from flopwise.analyses.budget import Verdict
-from flopwise.report.formats import json, writers
+from flopwise.report.formats.format import Format
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, without_empty
 
-FORMATS = (*writers.SHEET_FORMATS, "json")
+
+def verdicts_report(verdicts: Sequence[Verdict]) -> Report:
+    """What is over its limit, or what is within it when nothing is over; JSON and CSV hold all verdicts."""
+    return Report(lambda format, look: [_sheet(verdicts, format, look)], lambda: content(verdicts))
 
 
-def render_verdicts(verdicts: Sequence[Verdict], format: str = "table", look: Look | None = None) -> str:
-    """What broke, or what held when nothing did; JSON and CSV hold all verdicts.
-
-    Raises:
-        InputError: the format is unknown.
-    """
-    look = look or Look()
-    if format == "json":
-        return json.dump(content(verdicts))
+def _sheet(verdicts: Sequence[Verdict], format: Format, look: Look) -> Sheet:
     broken = [v for v in verdicts if v.broken]
-    shown = verdicts if format == "csv" else broken or verdicts
-    named = len({v.model for v in verdicts}) > 1 or format == "csv"
+    shown = verdicts if format.data else broken or verdicts
+    named = len({v.model for v in verdicts}) > 1 or format.data
     sheet = Sheet(
         heads=(
             *([Head("model", "model", "text", 1)] if named else []),
@@ -37,11 +33,11 @@ def render_verdicts(verdicts: Sequence[Verdict], format: str = "table", look: Lo
             Head("share", "% of limit", "percent", 7),
             Head("broken", "", "text", 1),
         ),
-        lines=tuple(Line(_values(v, named, look, format), "unknown" if v.broken else "") for v in shown),
+        lines=tuple(Line(_values(v, named, look, format.data), "unknown" if v.broken else "") for v in shown),
         about=(_told(verdicts, broken, look),),
         complete=True,
     )
-    return writers.write(sheet if format == "csv" else without_empty(sheet), format, look, FORMATS)
+    return sheet if format.data else without_empty(sheet)
 
 
 def _told(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) -> str:
@@ -52,7 +48,7 @@ def _told(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) ->
     return f"{who}: {len(broken)} of {len(verdicts)} limits {'is' if len(broken) == 1 else 'are'} broken"
 
 
-def _values(verdict: Verdict, named: bool, look: Look, format: str) -> tuple[Value, ...]:
+def _values(verdict: Verdict, named: bool, look: Look, data: bool) -> tuple[Value, ...]:
     value: Value = verdict.value
     if isinstance(value, int) and not verdict.exact:
         value = AtLeast(value)
@@ -60,9 +56,9 @@ def _values(verdict: Verdict, named: bool, look: Look, format: str) -> tuple[Val
         value = ""
     most = verdict.limit.most
     share = 100 * verdict.value / most if verdict.value is not None and most and verdict.exact else ""
-    broken = ("yes" if verdict.broken else "no") if format == "csv" else verdict.why if verdict.broken else "kept"
+    broken = ("yes" if verdict.broken else "no") if data else verdict.why if verdict.broken else "kept"
     return (
-        *([look.text(os.path.basename(verdict.model) if format != "csv" else verdict.model)] if named else []),
+        *([look.text(verdict.model if data else os.path.basename(verdict.model))] if named else []),
         look.text(_limit(verdict)),
         look.text(verdict.layer),
         value,

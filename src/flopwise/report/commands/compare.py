@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Values, difference, percent
 from flopwise.errors import InputError
-from flopwise.report.formats import json, writers
+from flopwise.report.formats.format import Format
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Kind, Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, model_name, shape_text
 from flopwise.report.sheet.text import cells, shorten
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Break, Comparison, Group
-
-FORMATS = (*writers.SHEET_FORMATS, "json", "html")
 
 #: What a report shows; "all" is one table for each.
 PARTS = ("total", "op", "layer")
@@ -45,54 +44,51 @@ _TITLES = {
 }
 
 
-def render_comparison(
-    comparison: Comparison,
-    format: str = "table",
-    by: str = "all",
-    figures: Sequence[str] | None = None,
-    full: bool = False,
-    look: Look | None = None,
-) -> str:
-    """The comparison as text that ends with a line end.
+def comparison_report(
+    comparison: Comparison, by: str = "all", figures: Sequence[str] | None = None, full: bool = False
+) -> Report:
+    """The comparison as tables of totals, operators and layers.
 
     Args:
         comparison: what to write.
-        format: a name from FORMATS.
-        by: one of PARTS, or "all"; of CSV, which holds one table, "all" is the layers. JSON and HTML always hold all.
+        by: one of PARTS, or "all"; for programs, which get one table, "all" is the layers. JSON and HTML always hold
+            all.
         figures: of operators and layers; None for SHOWN.
         full: whether layers that are the same in all models are shown.
-        look: how it should look.
 
     Raises:
-        InputError: the format, the part or a figure is unknown.
+        InputError: the part or a figure is unknown.
     """
-    look = look or Look()
     if by not in (*PARTS, "all"):
         raise InputError(f"cannot compare by {by!r}; choose {', '.join(PARTS)} or all")
     chosen = tuple(dict.fromkeys(figures or SHOWN))
     for figure in chosen:
         if figure not in FIGURES:
             raise InputError(f"unknown figure {figure!r}; known: {', '.join(FIGURES)}")
-    if format == "json":
-        return json.dump(comparison.to_dict())
-    if format == "html":
-        from flopwise.report.html import compare
+    return Report(
+        lambda format, look: _sheets(comparison, by, chosen, full, format, look),
+        comparison.to_dict,
+        {"comparison": (comparison, chosen, full, _TITLES)},
+    )
 
-        return compare.render(comparison, chosen, full, _TITLES)
+
+def _sheets(
+    comparison: Comparison, by: str, figures: Sequence[str], full: bool, format: Format, look: Look
+) -> list[Sheet]:
     parts = PARTS if by == "all" else (by,)
-    if format == "csv":
+    if format.data:
         parts = parts[-1:]
     makers = {
         "total": lambda: _totals(comparison, look),
-        "op": lambda: _operators(comparison, chosen, look),
-        "layer": lambda: _layers(comparison, chosen, full or format == "csv", look),
+        "op": lambda: _operators(comparison, figures, look),
+        "layer": lambda: _layers(comparison, figures, full or format.data, look),
     }
     sheets, notes = [makers[part]() for part in parts], list(_notes(comparison, look))
     if len(sheets) > 1 and not sheets[-1].lines:
         notes[:0] = sheets.pop().notes
     sheets[0] = replace(sheets[0], about=_about(comparison, look))
     sheets[-1] = replace(sheets[-1], notes=(*sheets[-1].notes, *notes))
-    return "\n\n".join(writers.write(s, format, look, FORMATS).rstrip("\n") for s in sheets) + "\n"
+    return sheets
 
 
 def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:

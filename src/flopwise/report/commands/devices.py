@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.report.formats import json, writers
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
 from flopwise.report.sheet.units import human
@@ -13,31 +13,21 @@ from flopwise.report.sheet.units import human
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device, Peak
 
-FORMATS = (*writers.SHEET_FORMATS, "json")
-
 #: Element types of the overview, and the titles of their columns: dense TFLOP/s.
 _TYPES = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16", "float8e4m3fn": "FP8", "int8": "INT8"}
 
 
-def render_devices(devices: Sequence[Device], format: str = "table", look: Look | None = None) -> str:
-    """One line for each device: dense TFLOP/s by element type, memory and its bandwidth.
-
-    Raises:
-        InputError: the format is unknown.
-    """
-    look = look or Look()
-    if format == "json":
-        return json.dump({"schema": "flopwise.devices/1", "devices": [_content(d) for d in devices]})
-    heads = (
-        Head("name", "name", "text", 0),
-        Head("device", "device", "text", 2),
-        *(Head(key, title, "ratio", 3 + i) for i, (key, title) in enumerate(_TYPES.items())),
-        Head("memory_gb", "GB", "ratio", 5),
-        Head("bandwidth", "GB/s", "ratio", 1),
-        Head("unverified", "", "text", 8),
-    )
+def devices_report(devices: Sequence[Device]) -> Report:
+    """One line for each device: dense TFLOP/s by element type, memory and its bandwidth."""
     sheet = Sheet(
-        heads=heads,
+        heads=(
+            Head("name", "name", "text", 0),
+            Head("device", "device", "text", 2),
+            *(Head(key, title, "ratio", 3 + i) for i, (key, title) in enumerate(_TYPES.items())),
+            Head("memory_gb", "GB", "ratio", 5),
+            Head("bandwidth", "GB/s", "ratio", 1),
+            Head("unverified", "", "text", 8),
+        ),
         lines=tuple(Line(_overview(d)) for d in devices),
         about=(f"{len(devices)} devices", "dense TFLOP/s, a multiply-add is two"),
         notes=(
@@ -45,38 +35,37 @@ def render_devices(devices: Sequence[Device], format: str = "table", look: Look 
             "flopwise devices NAME shows every figure with its source",
         ),
     )
-    return writers.write(sheet, format, look, FORMATS)
+    return Report(lambda format, look: [sheet], lambda: _schema(devices))
 
 
-def render_device(device: Device, format: str = "table", look: Look | None = None) -> str:
-    """Every figure of one device with its kind and its source.
+def device_report(device: Device) -> Report:
+    """Every figure of one device with its kind and its source."""
+    return Report(lambda format, look: [_sheet(device, format.data, look)], lambda: _schema([device]))
 
-    Raises:
-        InputError: the format is unknown.
-    """
-    look = look or Look()
-    if format == "json":
-        return json.dump({"schema": "flopwise.devices/1", "devices": [_content(device)]})
-    heads = (
-        Head("what", "figure", "text", 0),
-        Head("dtype", "type", "text", 1),
-        Head("value", "", "number" if format == "csv" else "text", 1),
-        Head("unit", "unit", "text", 2 if format == "csv" else 1),
-        Head("dense", "", "text", 3),
-        Head("kind", "kind", "text", 4),
-        Head("verified", "", "text", 4),
-        Head("source", "source", "text", 2, prose=True),
-    )
+
+def _schema(devices: Sequence[Device]) -> dict[str, Any]:
+    return {"schema": "flopwise.devices/1", "devices": [_content(device) for device in devices]}
+
+
+def _sheet(device: Device, data: bool, look: Look) -> Sheet:
     memory = [human(device.memory_bytes, "B") + " memory"] if device.memory_bytes else []
     caches = [f"{c.level.upper()} {human(c.nbytes, 'B')}" for c in device.caches]
     names = [f"also {', '.join(device.aliases)}"] if device.aliases else []
-    sheet = Sheet(
-        heads=heads,
-        lines=tuple(Line(_figure(peak, format)) for peak in device.peaks),
+    return Sheet(
+        heads=(
+            Head("what", "figure", "text", 0),
+            Head("dtype", "type", "text", 1),
+            Head("value", "", "number" if data else "text", 1),
+            Head("unit", "unit", "text", 2 if data else 1),
+            Head("dense", "", "text", 3),
+            Head("kind", "kind", "text", 4),
+            Head("verified", "", "text", 4),
+            Head("source", "source", "text", 2, prose=True),
+        ),
+        lines=tuple(Line(_figure(peak, data)) for peak in device.peaks),
         about=(look.text(device.name), device.id, *map(look.text, names), *memory, *caches),
         notes=tuple(look.text(note) for note in (device.note,) if note),
     )
-    return writers.write(sheet, format, look, FORMATS)
 
 
 def _overview(device: Device) -> tuple[Value, ...]:
@@ -91,9 +80,9 @@ def _overview(device: Device) -> tuple[Value, ...]:
     return (device.id, device.name, *rates, size, bandwidth, "" if verified else "unverified")
 
 
-def _figure(peak: Peak, format: str) -> tuple[Value, ...]:
-    value: Value = peak.value if format == "csv" else human(round(peak.value), peak.unit) if peak.unit != "s" else ""
-    if peak.unit == "s" and format != "csv":
+def _figure(peak: Peak, data: bool) -> tuple[Value, ...]:
+    value: Value = peak.value if data else human(round(peak.value), peak.unit) if peak.unit != "s" else ""
+    if peak.unit == "s" and not data:
         value = f"{peak.value * 1e6:.3g} us"
     dense = "" if peak.dtype is None else "dense" if peak.dense else "with sparsity"
     verified = "" if peak.verified else "unverified"
@@ -102,7 +91,7 @@ def _figure(peak: Peak, format: str) -> tuple[Value, ...]:
         peak.what,
         peak.dtype or "",
         value,
-        peak.unit if format == "csv" else "",
+        peak.unit if data else "",
         dense,
         peak.kind,
         verified,

@@ -1,4 +1,4 @@
-"""Why a number is what it is: an operator's formula in every convention, and where conventions part on a model."""
+"""Why a number is what it is: an operator's formula in every convention, and where conventions differ on a model."""
 
 from __future__ import annotations
 
@@ -11,12 +11,37 @@ from typing import TYPE_CHECKING, Any
 from flopwise.conventions import CONVENTIONS
 from flopwise.errors import InputError
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
-from flopwise.report.reference.tables import spec_url, weighed
+from flopwise.report.reference.tables import prose_report, spec_url, weighed
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
+
+
+def operator_report(name: str) -> Report:
+    """An operator's formula, and what each convention makes of it.
+
+    Raises:
+        InputError: no operator of that name has a rule.
+    """
+    return prose_report(operator_sheet(name), lambda: operator(name))
+
+
+def difference_report(profiles: Sequence[Profile], by: str = "op") -> Report:
+    """Where conventions differ on a model, operator by operator or layer by layer, and by how much."""
+
+    def content() -> dict[str, Any]:
+        first = profiles[0].to_dict()
+        return {
+            **{key: first[key] for key in ("model", "inputs")},
+            "totals": {p.convention.name: p.sum.count for p in profiles},
+            "units": {p.convention.name: p.convention.unit for p in profiles},
+            "parts": difference(profiles, by),
+        }
+
+    return Report(lambda format, look: [difference_sheet(profiles, by, look)], content)
 
 
 def operator(name: str) -> dict[str, Any]:
@@ -80,7 +105,7 @@ class _Part:
 
 
 def difference(profiles: Sequence[Profile], by: str = "op") -> list[dict[str, Any]]:
-    """Where conventions part on a model, the widest gap first.
+    """Where conventions differ on a model, the widest gap first.
 
     Args:
         profiles: one graph in two or more conventions.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.report.commands import tool_table
-from flopwise.report.formats import json, writers
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, only
 from flopwise.rows import Row, Sum
@@ -19,45 +19,19 @@ from flopwise.rows import Row, Sum
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
 
-FORMATS = (*writers.SHEET_FORMATS, "json")
-
 #: Columns that a CSV needs because nothing above it names the convention.
 NAMED = (Head("convention", "convention", "text"), Head("unit", "unit", "text"))
 
 
-def render_classes(
-    profile: Profile,
-    format: str = "table",
-    full: bool = False,
-    human: bool = False,
-    header: bool = True,
-    width: int | None = None,
-    color: bool = False,
-    ascii: bool = False,
-) -> str:
-    """The operations of each class and their total.
-
-    Args:
-        profile: what to write.
-        format: a name from FORMATS.
-        full: one line for each layer.
-        human: short numbers, as the convention's tool prints them; CSV and JSON always have every digit.
-        header: whether the model and the columns are named above the lines.
-        width: cells of the terminal; None when there is none.
-        color: whether to use the terminal's colours.
-        ascii: whether to draw and write with ASCII characters only.
-
-    Raises:
-        InputError: the format is unknown.
-    """
-    own = profile.convention.display.table is not None
-    if format == "json":
-        return json.dump(tool_table.content(profile, full) if own else _content(profile, full))
-    look = Look(human, header, width, color, ascii)
-    if own:
-        return writers.write(tool_table.sheet(profile, full, look, format), format, look, FORMATS)
-    sheet = _per_layer(profile, look, format) if full else _in_total(profile, look, format)
-    return writers.write(sheet, format, look, FORMATS)
+def classes_report(profile: Profile, full: bool = False) -> Report:
+    """The operations of each class and their total; with ``full`` one line for each layer."""
+    if profile.convention.display.table is not None:
+        return Report(
+            lambda format, look: [tool_table.sheet(profile, full, look, format)],
+            lambda: tool_table.content(profile, full),
+        )
+    sheet = _per_layer if full else _in_total
+    return Report(lambda format, look: [sheet(profile, look, format.data)], lambda: _content(profile, full))
 
 
 def classes_of(profile: Profile) -> Mapping[str, Counts]:
@@ -95,13 +69,13 @@ def _notes(profile: Profile, look: Look) -> tuple[str, ...]:
     return tuple(map(look.text, [*([told] if told else []), *profile.notes]))
 
 
-def _in_total(profile: Profile, look: Look, format: str) -> Sheet:
+def _in_total(profile: Profile, look: Look, data: bool) -> Sheet:
     """One line for each class and one for the total.
 
     For programs all lines are alike, and each says in what convention it is and how many layers are unknown.
     """
     convention = profile.convention
-    named = (profile.sum.unknown, convention.name, convention.unit) if format == "csv" else ()
+    named = (profile.sum.unknown, convention.name, convention.unit) if data else ()
     labels = [*map(look.text, classes_of(profile)), "total" if named else look.text(f"Total {convention.unit}")]
     figures = _figures(profile.sum, profile)
     *lines, total = (Line((label, figure, *named)) for label, figure in zip(labels, figures, strict=True))
@@ -118,10 +92,10 @@ def _in_total(profile: Profile, look: Look, format: str) -> Sheet:
     )
 
 
-def _per_layer(profile: Profile, look: Look, format: str) -> Sheet:
+def _per_layer(profile: Profile, look: Look, data: bool) -> Sheet:
     """One line for each layer and a column for each class; of flopwise's own classes those that the model uses."""
     convention = profile.convention
-    named = (convention.name, convention.unit) if format == "csv" else ()
+    named = (convention.name, convention.unit) if data else ()
     classes = [Head(label, look.text(label), "number", 5, convention.display.human) for label in classes_of(profile)]
     sheet = Sheet(
         heads=(

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
-from flopwise.report.formats import json, latex, writers
+from flopwise.report.formats import latex, markdown, table
+from flopwise.report.formats.format import Format
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, is_gap
 from flopwise.report.sheet.text import pad, wrap
 
 if TYPE_CHECKING:
     from flopwise.analyses.formula.formula import Formula, Group
-
-#: The formats of a formula; "text" is another name of "table".
-FORMATS = ("table", "text", "markdown", "csv", "json", "latex")
 
 #: Figure -> its title.
 TITLES = {
@@ -50,7 +49,7 @@ class Choice:
     depth: int | None = None
     #: Keys of figures; None for those that suit.
     figures: Sequence[str] | None = None
-    #: How many lines, the dearest.
+    #: How many lines, the most expensive.
     top: int | None = None
 
     def of(self, usual: Sequence[str], formula: Formula) -> list[str]:
@@ -68,91 +67,78 @@ class Choice:
         return list(self.figures)
 
 
-def render(
+def formula_report(
     formula: Formula,
-    format: str = "table",
     by: str = "op",
     depth: int | None = None,
     columns: Sequence[str] | None = None,
     top: int | None = None,
-    look: Look | None = None,
-) -> str:
-    """The formula as text that ends with a line end.
+) -> Report:
+    """The formulas of the whole model, where they hold, and those of each line; their JSON always holds all.
 
     Args:
         formula: what to write.
-        format: one of FORMATS.
         by: one line for each "layer", "op", "module", or all layers with the same "formula".
         depth: how many levels of modules; None for all.
-        columns: keys of figures; None for what suits. JSON always holds all.
-        top: how many lines to show, the dearest.
-        look: how it should look.
+        columns: keys of figures; None for what suits.
+        top: how many lines to show, the most expensive.
 
     Raises:
-        InputError: the format, the grouping or a figure is unknown, or sympy is not installed.
+        InputError: the grouping or a figure is unknown, or sympy is not installed.
     """
-    look, choice = look or Look(), Choice(by, depth, columns, top)
-    if format not in FORMATS:
-        raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
-    if format == "json":
-        return json.dump(formula.to_dict())
-    if format == "csv":
-        return writers.write(_sheet(formula, choice, look, tuple(TITLES)), "csv", look)
-    if format == "latex":
-        return "\n".join(_latex(formula, choice)) + "\n"
-    if format == "markdown":
-        return "\n".join(_markdown(formula, choice, look)) + "\n"
-    return "\n".join(_table(formula, choice, look)) + "\n"
+    choice = Choice(by, depth, columns, top)
+
+    def written(lines: Callable[[Formula, Choice, Look], Iterator[str]]) -> Callable[[Look], str]:
+        return lambda look: "\n".join(lines(formula, choice, look)) + "\n"
+
+    return Report(
+        lambda format, look: [_sheet(formula, choice, look, tuple(TITLES) if format.data else OF_LINE)],
+        formula.to_dict,
+        own={"table": written(_table), "markdown": written(_markdown), "latex": written(_latex)},
+    )
 
 
-def evaluated(
-    formula: Formula,
-    points: Sequence[Mapping[str, int]],
-    format: str = "table",
-    columns: Sequence[str] | None = None,
-    look: Look | None = None,
-) -> str:
-    """The totals at each point, one line for each, as text that ends with a line end.
+def values_report(
+    formula: Formula, points: Sequence[Mapping[str, int]], columns: Sequence[str] | None = None
+) -> Report:
+    """The totals at each point, one line for each.
 
     Args:
         formula: what to evaluate.
         points: a size for each symbol.
-        format: one of FORMATS.
         columns: keys of figures; None for what suits.
-        look: how it should look.
 
     Raises:
-        InputError: the format or a figure is unknown, or the formulas do not hold at a point.
+        InputError: a figure is unknown, or the formulas do not hold at a point.
     """
-    look = look or Look()
-    if format not in FORMATS:
-        raise InputError(f"unknown format {format!r}; known: {', '.join(FORMATS)}")
-    figures = Choice(figures=columns).of(OF_MODEL if format != "csv" else tuple(TITLES), formula)
     values = [(formula.point(point), formula.evaluate(formula.whole, point)) for point in points]
-    lacking = [figure for figure in figures if not formula.whole.exact(figure)]
-    if format == "json":
-        return json.dump(
-            {
-                "schema": "flopwise.formula-values/1",
-                "model": {"name": formula.graph.name, "source": formula.graph.source, "format": formula.graph.format},
-                "convention": {"name": formula.convention.name, "unit": formula.convention.unit},
-                "values": [{"at": point, **{f: found[f] for f in TITLES}} for point, found in values],
-                "lower_bounds": [figure for figure in TITLES if not formula.whole.exact(figure)],
-                "notes": list(formula.notes),
-            }
+
+    def sheets(format: Format, look: Look) -> list[Sheet]:
+        figures = Choice(figures=columns).of(tuple(TITLES) if format.data else OF_MODEL, formula)
+        lacking = [figure for figure in figures if not formula.whole.exact(figure)]
+        heads = [Head(d.name, look.text(d.name), "number", 0) for d in formula.domains]
+        heads += [Head(figure, _title(figure, formula, look), "number", rank) for rank, figure in enumerate(figures, 1)]
+        notes = [*formula.notes, *([f"uncounted: lower bounds: {', '.join(lacking)}"] if lacking else [])]
+        sheet = Sheet(
+            heads=tuple(heads),
+            lines=tuple(Line((*point.values(), *(totals[f] for f in figures))) for point, totals in values),
+            about=_about(formula, look),
+            notes=tuple(map(look.text, notes)),
+            complete=True,
         )
-    heads = [Head(d.name, look.text(d.name), "number", 0) for d in formula.domains]
-    heads += [Head(figure, _title(figure, formula, look), "number", rank) for rank, figure in enumerate(figures, 1)]
-    lines = [Line((*point.values(), *(found[f] for f in figures))) for point, found in values]
-    notes = [*formula.notes, *([f"uncounted: lower bounds: {', '.join(lacking)}"] if lacking else [])]
-    sheet = Sheet(
-        heads=tuple(heads),
-        lines=tuple(lines),
-        about=_about(formula, look),
-        notes=tuple(map(look.text, notes)),
-        complete=True,
-    )
-    return writers.write(sheet, "table" if format == "text" else format, look)
+        return [sheet]
+
+    def content() -> dict[str, Any]:
+        return {
+            "schema": "flopwise.formula-values/1",
+            "model": {"name": formula.graph.name, "source": formula.graph.source, "format": formula.graph.format},
+            "convention": {"name": formula.convention.name, "unit": formula.convention.unit},
+            "values": [{"at": point, **{f: totals[f] for f in TITLES}} for point, totals in values],
+            "lower_bounds": [figure for figure in TITLES if not formula.whole.exact(figure)],
+            "notes": list(formula.notes),
+        }
+
+    return Report(sheets, content)
 
 
 def _title(figure: str, formula: Formula, look: Look) -> str:
@@ -258,7 +244,7 @@ def _table(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     for condition in _conditions(formula, look):
         yield from _wrapped(f"holds for {condition}", look)
     yield ""
-    yield from writers.write(_sheet(formula, choice, look), "table", replace(look, width=None)).splitlines()
+    yield from table.render_sheet(_sheet(formula, choice, look), replace(look, width=None)).splitlines()
     yield ""
     yield from _wrapped(_verified(formula, look), look)
     for note in formula.notes:
@@ -271,26 +257,19 @@ def _wrapped(text: str, look: Look, indent: str = "  ") -> Iterator[str]:
 
 def _markdown(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     if look.header:
-        yield look.glyphs.dot.join(_plain(part) for part in _about(formula, look))
+        yield look.glyphs.dot.join(markdown.escape(part) for part in _about(formula, look))
         yield ""
-    yield from (f"- {_plain(title)} {sign} `{text}`" for title, sign, text in _totals(formula, choice, look))
+    yield from (f"- {markdown.escape(title)} {sign} `{text}`" for title, sign, text in _totals(formula, choice, look))
     yield ""
-    yield from writers.write(_sheet(formula, choice, look), "markdown", Look(header=True)).splitlines()[2:]
+    yield from markdown.render_sheet(_sheet(formula, choice, look), Look(header=True)).splitlines()[2:]
     yield ""
-    yield from (f"- holds for {_plain(condition)}" for condition in _conditions(formula, look))
-    yield f"- {_plain(_verified(formula, look))}"
-    yield from (f"- {_plain(look.text(note))}" for note in formula.notes)
+    yield from (f"- holds for {markdown.escape(condition)}" for condition in _conditions(formula, look))
+    yield f"- {markdown.escape(_verified(formula, look))}"
+    yield from (f"- {markdown.escape(look.text(note))}" for note in formula.notes)
 
 
-def _plain(text: str) -> str:
-    from flopwise.report.formats.markdown import escape
-
-    return escape(text)
-
-
-def _latex(formula: Formula, choice: Choice) -> Iterator[str]:
+def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     """Two align* environments: the totals, and the lines below them."""
-    look = Look()
     yield "% needs \\usepackage{amsmath}"
     for part in (*_about(formula, look), *_conditions(formula, look), _verified(formula, look), *formula.notes):
         yield f"% {look.text(part)}"

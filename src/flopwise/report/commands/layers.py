@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flopwise.report.formats import dot, json, writers
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about
 from flopwise.rows import Row
@@ -12,8 +12,6 @@ from flopwise.rows import Row
 if TYPE_CHECKING:
     from flopwise.graph import Tensor
     from flopwise.profiles.profile import Profile
-
-FORMATS = (*writers.SHEET_FORMATS, "json", "dot")
 
 HEADS = (
     Head("name", "layer", "text", 0),
@@ -25,45 +23,28 @@ HEADS = (
 )
 
 
-def render_layers(
-    profile: Profile,
-    format: str = "table",
-    header: bool = True,
-    width: int | None = None,
-    color: bool = False,
-    ascii: bool = False,
-) -> str:
-    """Each layer's name and operator, and the names and shapes of its inputs (weights too) and outputs.
+def layers_report(profile: Profile) -> Report:
+    """Each layer's name and operator, and the names and shapes of its inputs (weights too) and outputs."""
+    return Report(
+        lambda format, look: [_sheet(profile, look, "; " if format.data else ", ")],
+        lambda: _content(profile),
+        {"layers": (profile,)},
+    )
 
-    Args:
-        profile: what to write.
-        format: a name from FORMATS; "dot" is the graph for Graphviz.
-        header: whether the model and the columns are named above the lines.
-        width: cells of the terminal; None when there is none.
-        color: whether to use the terminal's colours.
-        ascii: whether to draw and write with ASCII characters only.
 
-    Raises:
-        InputError: the format is unknown.
-    """
-    look = Look(header=header, width=width, color=color, ascii=ascii)
-    if format == "json":
-        return json.dump(_content(profile))
-    if format == "dot":
-        return dot.render(profile, look)
-    sheet = Sheet(
+def _sheet(profile: Profile, look: Look, separator: str) -> Sheet:
+    return Sheet(
         heads=HEADS,
-        lines=tuple(Line(_values(row, look, format)) for row in profile.rows),
+        lines=tuple(Line(_values(row, separator)) for row in profile.rows),
         about=about(profile, look, counted=False),
         notes=tuple(look.text(note) for note in profile.graph.warnings),
         complete=True,
     )
-    return writers.write(sheet, format, look, FORMATS)
 
 
-def _values(row: Row, look: Look, format: str) -> tuple[Value, ...]:
+def _values(row: Row, separator: str) -> tuple[Value, ...]:
     inputs, outputs = row.node.known_inputs, row.node.known_outputs
-    names = [("; " if format == "csv" else ", ").join(t.name for t in tensors) for tensors in (inputs, outputs)]
+    names = [separator.join(t.name for t in tensors) for tensors in (inputs, outputs)]
     return (row.name, row.node.op, *names, tuple(t.shape for t in inputs), tuple(t.shape for t in outputs))
 
 

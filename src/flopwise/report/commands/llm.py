@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flopwise.report.formats import json, writers
+from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, figure
 
 if TYPE_CHECKING:
@@ -12,19 +12,10 @@ if TYPE_CHECKING:
     from flopwise.analyses.llm.step import Step
     from flopwise.report.sheet.columns import Value
 
-FORMATS = (*writers.SHEET_FORMATS, "json")
 
-
-def render_llm(result: Inference, format: str = "table", look: Look | None = None) -> str:
-    """The page as text that ends with a line end.
-
-    Raises:
-        InputError: the format is unknown.
-    """
-    look = look or Look()
-    if format == "json":
-        return json.dump(result.to_dict())
-    return writers.write(sheet(result, look, named=format == "csv"), format, look, FORMATS)
+def llm_report(result: Inference) -> Report:
+    """The page of a request."""
+    return Report(lambda format, look: [sheet(result, look, format.data)], result.to_dict)
 
 
 def sheet(result: Inference, look: Look, named: bool = False) -> Sheet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flopwise.report.formats import json, writers
+from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, figure
 
 if TYPE_CHECKING:
@@ -25,16 +25,9 @@ _TITLES = {
 }
 
 
-def render_training(result: TrainingStep, format: str = "table", look: Look | None = None) -> str:
-    """The page as text that ends with a line end.
-
-    Raises:
-        InputError: the format is unknown.
-    """
-    look = look or Look()
-    if format == "json":
-        return json.dump(result.to_dict())
-    return writers.write(sheet(result, look, named=format == "csv"), format, look, (*writers.SHEET_FORMATS, "json"))
+def training_report(result: TrainingStep) -> Report:
+    """The page of a training step."""
+    return Report(lambda format, look: [sheet(result, look, format.data)], result.to_dict)
 
 
 def sheet(result: TrainingStep, look: Look, named: bool = False) -> Sheet:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.graph.names import layer_names
 from flopwise.memory import ALIGNMENT, Buffer, Liveness, Plan, liveness, plan_arena, weight_bytes_by_dtype
-from flopwise.report.formats import json, writers
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, figure, without_empty
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
     from flopwise.profiles.training import Training
-
-FORMATS = (*writers.SHEET_FORMATS, "json")
 
 HEADS = (
     Head("name", "tensor", "text", 0),
@@ -93,33 +91,26 @@ def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMEN
     return Memory(profile, found, plan, tuple(notes))
 
 
-def render_memory(memory: Memory, format: str = "table", look: Look | None = None) -> str:
-    """The tensors alive at the peak and the figures of the whole model, as text that ends with a line end.
-
-    Raises:
-        InputError: the format is unknown.
-    """
-    if format == "json":
-        return json.dump(content(memory))
-    return writers.write(sheet(memory, look or Look(), format), format, look or Look(), FORMATS)
+def memory_report(memory: Memory) -> Report:
+    """The tensors alive at the peak and the figures of the whole model."""
+    return Report(lambda format, look: [sheet(memory, look, format.data)], lambda: content(memory))
 
 
-def sheet(memory: Memory, look: Look, format: str) -> Sheet:
+def sheet(memory: Memory, look: Look, data: bool = False) -> Sheet:
     """One line for each tensor that is alive at the peak; the total is the peak."""
     peak, profile = memory.found.peak, memory.profile
     step = memory.found.peak_step
     when = () if step is None else (look.text(f"alive at the peak, at {memory.step(step)}:"),)
-    named = format == "csv"
-    found = Sheet(
+    whole = Sheet(
         heads=HEADS,
         lines=tuple(Line(_values(memory, buffer, peak or 0)) for buffer in memory.at_peak),
-        total=None if named or peak is None else Line(("Total", "", "", peak, 100.0 if peak else 0.0, "", "", "")),
+        total=None if data or peak is None else Line(("Total", "", "", peak, 100.0 if peak else 0.0, "", "", "")),
         about=(*about(profile, look, counted=False), *when),
-        summary=() if named else figures(memory, look),
+        summary=() if data else figures(memory, look),
         notes=tuple(look.text(note) for note in (*memory.notes, *profile.notes)),
         complete=True,
     )
-    return found if named else without_empty(found)
+    return whole if data else without_empty(whole)
 
 
 def _values(memory: Memory, buffer: Buffer, peak: int) -> tuple[Value, ...]:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.graph import STORED, Tensor
 from flopwise.graph.names import layer_names
-from flopwise.report.formats import json, writers
+from flopwise.report.formats.format import Format
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, without_empty
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
-
-FORMATS = (*writers.SHEET_FORMATS, "json")
 
 HEADS = (
     Head("name", "tensor", "text", 0),
@@ -34,33 +33,16 @@ class _Entry(NamedTuple):
     layer: str = ""
 
 
-def render_shapes(
-    profile: Profile,
-    format: str = "table",
-    header: bool = True,
-    width: int | None = None,
-    color: bool = False,
-    ascii: bool = False,
-) -> str:
+def shapes_report(profile: Profile) -> Report:
     """Name, kind (input, activation or output), element type and shape of each tensor, in execution order.
 
-    A shape that nobody could resolve is "?"; one that the data decide is an upper bound and says so. Stored tensors are
-    left out.
-
-    Args:
-        profile: what to write.
-        format: a name from FORMATS.
-        header: whether the model and the columns are named above the lines.
-        width: cells of the terminal; None when there is none.
-        color: whether to use the terminal's colours.
-        ascii: whether to draw and write with ASCII characters only.
-
-    Raises:
-        InputError: the format is unknown.
+    A shape that could not be resolved is "?"; one that depends on the data is an upper bound and says so. Stored
+    tensors are left out.
     """
-    look = Look(header=header, width=width, color=color, ascii=ascii)
-    if format == "json":
-        return json.dump(_content(profile))
+    return Report(lambda format, look: [_sheet(profile, format, look)], lambda: _content(profile))
+
+
+def _sheet(profile: Profile, format: Format, look: Look) -> Sheet:
     sheet = Sheet(
         heads=HEADS,
         lines=tuple(Line(_values(entry), "" if entry.tensor.resolved else "unknown") for entry in _entries(profile)),
@@ -68,7 +50,7 @@ def render_shapes(
         notes=tuple(look.text(note) for note in profile.graph.warnings),
         complete=True,
     )
-    return writers.write(sheet if format == "csv" else without_empty(sheet), format, look, FORMATS)
+    return sheet if format.data else without_empty(sheet)
 
 
 def _entries(profile: Profile) -> Iterator[_Entry]:

@@ -7,12 +7,11 @@ from typing import NamedTuple, TypeAlias
 
 from flopwise.analyses.sparsity import Effective, Layer, Measured, Sparsity
 from flopwise.errors import InputError
-from flopwise.report.formats import json, writers
+from flopwise.report.formats.format import Format
+from flopwise.report.report import Report
 from flopwise.report.sheet import units
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, figure, only, without_empty
-
-FORMATS = (*writers.SHEET_FORMATS, "json")
 
 #: What a line is.
 GROUPINGS = ("tensor", "layer")
@@ -31,33 +30,30 @@ class _OfLayer(NamedTuple):
 _Total: TypeAlias = "dict[str, Value]"
 
 
-def render_sparsity(
-    sparsity: Sparsity, format: str = "table", by: str = "", top: int | None = None, look: Look | None = None
-) -> str:
-    """The sparsity of a model as text that ends with a line end.
+def sparsity_report(sparsity: Sparsity, by: str = "", top: int | None = None) -> Report:
+    """The sparsity of a model; its JSON always holds both its tensors and its layers.
 
     Args:
-        sparsity: what to write; JSON always holds its tensors and its layers.
-        format: one of FORMATS.
-        by: one line for each "tensor" or "layer"; "": layer where the model has layers.
+        sparsity: what to write.
+        by: one line for each "tensor" or "layer"; "": tensor.
         top: how many lines to show, those with the most zeros.
-        look: how it should look.
 
     Raises:
-        InputError: the format or the grouping is unknown, or the file has no layers.
+        InputError: the grouping is unknown, or the file has no layers.
     """
-    if format == "json":
-        return json.dump(sparsity.to_dict())
     by = by or "tensor"
     if by not in GROUPINGS:
         raise InputError(f"cannot group by {by!r}; choose tensor or layer")
-    if by == "layer" and sparsity.effective is None and not sparsity.layers:
-        raise InputError(f"{sparsity.source or sparsity.name}: holds tensors and no layers; ask for --by tensor")
-    look = look or Look()
-    return writers.write(sheet(sparsity, by, top, look, format), format, look, FORMATS)
+
+    def sheets(format: Format, look: Look) -> list[Sheet]:
+        if by == "layer" and sparsity.effective is None and not sparsity.layers:
+            raise InputError(f"{sparsity.source or sparsity.name}: holds tensors and no layers; ask for --by tensor")
+        return [sheet(sparsity, by, top, look, format.data)]
+
+    return Report(sheets, sparsity.to_dict)
 
 
-def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, format: str) -> Sheet:
+def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, data: bool) -> Sheet:
     """The lines, their sum, and the figures of the whole model."""
     heads, lines, total = (_by_tensor if by == "tensor" else _by_layer)(sparsity)
     zeros = [head.key for head in heads].index("zeros")
@@ -65,9 +61,8 @@ def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, format: str)
     if top is not None and top < len(lines):
         hidden = len(lines) - top
         lines = sorted(lines, key=lambda line: _most(line.values[zeros]))[:top]
-    data = format == "csv"
     more = (f"{hidden} more weights are not shown; the total is of all",) if hidden and not data else ()
-    found = Sheet(
+    whole = Sheet(
         heads=tuple(heads),
         lines=tuple(lines),
         total=None if data else total,
@@ -76,7 +71,7 @@ def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, format: str)
         notes=tuple(look.text(note) for note in (*more, *sparsity.notes)),
         complete=True,
     )
-    return found if data else without_empty(_without_blocks(found))
+    return whole if data else without_empty(_without_blocks(whole))
 
 
 def _without_blocks(sheet: Sheet) -> Sheet:

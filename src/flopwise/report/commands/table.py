@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
-from flopwise.report.formats import writers
 from flopwise.report.formats.latex import escape
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, is_gap, shape_text
 from flopwise.report.sheet.units import PREFIXES, exact
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
-
-FORMATS = writers.SHEET_FORMATS
 
 #: Digits behind the point at most; a column has as many as its smallest figure needs for three digits.
 DECIMALS = 3
@@ -63,53 +61,96 @@ ALIASES = {
 DEFAULT = ("params", "macs", "count", "peak")
 
 
-def render_paper(
+def paper_report(
     profiles: Sequence[Profile],
-    format: str = "table",
     columns: Sequence[str] | None = None,
     names: Sequence[str] = (),
     units: Mapping[str, str] | None = None,
     human: bool = True,
-    look: Look | None = None,
-) -> str:
-    """The table as text that ends with a line end.
+) -> Report:
+    """The table, one line for each model; programs always get every digit.
 
     Args:
         profiles: the models, in the order of the lines.
-        format: one of FORMATS; CSV always has every digit.
         columns: keys of MEASURES; None for what suits most papers.
         names: what the models are called, one for each; () for their own names.
         units: SI prefix ("k", "M", "G" ..., "" for none) of a column, or under the key "" of all others; a column
             without one gets the prefix that suits its figures.
         human: scaled figures; else every digit.
-        look: how it should look.
 
     Raises:
-        InputError: a column, a format or a prefix is unknown, or there are not as many names as models.
+        InputError: a column or a prefix is unknown, or there are not as many names as models.
     """
-    look = look or Look()
     if names and len(names) != len(profiles):
         raise InputError(
             f"{len(names)} names for {len(profiles)} models: give --name once for each model, in their order"
         )
     keys = _keys(columns, profiles)
-    table = [[MEASURES[key].value(profile) for key in keys] for profile in profiles]
-    scales = _scales(keys, table, units or {}, human and format != "csv")
-    heads = [_head(key, scale, profiles[0], look) for key, scale in zip(keys, scales, strict=True)]
-    called = list(names) or [profile.graph.name or "model" for profile in profiles]
-    lines = tuple(Line((name, *values)) for name, values in zip(called, table, strict=True))
-    sheet = Sheet(
-        (Head("name", "model", "text"), *heads),
-        lines,
-        about=_about(profiles, called, look),
-        notes=_notes(profiles, called),
+    values = [[MEASURES[key].value(profile) for key in keys] for profile in profiles]
+    paper = _Paper(profiles, list(names) or [p.graph.name or "model" for p in profiles], keys, values)
+    scales = _scales(paper.keys, paper.values, units or {}, human)
+    return Report(
+        lambda format, look: [_data(paper, look) if format.data else _sheet(paper, scales, look)],
+        paper.content,
+        own={"latex": lambda look: _latex(paper, scales, look)},
     )
-    look = replace(look, human=True)
-    if format == "latex":
-        return _latex(sheet, scales, look)
-    if format == "csv":
-        return writers.write(_with_convention(sheet, profiles), format, look, FORMATS)
-    return writers.write(sheet, format, look, FORMATS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paper:
+    """The figures of the table: a model's in each line, a measure's in each column."""
+
+    profiles: Sequence[Profile]
+    names: Sequence[str]
+    keys: Sequence[str]
+    values: Sequence[Sequence[Value]]
+
+    def content(self) -> dict[str, Any]:
+        """The JSON schema ``flopwise.table/1``: every number an integer or null, a lower bound unless "exact"."""
+        return {
+            "schema": "flopwise.table/1",
+            "models": [
+                {
+                    "name": name,
+                    "source": profile.graph.source,
+                    "inputs": profile.to_dict()["inputs"],
+                    "convention": {"name": profile.convention.name, "unit": profile.convention.unit},
+                    **dict(zip(self.keys, values, strict=True)),
+                    "exact": profile.exact,
+                }
+                for name, profile, values in zip(self.names, self.profiles, self.values, strict=True)
+            ],
+        }
+
+
+def _sheet(paper: _Paper, scales: Sequence[_Scale], look: Look) -> Sheet:
+    """The table for people; the scale of each column writes its figures."""
+
+    def text(value: Value, scale: _Scale) -> Value:
+        if not isinstance(value, int):
+            return value
+        return (look.glyphs.at_least if isinstance(value, AtLeast) else "") + scale.text(value)
+
+    heads = [_head(key, scale, paper.profiles[0], look) for key, scale in zip(paper.keys, scales, strict=True)]
+    return Sheet(
+        (Head("name", "model", "text"), *heads),
+        tuple(Line((name, *map(text, values, scales))) for name, values in zip(paper.names, paper.values, strict=True)),
+        about=_about(paper.profiles, paper.names, look),
+        notes=_notes(paper.profiles, paper.names),
+    )
+
+
+def _data(paper: _Paper, look: Look) -> Sheet:
+    """The table for programs: each line with its convention, its unit and whether its figures are complete."""
+    keys = ("name", *paper.keys, "convention", "unit", "complete")
+    texts = ("name", "convention", "unit", "complete")
+    return Sheet(
+        tuple(Head(key, key, "text" if key in texts else "number") for key in keys),
+        tuple(
+            Line((name, *values, p.convention.name, p.convention.unit, "yes" if p.exact else "no"))
+            for name, values, p in zip(paper.names, paper.values, paper.profiles, strict=True)
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +232,7 @@ def _head(key: str, scale: _Scale, profile: Profile, look: Look) -> Head:
     measure, convention = MEASURES[key], profile.convention
     title = look.text(measure.title.format(unit=convention.unit, convention=convention.name))
     unit = PREFIXES[scale.power] + measure.unit
-    return Head(key, f"{title} [{unit}]" if unit else title, "number", human=scale.text)
+    return Head(key, f"{title} [{unit}]" if unit else title, "number")
 
 
 def _about(profiles: Sequence[Profile], names: Sequence[str], look: Look) -> tuple[str, ...]:
@@ -218,18 +259,9 @@ def _notes(profiles: Sequence[Profile], names: Sequence[str]) -> tuple[str, ...]
     )
 
 
-def _with_convention(sheet: Sheet, profiles: Sequence[Profile]) -> Sheet:
-    """For programs: each line with its convention, its unit and whether its figures are complete."""
-    heads = (*sheet.heads, Head("convention", "", "text"), Head("unit", "", "text"), Head("complete", "", "text"))
-    lines = (
-        replace(line, values=(*line.values, p.convention.name, p.convention.unit, "yes" if p.exact else "no"))
-        for line, p in zip(sheet.lines, profiles, strict=True)
-    )
-    return replace(sheet, heads=heads, lines=tuple(lines))
-
-
-def _latex(sheet: Sheet, scales: Sequence[_Scale], look: Look) -> str:
+def _latex(paper: _Paper, scales: Sequence[_Scale], look: Look) -> str:
     """A table environment with booktabs rules and siunitx columns, in which the points stand below each other."""
+    sheet = _sheet(paper, scales, look)
     lines = [
         "% needs \\usepackage{booktabs} and \\usepackage{siunitx}",
         "\\begin{table}",
@@ -243,8 +275,8 @@ def _latex(sheet: Sheet, scales: Sequence[_Scale], look: Look) -> str:
             else []
         ),
         *(
-            _row([escape(look.text(str(line.values[0]))), *map(_number, line.values[1:], scales)])
-            for line in sheet.lines
+            _row([escape(look.text(name)), *map(_number, values, scales)])
+            for name, values in zip(paper.names, paper.values, strict=True)
         ),
         "    \\bottomrule",
         "  \\end{tabular}",

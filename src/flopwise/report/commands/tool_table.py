@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.conventions.table import Column, Table
 from flopwise.errors import FlopwiseError
+from flopwise.report.formats.format import Format
 from flopwise.report.sheet.columns import AtLeast, Kind, Value
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, show
 from flopwise.rows import Row
@@ -147,7 +148,7 @@ def _plain(table: Table, entry: Entry) -> dict[str, Any]:
     return {**told, "total": entry.count}
 
 
-def sheet(profile: Profile, full: bool, look: Look, format: str) -> Sheet:
+def sheet(profile: Profile, full: bool, look: Look, format: Format) -> Sheet:
     """What the tool prints: its lines, and its figures of the model beside them or as a line of totals.
 
     Args:
@@ -158,8 +159,8 @@ def sheet(profile: Profile, full: bool, look: Look, format: str) -> Sheet:
     """
     tool = _tool(profile, full)
     if tool.entries is None:
-        return _figures_only(tool, look, format)
-    columns, data = tool.table.columns, format == "csv"
+        return _figures_only(tool, look, format.data)
+    columns, data = tool.table.columns, format.data
     named = (profile.convention.name, profile.convention.unit) if data else ()
     heads = [_head(column, rank, look) for rank, column in enumerate(columns, start=1)]
 
@@ -169,7 +170,7 @@ def sheet(profile: Profile, full: bool, look: Look, format: str) -> Sheet:
         return Line((name, *cells, *named), "unknown" if figures and set(figures) == {None} else "")
 
     sums = Line(("Total", *(_cell(c, tool.sums.get(c.key, ""), look, data) for c in columns), *named))
-    beside = bool(tool.totals) and format == "table"
+    beside = bool(tool.totals) and format.audience == "terminal"
     figures = tuple(_figure(tool, *total, look) for total in tool.totals)
     told = [f"{f.title}: {f.exact}" for f in figures if not beside]
     return Sheet(
@@ -184,10 +185,9 @@ def sheet(profile: Profile, full: bool, look: Look, format: str) -> Sheet:
     )
 
 
-def _figures_only(tool: Tool, look: Look, format: str) -> Sheet:
+def _figures_only(tool: Tool, look: Look, data: bool) -> Sheet:
     """One line for each figure of the model; for programs each says in what convention it is."""
-    profile, data = tool.profile, format == "csv"
-    convention = profile.convention
+    profile, convention = tool.profile, tool.profile.convention
     heads = {column.key: _head(column, 0, look) for column in tool.table.columns}
     lines: list[Line] = []
     for key, title, value in tool.totals:

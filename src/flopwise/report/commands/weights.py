@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from flopwise.analyses.weights.entry import PERCENTILES, Entry, Histogram
 from flopwise.errors import InputError
 from flopwise.report.commands.weights_columns import Column, chosen, column
-from flopwise.report.formats import json, writers
+from flopwise.report.formats.format import Format
+from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
 
 if TYPE_CHECKING:
     from flopwise.analyses.weights.result import Weights
-
-FORMATS = (*writers.SHEET_FORMATS, "json")
 
 #: Heights of a bar in eighths of a line; the lowest is that of a bin with few elements, a space that of none.
 BARS = " ▁▂▃▄▅▆▇█"
@@ -25,45 +24,39 @@ BARS = " ▁▂▃▄▅▆▇█"
 CELLS, NARROW = 20, 76
 
 
-def render_weights(
-    weights: Weights,
-    format: str = "table",
-    columns: Sequence[str] | None = None,
-    sort: str | None = None,
-    top: int | None = None,
-    look: Look | None = None,
-) -> str:
-    """The statistics as text that ends with a line end.
+def weights_report(
+    weights: Weights, columns: Sequence[str] | None = None, sort: str | None = None, top: int | None = None
+) -> Report:
+    """The statistics of the weights; their JSON always holds all.
 
     Args:
         weights: what to write.
-        format: a name from FORMATS.
-        columns: keys of columns; None for those of the grouping. JSON always holds all.
+        columns: keys of columns; None for those of the grouping.
         sort: key of the column to sort by, the largest first; None for the model's order.
         top: how many lines to show, the longest unless ``sort`` says otherwise.
-        look: how it should look.
 
     Raises:
-        InputError: the format or a column is unknown.
+        InputError: a column is unknown.
     """
-    look = look or Look()
-    if format == "json":
-        return json.dump(weights.to_dict())
-    drawn = format == "table" and look.width is not None and look.width >= NARROW and not look.ascii
-    shown = chosen(columns, weights.by, weights.total, drawn and bool(weights.bins))
-    if not shown:
-        raise InputError("a histogram is drawn in a terminal that is wide enough and knows block characters only")
-    return writers.write(_sheet(weights, shown, sort, top, look, format), format, look, FORMATS)
+
+    def sheets(format: Format, look: Look) -> list[Sheet]:
+        wide = look.width is not None and look.width >= NARROW and not look.ascii
+        drawn = wide and format.audience == "terminal" and bool(weights.bins)
+        shown = chosen(columns, weights.by, weights.total, drawn)
+        if not shown:
+            raise InputError("a histogram is drawn only in a terminal that is wide enough and shows block characters")
+        return [_sheet(weights, shown, sort, top, look, format.data)]
+
+    return Report(sheets, weights.to_dict)
 
 
 def _sheet(
-    weights: Weights, shown: Sequence[Column], sort: str | None, top: int | None, look: Look, format: str
+    weights: Weights, shown: Sequence[Column], sort: str | None, top: int | None, look: Look, data: bool
 ) -> Sheet:
-    exact = format == "csv"
     every = _sorted(weights.entries, sort or ("length" if top is not None else None))
     entries = every if top is None else every[:top]
-    lines = [Line(tuple(_cell(c, entry, look, exact) for c in shown), _mark(entry)) for entry in entries]
-    if len(entries) < len(every) and not exact:
+    lines = [Line(tuple(_cell(c, entry, look, data) for c in shown), _mark(entry)) for entry in entries]
+    if len(entries) < len(every) and not data:
         rest = every[len(entries) :]
         values: dict[str, Value] = {
             "name": f"{len(rest)} more",
@@ -78,7 +71,7 @@ def _sheet(
         about=_about(weights, look),
         notes=tuple(look.text(note) for note in weights.notes),
         hint=_hint(weights) if len(every) > 20 else "",
-        complete=format == "table",
+        complete=True,
     )
 
 

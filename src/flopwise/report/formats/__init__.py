@@ -1,1 +1,1 @@
-"""One file for each format that a sheet or a profile is written in."""
+"""One file for each format of reports; ``format`` has the table of them all."""

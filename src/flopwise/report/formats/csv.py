@@ -12,7 +12,7 @@ from flopwise.report.sheet.sheet import Look, Sheet, shape_text
 SHAPES = Look(ascii=True)
 
 
-def write(sheet: Sheet, look: Look) -> str:
+def render_sheet(sheet: Sheet, look: Look) -> str:
     """One line for each row, under a line with the keys of the columns; no total, so that columns can be added up.
 
     Several shapes in a cell are separated by "; ". Of a top only the rows themselves are written.
@@ -21,11 +21,12 @@ def write(sheet: Sheet, look: Look) -> str:
     writer = csv.writer(out, lineterminator="\n")
     if look.header:
         writer.writerow([h.key for h in sheet.heads])
-    writer.writerows([_plain(v, look) for v in line.values] for line in sheet.lines if line.mark != "rest")
+    writer.writerows([plain(v, look) for v in line.values] for line in sheet.lines if line.mark != "rest")
     return out.getvalue()
 
 
-def _plain(value: Value, look: Look) -> str:
+def plain(value: Value, look: Look) -> str:
+    """A value as text that programs read; "" where it is unknown."""
     if isinstance(value, tuple):
         return "; ".join(shape_text(shape, SHAPES) for shape in value)
     if isinstance(value, float):

@@ -22,7 +22,7 @@ def quote(*lines: str) -> str:
     return '"' + "\\n".join(line.translate(special) for line in lines) + '"'
 
 
-def render(profile: Profile, look: Look) -> str:
+def render_layers(profile: Profile, look: Look) -> str:
     """A directed graph from the model's inputs to its outputs; a layer without a count has a red frame."""
     return "\n".join(["digraph {", *(f"  {line}" for line in _lines(profile, look)), "}"]) + "\n"
 

@@ -1,19 +1,13 @@
-"""A profile as JSON: the stable schema, every number an integer or null."""
+"""Plain values as JSON; which keys there are is the business of each report."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flopwise.report.sheet.columns import COLUMNS, cell
-from flopwise.report.sheet.listing import Choice
 from flopwise.report.sheet.sheet import Look
-from flopwise.rows import TRAINED, Sum
-
-if TYPE_CHECKING:
-    from flopwise.profiles.profile import Profile
 
 #: What is this short stands on one line.
 LINE = 110
@@ -24,33 +18,14 @@ FEW = 8
 _encode = json.JSONEncoder().encode
 
 
-def render(profile: Profile, choice: Choice, look: Look) -> str:
-    """``Profile.to_dict()``: all layers in order of execution, whatever a table would show.
-
-    Grouped, it also holds "by" and "groups": the figures of each group under the keys of a layer.
-    """
-    content = profile.to_dict()
-    if choice.by != "layer":
-        content["by"] = choice.by
-        content["groups"] = [_group(item, profile) for item in profile.by(choice.by, choice.depth)]
+def render_content(content: Any, look: Look) -> str:
+    """The values as JSON; how a report should look says nothing to programs."""
     return dump(content)
 
 
-def _group(item: Sum, profile: Profile) -> dict[str, Any]:
-    """The figures of a group; null where all of its layers are unknown, a lower bound where some are."""
-
-    def figure(key: str) -> Any:
-        return cell(COLUMNS[key], item, profile)
-
-    return {
-        "name": item.name,
-        "kind": item.kind,
-        "depth": item.depth,
-        **{key: figure(key) for key in ("layers", "unknown", "count", "macs", "flops")},
-        "ops": None if figure("macs") is None else item.counts.to_dict(),
-        **{key: figure(key) for key in ("params", "buffers", "weight_bytes", "activations", "output_bytes")},
-        **({key: figure(key) for key in TRAINED} if profile.training is not None else {}),
-    }
+def join(texts: Sequence[str]) -> str:
+    """Several reports as one array."""
+    return "[\n" + ",\n".join(texts) + "\n]"
 
 
 def dump(content: Any) -> str:

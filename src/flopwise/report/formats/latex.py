@@ -35,7 +35,7 @@ def escape(text: str) -> str:
     return _LIGATURE.sub("{}-", "".join(_SPECIAL.get(c, c) for c in text))
 
 
-def write(sheet: Sheet, look: Look) -> str:
+def render_sheet(sheet: Sheet, look: Look) -> str:
     """A table environment; the caption names the model, its inputs, the convention and what is not known."""
     look = replace(look, width=None)
     gaps = [note for note in sheet.notes if is_gap(note)]

@@ -21,7 +21,7 @@ def escape(text: str) -> str:
     return _MARKUP.sub(lambda match: "\\" + match[0], text)
 
 
-def write(sheet: Sheet, look: Look) -> str:
+def render_sheet(sheet: Sheet, look: Look) -> str:
     """The table, a line about the model above it, the total in bold, and the notes as a list."""
     look = replace(look, width=None)
     body = [[escape(show(v, h, look)) for v, h in zip(line.values, sheet.heads, strict=True)] for line in sheet.lines]

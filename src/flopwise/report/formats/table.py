@@ -30,7 +30,7 @@ LONGEST = 100
 COLORS = {"heavy": "33", "unknown": "31", "rest": "2", "dim": "2", "bold": "1"}
 
 
-def write(sheet: Sheet, look: Look) -> str:
+def render_sheet(sheet: Sheet, look: Look) -> str:
     """The table: what it is about, the lines, the total, the figures of the whole model, and the notes."""
     above = _about(sheet, look) if look.header else []
     blocks = [above, _grid(sheet, look), _summary(sheet, look), _below(sheet, look)]

@@ -37,7 +37,7 @@ class _Branch:
     children: list[_Branch] = field(default_factory=list)
 
 
-def render(profile: Profile, choice: Choice, look: Look) -> str:
+def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
     """The tree. Sorting orders the branches of each module; the top shows so many of each.
 
     Without module information it is a list of layers under the model's name.
@@ -70,7 +70,7 @@ def render(profile: Profile, choice: Choice, look: Look) -> str:
         squeeze=bool(choice.columns),
         complete=bool(choice.columns),
     )
-    return table.write(sheet if choice.columns else without_empty(sheet), look)
+    return table.render_sheet(sheet if choice.columns else without_empty(sheet), look)
 
 
 def _values(item: Item, columns: Sequence[Column], profile: Profile) -> tuple[Value, ...]:

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise._version import __version__
 from flopwise.report.html.data import page_data
-from flopwise.report.sheet.listing import Choice
-from flopwise.report.sheet.sheet import Look, model_name
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -48,9 +46,8 @@ SCRIPTS = (
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def render(profile: Profile, choice: Choice, look: Look) -> str:
-    """The page: all layers, whatever a text table would show; its table is sorted and filtered where it is read."""
-    title = f"{model_name(profile, look)} – flopwise"
+def render(profile: Profile, title: str) -> str:
+    """The page of a profile."""
     return page("page.html", ("page.css",), SCRIPTS, title, page_data(profile))
 
 

@@ -237,7 +237,7 @@ _DATA = {
     "module": f"name op depth layers unknown {_FIGURES}",
     "dtype": f"name layers unknown {_FIGURES}",
 }
-_DEFAULTS = {"table": _TEXT, "markdown": _DOCUMENT, "latex": _DOCUMENT, "csv": _DATA}
+_DEFAULTS = {"terminal": _TEXT, "document": _DOCUMENT, "program": _DATA}
 _DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name op outputs params params% macs count count%")
 
 #: Of a file with tensors alone.
@@ -248,26 +248,27 @@ _TENSORS = {
     "dtype": "name layers params weight_bytes",
 }
 
-_TRAINED = {"": "backward backward% saved_bytes", "csv": "backward backward_macs backward_flops saved_bytes"}
+_TRAINED = {False: "backward backward% saved_bytes", True: "backward backward_macs backward_flops saved_bytes"}
 
 
-def defaults(format: str, by: str, profile: Profile) -> tuple[Column, ...]:
-    """What a format shows when nobody asks for columns.
+def defaults(audience: str, by: str, profile: Profile) -> tuple[Column, ...]:
+    """What is shown when nobody asks for columns, to the audience of a format or in a "tree".
 
     MACs only where the convention counts something else, and how often layers run only where control flow is.
     """
-    if format != "csv" and profile.rows and all(row.node.op == _TENSOR for row in profile.rows):
+    data = audience == "program"
+    if not data and profile.rows and all(row.node.op == _TENSOR for row in profile.rows):
         return tuple(COLUMNS[key] for key in _TENSORS[by].split())
-    keys = _DEFAULTS[format][by].split()
-    if by == "layer" and format != "csv" and any(row.within for row in profile.rows):
+    keys = _DEFAULTS[audience][by].split()
+    if by == "layer" and not data and any(row.within for row in profile.rows):
         keys.insert(keys.index("outputs") + 1, "times")
     if profile.training is not None:
         place = keys.index("count%" if "count%" in keys else "count") + 1
-        keys[place:place] = _TRAINED["csv" if format == "csv" else ""].split()
+        keys[place:place] = _TRAINED[data].split()
     for key in profile.convention.display.columns:
         if key not in keys:
             keys.insert(keys.index("count"), key)
-    same = profile.convention.name == "macs" and format != "csv"
+    same = profile.convention.name == "macs" and not data
     return tuple(COLUMNS[key] for key in keys if not (same and key == "macs"))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from flopwise.errors import InputError
+from flopwise.report.formats.format import Audience
 from flopwise.report.sheet.columns import COLUMNS, Column, Item, cell, defaults, order, select
 from flopwise.report.sheet.sheet import NAMED, Line, Look, Mark, Sheet, about, head, summary, without_empty
 from flopwise.report.sheet.units import exact
@@ -47,28 +48,28 @@ def sorting(choice: Choice) -> Column | None:
     return select([choice.sort])[0] if choice.sort else COLUMNS["count"] if choice.top else None
 
 
-def columns_of(profile: Profile, choice: Choice, format: str) -> tuple[Column, ...]:
-    """The columns asked for, or what the format shows by itself.
+def columns_of(profile: Profile, choice: Choice, audience: Audience | Literal["tree"]) -> tuple[Column, ...]:
+    """The columns asked for, or what suits who reads them.
 
     Raises:
         InputError: a column or the grouping is unknown.
     """
     if choice.by not in GROUPINGS:
         raise InputError(f"cannot group by {choice.by!r}; choose {', '.join(GROUPINGS)}")
-    return select(choice.columns) if choice.columns else defaults(format, choice.by, profile)
+    return select(choice.columns) if choice.columns else defaults(audience, choice.by, profile)
 
 
-def listing(profile: Profile, choice: Choice, look: Look, format: str) -> Sheet:
+def listing(profile: Profile, choice: Choice, look: Look, audience: Audience) -> Sheet:
     """The sheet of a profile.
 
     Raises:
         InputError: a column or the grouping is unknown.
     """
-    columns = columns_of(profile, choice, format)
+    columns = columns_of(profile, choice, audience)
     items: list[Item] = list(profile.rows) if choice.by == "layer" else list(profile.by(choice.by, choice.depth))
     by = sorting(choice)
     nested = choice.by == "module" and by is None
-    bodies = choice.by == "layer" and by is None and format in ("table", "tree")
+    bodies = choice.by == "layer" and by is None
     heaviest = heavy(items)
     if by is not None:
         items.sort(key=order(by, profile))
@@ -96,7 +97,7 @@ def listing(profile: Profile, choice: Choice, look: Look, format: str) -> Sheet:
         squeeze=bool(choice.columns),
         complete=bool(choice.columns),
     )
-    return sheet if choice.columns or format == "csv" else without_empty(sheet)
+    return sheet if choice.columns or audience == "program" else without_empty(sheet)
 
 
 def _level(item: Item) -> int:

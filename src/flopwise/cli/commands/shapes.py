@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.output import format_of, place
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, writes
 from flopwise.cli.run import run
 from flopwise.errors import InputError
-
-FORMATS = ("table", "markdown", "csv", "json", "latex")
 
 #: Ending of -o that asks for a model instead of a report.
 MODEL = ".onnx"
@@ -22,61 +21,48 @@ MODEL = ".onnx"
 _WRITING = {"tensors": "--tensors", "no_weights": "--no-weights", "annotate": "--annotate", "copy_data": "--copy-data"}
 
 
-@click.command("shapes")
+@click.command(
+    "shapes",
+    cls=Command,
+    examples=["model.onnx -i 1x3x224x224", "model.onnx -o shapes.csv", "model.onnx -o with_shapes.onnx --annotate"],
+)
 @options.model
-@click.option(
+@option(
     "--tensors",
     metavar="A,B",
     multiple=True,
     help="With -o FILE.onnx: hidden tensors that become outputs. Repeatable; commas separate names.",
 )
-@click.option("--no-weights", is_flag=True, help="With -o FILE.onnx: leave the elements of weights out.")
-@click.option(
+@option("--no-weights", is_flag=True, help="With -o FILE.onnx: leave the elements of weights out.")
+@option(
     "--annotate",
     is_flag=True,
     help="With -o FILE.onnx: note params, MACs, FLOPs and bytes on each operator, where Netron shows them.",
 )
-@click.option(
+@option(
     "--copy-data",
     is_flag=True,
     help="With -o FILE.onnx in another folder: copy the files beside MODEL that hold its weights; refused without it.",
 )
-@click.option("--rules", type=click.Path(), help="With --annotate: Python file whose RULES maps operators to rules.")
-@options.output(*FORMATS)
-def command(model: str, format_: str | None, **given: Any) -> int:
+@options.rules
+@writes("sheet", "content", models=(MODEL,))
+def command(model: str, output: Output | None, path: str | None = None, **given: Any) -> int:
     """Shape and element type of every tensor of MODEL.
 
     With -o FILE.onnx: write the model with these shapes in it. Weights stay as they are, byte for byte; data beside the
-    model stays there.
+    model stays there. --rules are those of --annotate.
     """
-    output = given["output"]
-    if output is not None and format_ is None and output.lower().endswith(MODEL):
-        return _write(model, output, given)
+    if output is None:
+        return _write(model, str(path), given)
     wrong = [option for key, option in _WRITING.items() if given[key]]
     if wrong:
         raise InputError(f"{wrong[0]} changes the model that is written; add -o FILE{MODEL}")
-    if output is not None and format_ is None and os.path.splitext(output)[1].lower() not in _endings():
-        raise InputError(f"{output}: ends neither in {MODEL}, for the model, nor in {', '.join(_endings())}")
-    if output is not None and output.lower().endswith(MODEL):
-        raise InputError(f"{output}: -f {format_} writes a report, and {MODEL} is a model; leave one of them out")
-    from flopwise.report.commands.shapes import render_shapes
+    from flopwise.report.commands.shapes import shapes_report
 
-    format_ = format_ or format_of(output, FORMATS)
-    return run(
-        model,
-        given,
-        lambda profile: render_shapes(profile, format=format_, header=not given["no_header"], **place(output)),
-        format_,
-    )
+    return run(model, given, shapes_report, output)
 
 
-def _endings() -> list[str]:
-    from flopwise.report import EXTENSIONS
-
-    return [ending for ending, format_ in EXTENSIONS.items() if format_ in FORMATS]
-
-
-def _write(model: str, output: str, given: dict[str, Any]) -> int:
+def _write(model: str, path: str, given: dict[str, Any]) -> int:
     """Write the model and say what was written."""
     import flopwise
     from flopwise.cli.progress import Progress
@@ -86,7 +72,7 @@ def _write(model: str, output: str, given: dict[str, Any]) -> int:
     with Progress() as progress:
         written = flopwise.write_shapes(
             models.find(model)[0],
-            output,
+            path,
             list(given["inputs"]) or None,
             tensors=[name for text in given["tensors"] for name in _names(text)],
             weights=not given["no_weights"],
@@ -98,8 +84,8 @@ def _write(model: str, output: str, given: dict[str, Any]) -> int:
             trips=given["trips"],
             progress=progress,
         )
-    for told in written.told:
-        print(f"flopwise: {told}", file=sys.stderr)
+    for message in written.told:
+        print(f"flopwise: {message}", file=sys.stderr)
     return 0
 
 

@@ -8,40 +8,51 @@ from typing import Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.output import format_of, look_of, write
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, writes
 from flopwise.cli.progress import Progress
 from flopwise.errors import InputError
 
-FORMATS = ("table", "text", "markdown", "csv", "json", "latex")
 
-
-@click.command("formula")
+@click.command(
+    "formula",
+    cls=Command,
+    examples=["model.onnx", "model.onnx -i x:f32:N,3,H,W --by layer", 'model.onnx --at "N=1,8 H=224 W=224"'],
+)
 @options.model
-@options.counting
-@click.option(
+@option(
     "--at",
     metavar='"NAME=VALUES ..."',
     multiple=True,
     help='Evaluate instead: "batch=1,2,4 seq=128:4096:128" gives a line for each combination. Repeatable.',
 )
-@click.option(
+@options.counting
+@option(
     "--by",
     type=click.Choice(["op", "layer", "module", "formula"]),
     default="op",
     show_default=True,
+    group="What to show",
     help="Grouping; formula puts layers with the same formula together.",
 )
-@click.option("--depth", type=click.IntRange(0), help="With --by module: how many levels.")
-@click.option("--top", type=click.IntRange(1), help="Show the N dearest lines.")
-@click.option(
+@options.depth
+@option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    group="What to show",
+    help="Show the N most expensive lines; the rest becomes one line.",
+)
+@option(
     "--columns",
     metavar="A,B,C",
-    callback=lambda ctx, param, value: [p.strip() for p in value.split(",") if p.strip()] if value else None,
+    callback=options.names,
+    group="What to show",
     help="Figures to show: count, macs, flops, params, activations, output_bytes ...",
 )
 @options.units
-@options.output(*FORMATS)
-def command(model: str, at: tuple[str, ...], strict: bool, **given: Any) -> int:
+@writes("sheet", "content")
+def command(model: str, at: tuple[str, ...], strict: bool, output: Output, **given: Any) -> int:
     """What MODEL costs as closed formulas in its open dimensions.
 
     Dimensions that the file fixes become symbols with -i, such as -i x:f32:N,3,H,W; --dim fixes a symbol. Each formula
@@ -50,10 +61,8 @@ def command(model: str, at: tuple[str, ...], strict: bool, **given: Any) -> int:
     import flopwise
     from flopwise.analyses.formula.expressions import load_sympy
     from flopwise.analyses.formula.grid import grid
-    from flopwise.report.commands.formula import evaluated, render
+    from flopwise.report.commands.formula import formula_report, values_report
 
-    place, format_ = given["output"], given["format_"] or format_of(given["output"], FORMATS)
-    look = look_of(place, given["human"], not given["no_header"])
     points = list(grid(at))
     if os.path.isdir(model):
         raise InputError(f"{model}: is a directory; formula takes one model")
@@ -61,7 +70,7 @@ def command(model: str, at: tuple[str, ...], strict: bool, **given: Any) -> int:
     rules = models.load_rules(given["rules"])
     load_sympy()  # says how to get it before the work, not after
     with Progress() as progress:
-        found = flopwise.formula(
+        formula = flopwise.formula(
             model,
             list(given["inputs"]) or None,
             convention=given["convention"],
@@ -76,8 +85,9 @@ def command(model: str, at: tuple[str, ...], strict: bool, **given: Any) -> int:
         )
         progress("writing the report")
         if at:
-            text = evaluated(found, points, format_, given["columns"], look)
+            report = values_report(formula, points, given["columns"])
         else:
-            text = render(found, format_, given["by"], given["depth"], given["columns"], given["top"], look)
-    write(text, place)
-    return NO if strict and not found.exact else 0
+            report = formula_report(formula, given["by"], given["depth"], given["columns"], given["top"])
+        part = output.part(report)
+    output.write_all([("", part)])
+    return NO if strict and not formula.exact else 0

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.output import format_of, look_of, write
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, writes
+from flopwise.cli.places import Model
 from flopwise.cli.progress import Progress
 from flopwise.errors import InputError
 
@@ -18,56 +20,64 @@ if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison
     from flopwise.profiles.profile import Profile
 
-FORMATS = ("table", "markdown", "csv", "json", "latex", "html")
 
-
-@click.command("compare")
-@click.argument("paths", metavar="A [B ...]", nargs=-1, required=True)
-@options.shapes_in_batches
-@click.option(
-    "-c", "--convention", "conventions", multiple=True, help="Counting convention; several to compare them on A."
+@click.command(
+    "compare",
+    cls=Command,
+    examples=["a.onnx b.onnx", "a.onnx -b 1,8", 'a.onnx b.onnx --fail-on "macs>+1%,params>0" -o compare.html'],
 )
-@click.option("--no-fold", is_flag=True, help="Count operators on weights and constants too.")
-@click.option("--rules", type=click.Path(), help="Python file whose RULES maps operators to your own rules.")
-@click.option(
+@click.argument("paths", metavar="A [B ...]", nargs=-1, required=True, type=Model())
+@option(
+    "--fail-on",
+    metavar='"macs>+1%,params>0"',
+    help="Exit with 1 when a total differs from A's by that much, or is not known.",
+)
+@options.shapes_in_batches
+@option(
+    "-c",
+    "--convention",
+    "conventions",
+    metavar="NAME",
+    multiple=True,
+    group="What to count",
+    help="Counting convention; several to compare them on A.",
+)
+@options.no_fold
+@options.rules
+@option(
     "--by",
     type=click.Choice(["all", "total", "op", "layer"]),
     default="all",
     show_default=True,
-    help="Which tables; CSV holds one, the layers unless this says otherwise.",
+    group="What to show",
+    help="Which tables; CSV and Parquet hold one, the layers unless this says otherwise.",
 )
-@click.option(
+@option(
     "--columns",
     metavar="A,B",
-    callback=lambda ctx, param, value: [p.strip() for p in value.split(",") if p.strip()] if value else None,
+    callback=options.names,
+    group="What to show",
     help="Figures of operators and layers: count, macs, flops, params, weight_bytes, output_bytes ...",
 )
-@click.option("--full", is_flag=True, help="Show layers that are the same in all models too.")
-@click.option(
-    "--fail-on",
-    metavar='"macs>+1%,params>0"',
-    help="Exit with 1 when a total differs from A's by that much, or nobody knows.",
-)
+@option("--full", is_flag=True, group="What to show", help="Show layers that are the same in all models too.")
 @options.units
-@options.output(*FORMATS)
-def command(paths: tuple[str, ...], fail_on: str | None, **given: Any) -> int:
+@writes("sheet", "content", "comparison")
+def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **given: Any) -> int:
     """Models side by side: totals, operators, and layers matched by name and structure, with differences to A.
 
     With A alone: several conventions (-c flops -c macs), batch sizes (-b 1,8), or input sizes, which | sets apart
     (-i "x:f32:1x3x224x224|1x3x320x320").
     """
     from flopwise.analyses.compare import broken, conditions
-    from flopwise.report.commands.compare import render_broken, render_comparison
+    from flopwise.report.commands.compare import comparison_report, render_broken
 
-    format_ = given["format_"] or format_of(given["output"], FORMATS)
     unwanted = conditions(fail_on) if fail_on is not None else []
     compared = _compared(paths, given)
-    look = look_of(given["output"], given["human"], not given["no_header"])
-    text = render_comparison(compared, format_, given["by"], given["columns"], given["full"], look)
-    found = list(broken(compared, unwanted))
-    write(text, given["output"])
-    sys.stderr.write(render_broken(found))
-    return NO if found else 0
+    part = output.part(comparison_report(compared, given["by"], given["columns"], given["full"]))
+    breaks = list(broken(compared, unwanted))
+    output.write_all([("", part)])
+    sys.stderr.write(render_broken(breaks))
+    return NO if breaks else 0
 
 
 def _compared(paths: Sequence[str], given: dict[str, Any]) -> Comparison:

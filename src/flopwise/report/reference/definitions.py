@@ -11,7 +11,7 @@ from flopwise.report.sheet.text import wrap
 INDENT = "    "
 
 
-def write(sheet: Sheet, look: Look) -> str:
+def render_sheet(sheet: Sheet, look: Look) -> str:
     """For each line its first cell and the short ones after it, and below them the long cells, wrapped and indented."""
     return "\n".join(_lines(sheet, look)) + "\n"
 

@@ -10,39 +10,51 @@ from typing import Any
 import click
 
 from flopwise.cli import BAD, NO, models, options
-from flopwise.cli.output import format_of, look_of, write
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, write, writes
+from flopwise.cli.places import Model, Read
 from flopwise.errors import InputError
 
-FORMATS = ("table", "markdown", "csv", "json", "latex")
 
-
-@click.command("check")
-@click.argument("paths", metavar="MODEL ...", nargs=-1, required=True)
+@click.command(
+    "check",
+    cls=Command,
+    examples=[
+        "model.onnx --budget budget.toml",
+        "models/ --budget budget.toml",
+        "model.onnx --budget new.toml --update",
+    ],
+)
+@click.argument("paths", metavar="MODEL ...", nargs=-1, required=True, type=Model())
+@option("--budget", type=Read(), metavar="FILE", required=True, help="TOML file with the limits.")
+@option("--update", is_flag=True, help="Write today's figures into the budget; if there is no such file, make it.")
 @options.shapes
-@click.option("--budget", type=click.Path(), required=True, help="TOML file with the limits.")
-@click.option("--update", is_flag=True, help="Write today's figures into the budget; without one, make it.")
-@click.option("-c", "--convention", help="Convention of count; default: the one of the budget, else flops.")
-@click.option("--no-fold", is_flag=True, help="Count operators on weights and constants too.")
-@click.option("--rules", type=click.Path(), help="Python file whose RULES maps operators to your own rules.")
+@option(
+    "-c",
+    "--convention",
+    metavar="NAME",
+    group="What to count",
+    help="Convention of count; default: the one of the budget, else flops.",
+)
+@options.no_fold
+@options.rules
 @options.units
-@options.output(*FORMATS)
-def command(paths: tuple[str, ...], budget: str, update: bool, **given: Any) -> int:
-    """Whether each MODEL keeps to a budget: exit code 1 and a table of what broke, or 0 and what held.
+@writes("sheet", "content")
+def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, **given: Any) -> int:
+    """Whether each MODEL keeps to a budget: exit code 1 and a table of what is over it, or 0 and what is within.
 
     Of a directory, every model in it is checked.
     """
-    from flopwise.report.commands.check import render_verdicts
+    from flopwise.report.commands.check import verdicts_report
 
-    found = [path for given_path in paths for path in models.find(given_path)]
-    format_ = given["format_"] or format_of(given["output"], FORMATS)
+    every = [path for model in paths for path in models.find(model)]
     if update and not os.path.exists(budget):
-        return _make(found, budget, given)
-    verdicts, errors = _verdicts(found, budget, given)
+        return _make(every, budget, given)
+    verdicts, errors = _verdicts(every, budget, given)
     if update and not errors:
         return _update(verdicts, budget)
     if verdicts:
-        look = look_of(given["output"], given["human"], not given["no_header"])
-        write(render_verdicts(verdicts, format_, look), given["output"])
+        output.write(verdicts_report(verdicts))
     for error in errors:
         print(f"flopwise: {error}", file=sys.stderr)
     return BAD if errors else NO if any(v.broken for v in verdicts) else 0

@@ -1,0 +1,26 @@
+"""``flopwise layers``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from flopwise.cli import options
+from flopwise.cli.command import Command
+from flopwise.cli.output import Output, writes
+from flopwise.cli.run import run
+
+
+@click.command("layers", cls=Command, examples=["model.onnx", "model.onnx -f json", "model.onnx -o graph.dot"])
+@options.model
+@options.no_fold
+@writes("sheet", "content", "layers")
+def command(model: str, output: Output, **given: Any) -> int:
+    """Layers of MODEL: name, operator, input and output names and shapes.
+
+    With -f dot: the graph, for Graphviz.
+    """
+    from flopwise.report.commands.layers import layers_report
+
+    return run(model, given, layers_report, output)

@@ -1,0 +1,85 @@
+"""``flopwise llm``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from flopwise.cli import options
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, writes
+from flopwise.cli.places import Read
+from flopwise.cli.progress import Progress
+from flopwise.errors import InputError
+
+
+@click.command(
+    "llm",
+    cls=Command,
+    examples=["hf:Qwen/Qwen3-0.6B", "config.json --device h100 -b 8", "config.json --train --fsdp 8 --prompt 8192"],
+)
+@click.argument("model", type=Read())
+@option("--prompt", type=int, default=4096, show_default=True, metavar="N", help="Tokens of the prompt.")
+@option("--generate", type=int, default=256, show_default=True, metavar="N", help="Tokens generated after it.")
+@option("-b", "--batch-size", "batch", type=int, default=1, show_default=True, metavar="N", help="Sequences.")
+@option("--dtype", metavar="TYPE", help="Element type of the weights: bf16, fp16, fp32; default: as configured.")
+@option("--kv-dtype", metavar="TYPE", help="Element type of keys and values in the cache: bf16, fp8, int8 ...")
+@option("--device", metavar="NAME", help="Bound times by a device of 'flopwise devices', and say what fits.")
+@option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
+@option("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
+@option("--optimizer", default="adamw", show_default=True, help="--train: sgd, momentum, adam or adamw.")
+@option(
+    "--checkpointing",
+    type=click.Choice(["none", "selective", "full"]),
+    default="none",
+    show_default=True,
+    help="--train: what the backward pass computes once more.",
+)
+@option("--dp", type=int, default=1, metavar="N", help="--train: replicas that share the batch.")
+@option("--fsdp", type=int, default=1, metavar="N", help="--train: ranks that share weights and batch (ZeRO-3).")
+@option("--tp", type=int, default=1, metavar="N", help="--train: ranks that share each layer's products.")
+@option("--pp", type=int, default=1, metavar="N", help="--train: stages that share the layers.")
+@option("--ep", type=int, default=1, metavar="N", help="--train: ranks that share the experts.")
+@options.units
+@writes("sheet", "content")
+def command(model: str, output: Output, **given: Any) -> int:
+    """What a request to a language model costs: prompt, each token after it, cache, and what must fit.
+
+    MODEL is a config.json, a folder with one, hf:ORG/NAME or a GGUF file. transformers builds the model and its cache
+    without memory for the weights; none are read.
+    """
+    import flopwise
+    from flopwise.report.commands.llm import llm_report
+
+    del given["human"]
+    shares = {way: given.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep")}
+    training = {key: given.pop(key) for key in ("optimizer", "checkpointing")}
+    if given.pop("train"):
+        return _train(model, output, {**given, **training}, shares)
+    if any(number != 1 for number in shares.values()):
+        raise InputError("--dp, --fsdp, --tp, --pp and --ep are for a training step: give --train")
+    with Progress() as progress:
+        result = flopwise.llm(model, progress=progress, **given)
+    output.write(llm_report(result))
+    return 0
+
+
+def _train(model: str, output: Output, given: dict[str, Any], shares: dict[str, int]) -> int:
+    """The page of a training step."""
+    from flopwise.analyses.llm.sharding import Sharding
+    from flopwise.api.llm import llm_training
+    from flopwise.report.commands.llm_training import training_report
+
+    sharding = Sharding(**shares) if any(number != 1 for number in shares.values()) else None
+    kept = ("batch", "dtype", "optimizer", "checkpointing", "trust_code")
+    with Progress() as progress:
+        result = llm_training(
+            model,
+            sequence=given["prompt"],
+            sharding=sharding,
+            progress=progress,
+            **{key: given[key] for key in kept},
+        )
+    output.write(training_report(result))
+    return 0

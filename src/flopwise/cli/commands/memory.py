@@ -1,0 +1,87 @@
+"""``flopwise memory``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flopwise.cli import options
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, write, writes
+from flopwise.cli.places import Written
+from flopwise.cli.run import in_batches, run
+from flopwise.errors import InputError
+from flopwise.memory import ALIGNMENT
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+    from flopwise.report.report import Report
+
+
+@click.command(
+    "memory",
+    cls=Command,
+    examples=["model.onnx", "model.onnx -b 1,8,64", "model.onnx --train --optimizer adam"],
+)
+@options.model_in_batches
+@option("--inplace", is_flag=True, help="Let element-wise operators overwrite inputs that nothing needs any more.")
+@option(
+    "--align", type=int, default=ALIGNMENT, show_default=True, help="Bytes that offsets in the plan are multiples of."
+)
+@options.training
+@options.units
+@writes("sheet", "content")
+@option(
+    "--plan",
+    type=Written(),
+    metavar="FILE",
+    group="Output",
+    help="Also write where each activation can lie in one block (JSON).",
+)
+def command(model: str, plan: str | None, output: Output, **given: Any) -> int:
+    """Memory of MODEL: weights by type, activations, how many bytes are alive at once, and the tensors alive then.
+
+    Beside the peak stands the size of one block of memory that holds all activations, planned so that nothing that is
+    alive at once overlaps. With --train: gradients, the optimizer's state and what is saved for the backward pass.
+    """
+    from flopwise.report.commands.memory import memory_of, memory_report
+
+    sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
+    given["batch_size"] = sizes[0] if sizes else None
+    if plan is not None and os.path.isdir(model):
+        raise InputError(f"{model}: is a directory; --plan takes one model")
+    if len(sizes) > 1:
+        if plan is not None:
+            raise InputError("--plan takes one batch size")
+        return _in_batches(model, sizes, output, given)
+    plans: list[str] = []
+
+    def report(profile: Profile) -> Report:
+        memory = memory_of(profile, given["inplace"], given["align"])
+        if plan is not None:
+            from flopwise.report.commands.memory_plan import render_plan
+
+            plans.append(render_plan(memory))
+        return memory_report(memory)
+
+    code = run(model, given, report, output)
+    for text in plans:
+        write(text, plan)
+    return code
+
+
+def _in_batches(model: str, sizes: Sequence[int], output: Output, given: dict[str, Any]) -> int:
+    """The figures of one model in several batch sizes.
+
+    Raises:
+        InputError: MODEL is a directory.
+    """
+    from flopwise.report.commands.batches import memory_batches_report
+    from flopwise.report.commands.memory import memory_of
+
+    memories = [memory_of(p, given["inplace"], given["align"]) for p in in_batches(model, sizes, given)]
+    output.write(memory_batches_report(memories, sizes))
+    return 0

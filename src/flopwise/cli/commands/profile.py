@@ -1,0 +1,143 @@
+"""``flopwise profile``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flopwise.cli import NO, options
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, write, writes
+from flopwise.cli.places import Written
+from flopwise.cli.run import in_batches, run
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+    from flopwise.report.report import Report
+
+#: Columns that only a training step has.
+OF_TRAINING = ("backward", "backward%", "backward_%", "backward_macs", "backward_flops", "saved_bytes")
+
+#: Options that write a file beside the report, and the program that opens it.
+VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
+
+
+@click.command(
+    "profile",
+    cls=Command,
+    examples=[
+        "model.onnx",
+        "torchvision.models:resnet50 -i 1x3x224x224 --top 10",
+        "model.onnx --by module --depth 2 -o report.html",
+    ],
+)
+@options.model_in_batches
+@options.counting
+@options.masked
+@options.training
+@options.table
+@options.units
+@writes("sheet", "content", "profile")
+@option(
+    "--netron",
+    type=Written(),
+    metavar="FILE",
+    group="Output",
+    help="Also write the figures as an attachment that Netron opens (.json).",
+)
+@option(
+    "--model-explorer",
+    type=Written(),
+    metavar="FILE",
+    group="Output",
+    help="Also write the figures as node data for Model Explorer (.json).",
+)
+def command(
+    model: str, strict: bool, netron: str | None, model_explorer: str | None, output: Output, **given: Any
+) -> int:
+    """What MODEL costs, per layer and in total.
+
+    Of a directory, every model in it is profiled.
+    """
+    from flopwise.report.commands.profile import profile_report
+    from flopwise.report.sheet.listing import Choice
+    from flopwise.report.sheet.zeros import KEYS, with_zeros
+
+    if not given["train"] and (missing := [key for key in given["columns"] or () if key in OF_TRAINING]):
+        raise InputError(f"the column {missing[0]!r} is part of a training step: ask for it with --train")
+    sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
+    given["batch_size"] = sizes[0] if sizes else None
+    overlays = {o: path for o, path in {"--netron": netron, "--model-explorer": model_explorer}.items() if path}
+    _check_overlays(model, overlays)
+    if len(sizes) > 1:
+        return _in_batches(model, sizes, strict, overlays, output, given)
+    by = "module" if given["depth"] is not None and given["by"] == "layer" else given["by"]
+    choice = Choice(by, given["depth"], given["columns"], given["sort"], given["top"])
+    attachments: list[tuple[str, str]] = []
+
+    def report(profile: Profile) -> Report:
+        attachments.extend((_overlay(name, profile), path) for name, path in overlays.items())
+        return profile_report(profile, choice)
+
+    if KEYS.intersection([*(given["columns"] or ()), given["sort"]]):
+        code = run(model, given, report, output, strict, before=with_zeros)
+    else:
+        code = run(model, given, report, output, strict)
+    for text, path in attachments:
+        write(text, path)
+    return code
+
+
+def _overlay(name: str, profile: Profile) -> str:
+    """What a viewer of graphs shows beside the model."""
+    if name == "--netron":
+        from flopwise.report.viewers import netron
+
+        return netron.render(profile)
+    from flopwise.report.viewers import model_explorer
+
+    return model_explorer.render(profile)
+
+
+def _in_batches(
+    model: str,
+    sizes: Sequence[int],
+    strict: bool,
+    overlays: Mapping[str, str],
+    output: Output,
+    given: dict[str, Any],
+) -> int:
+    """The totals of one model in several batch sizes.
+
+    Raises:
+        InputError: MODEL is a directory, or something is asked for that has no total.
+    """
+    from flopwise.report.commands.batches import batches_report
+
+    layers = {"--sort": "sort", "--top": "top", "--depth": "depth"}
+    wrong = [name for name, key in layers.items() if given[key] is not None]
+    wrong += ["--by"] if given["by"] != "layer" else []
+    wrong += overlays
+    wrong += [] if {"sheet", "content"} & set(output.format.kinds) else [f"-f {output.format.name}"]
+    if wrong:
+        raise InputError(f"{wrong[0]}: several batch sizes show the totals alone; compare -b shows layers")
+    profiles = in_batches(model, sizes, given)
+    output.write(batches_report(profiles, sizes, given["columns"]))
+    return NO if strict and not all(p.exact for p in profiles) else 0
+
+
+def _check_overlays(model: str, overlays: Mapping[str, str]) -> None:
+    """Refuse an overlay that would be of no use.
+
+    Raises:
+        InputError: MODEL is a directory, or the name does not end in .json.
+    """
+    for name, path in overlays.items():
+        if os.path.isdir(model):
+            raise InputError(f"{model}: is a directory; {name} takes one model")
+        if not path.lower().endswith(".json"):
+            raise InputError(f"{path}: {VIEWERS[name]} takes only files that end in .json for attachments")

@@ -1,0 +1,116 @@
+"""``flopwise weights``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from flopwise.cli import options
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, write, writes
+from flopwise.cli.places import Written
+from flopwise.cli.progress import Progress
+from flopwise.errors import InputError
+
+
+@click.command(
+    "weights",
+    cls=Command,
+    examples=[
+        "model.onnx",
+        "model.safetensors --by tensor -o weights.csv",
+        "model.onnx --layers 'conv*' --figures DIR",
+    ],
+)
+@options.model
+@option("--layers", metavar="PATTERN", multiple=True, help="Only names that match, such as 'conv*'. Repeatable.")
+@option("--bins", type=int, default=100, show_default=True, help="Bins of each histogram.")
+@option("--no-histogram", is_flag=True, help="Make no histograms: faster, but without percentiles.")
+@option("--threads", type=click.IntRange(1), help="How many threads; default: one for each core.")
+@option(
+    "--by",
+    type=click.Choice(["layer", "tensor"]),
+    default="layer",
+    show_default=True,
+    group="What to show",
+    help="One line for all floating-point weights of a layer, or for each stored tensor.",
+)
+@options.columns
+@option("--sort", metavar="COLUMN", group="What to show", help="Sort by a column, largest first.")
+@option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    group="What to show",
+    help="Show the first N lines (by --sort, else the longest).",
+)
+@writes("sheet", "content")
+@option(
+    "--bins-json",
+    type=Written(),
+    metavar="FILE",
+    group="Output",
+    help="Also write the edges and counts of the histograms (JSON).",
+)
+@option(
+    "--figures", type=click.Path(), metavar="DIR", group="Output", help="Also draw the histograms, into this directory."
+)
+@option(
+    "--figure-format",
+    type=click.Choice(["png", "svg", "pdf"]),
+    default="png",
+    show_default=True,
+    group="Output",
+    help="Format of the figures.",
+)
+def command(
+    model: str, output: Output, bins_json: str | None, figures: str | None, figure_format: str, **given: Any
+) -> int:
+    """Range, mean, deviation, zeros and histograms of the weights of MODEL.
+
+    Weights are read as a stream: memory does not grow with them. NaN and infinities are counted apart.
+    """
+    import flopwise
+    from flopwise.analyses.weights.entry import PERCENTILES
+    from flopwise.report.commands.weights import weights_report
+    from flopwise.report.commands.weights_columns import column
+    from flopwise.report.formats.json import dump
+
+    if given["no_histogram"] and (figures is not None or bins_json is not None):
+        raise InputError(
+            f"{'--figures' if figures is not None else '--bins-json'} needs what --no-histogram leaves out"
+        )
+    for key in (*(given["columns"] or ()), *([given["sort"]] if given["sort"] else ())):
+        column(key)
+        if given["no_histogram"] and key in (*PERCENTILES, "histogram"):
+            raise InputError(f"{key} needs what --no-histogram leaves out")
+    if figures is not None:
+        from flopwise.report.commands.weights_figures import prepare
+
+        prepare(figures)
+    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "mode", "arguments")
+    arguments = {key: given[key] for key in named if given[key]}
+    if given["inputs"]:
+        arguments["inputs"] = list(given["inputs"])
+    with Progress() as progress:
+        weights = flopwise.weights(
+            model,
+            by=given["by"],
+            bins=given["bins"],
+            histogram=not given["no_histogram"],
+            layers=given["layers"] or None,
+            threads=given["threads"],
+            progress=progress,
+            **arguments,
+        )
+        if figures is not None:
+            from flopwise.report.commands.weights_figures import draw
+
+            draw(weights, figures, figure_format, progress)
+        progress("writing the report")
+        part = output.part(weights_report(weights, given["columns"], given["sort"], given["top"]))
+    if bins_json is not None:
+        write(dump(weights.histograms()), bins_json)
+    output.write_all([("", part)])
+    return 0

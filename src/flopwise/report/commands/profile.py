@@ -1,0 +1,92 @@
+"""What a model costs, per layer, operator, module or precision, and in total."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise.report.report import Report, as_text
+from flopwise.report.sheet.columns import COLUMNS, cell
+from flopwise.report.sheet.listing import Choice, listing
+from flopwise.report.sheet.sheet import Look
+from flopwise.rows import TRAINED, Sum
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+
+def profile_report(profile: Profile, choice: Choice) -> Report:
+    """The profile as a sheet, as JSON, and for formats that draw profiles in a way of their own."""
+    return Report(
+        lambda format, look: [listing(profile, choice, look, format.audience)],
+        lambda: content(profile, choice),
+        {"profile": (profile, choice)},
+    )
+
+
+def render(
+    profile: Profile,
+    format: str = "table",
+    by: str = "layer",
+    depth: int | None = None,
+    columns: str | Sequence[str] | None = None,
+    sort: str | None = None,
+    top: int | None = None,
+    human: bool = False,
+    header: bool = True,
+    width: int | None = None,
+    color: bool = False,
+    ascii: bool = False,
+) -> str:
+    """The profile as text that ends with a line end.
+
+    Args:
+        profile: what to write.
+        format: a format of text, such as "table", "tree", "markdown", "csv", "json", "latex" or "html".
+        by: one line for each "layer", "op", "module" or "dtype".
+        depth: how many levels of modules; None for all.
+        columns: keys of columns, as a list or with commas between them; None for what suits the format. JSON always
+            holds all.
+        sort: key of the column to sort by, the largest (and before it the unknown) first; None for the order of
+            execution.
+        top: how many lines to show, those of the largest count unless ``sort`` says otherwise; the rest is one line.
+        human: three digits and an SI prefix instead of every digit, where the format is for people.
+        header: whether the model and the columns are named above the lines.
+        width: cells of the terminal; None when there is none and nothing needs to be shortened.
+        color: whether to use the terminal's colours.
+        ascii: whether to draw and write with ASCII characters only.
+
+    Raises:
+        InputError: the format, the grouping or a column is unknown, or the format is not text.
+    """
+    choice, look = Choice(by, depth, columns, sort, top), Look(human, header, width, color, ascii)
+    return as_text(profile_report(profile, choice), format, look)
+
+
+def content(profile: Profile, choice: Choice) -> dict[str, Any]:
+    """``Profile.to_dict()``: all layers in order of execution, whatever a table would show.
+
+    Grouped, it also holds "by" and "groups": the figures of each group under the keys of a layer.
+    """
+    whole = profile.to_dict()
+    if choice.by != "layer":
+        whole["by"] = choice.by
+        whole["groups"] = [_group(item, profile) for item in profile.by(choice.by, choice.depth)]
+    return whole
+
+
+def _group(item: Sum, profile: Profile) -> dict[str, Any]:
+    """The figures of a group; null where all of its layers are unknown, a lower bound where some are."""
+
+    def figure(key: str) -> Any:
+        return cell(COLUMNS[key], item, profile)
+
+    return {
+        "name": item.name,
+        "kind": item.kind,
+        "depth": item.depth,
+        **{key: figure(key) for key in ("layers", "unknown", "count", "macs", "flops")},
+        "ops": None if figure("macs") is None else item.counts.to_dict(),
+        **{key: figure(key) for key in ("params", "buffers", "weight_bytes", "activations", "output_bytes")},
+        **({key: figure(key) for key in TRAINED} if profile.training is not None else {}),
+    }

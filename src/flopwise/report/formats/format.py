@@ -1,0 +1,115 @@
+"""The formats of reports: one table, which every command, every ending of ``-o`` and every help text asks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import PurePath
+from types import ModuleType
+from typing import Literal, TypeAlias
+
+from flopwise.errors import InputError
+
+#: What a format can write. Of a "sheet" (columns and lines, which nearly every report has) and of "content" (the plain
+#: values of a JSON schema) it writes any; a "profile", its "layers" or a "comparison" it draws in a way of its own.
+Kind: TypeAlias = Literal["sheet", "content", "profile", "layers", "comparison"]
+
+#: Who reads it: a person in a terminal, a person in a document, or a program, which gets every digit, all lines, and a
+#: convention beside each figure.
+Audience: TypeAlias = Literal["terminal", "document", "program"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format; the file of its name in this package has a function ``render_KIND`` for each kind that it writes.
+
+    ``render_sheet`` takes a sheet and a look, ``render_content`` values and a look, the others what a report hands them
+    (see ``flopwise.report.report``) and a look. Each returns text, or bytes where ``binary`` says so.
+    """
+
+    name: str
+    #: Endings of file names that ask for it.
+    endings: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    audience: Audience
+    binary: bool = False
+    #: Whether the reports of several models fit into one file; those of sheets for programs always do.
+    several: bool = True
+
+    @property
+    def data(self) -> bool:
+        """Whether programs read it."""
+        return self.audience == "program"
+
+    @property
+    def code(self) -> ModuleType:
+        """The file that writes it, imported when it is needed."""
+        return import_module(f"flopwise.report.formats.{self.name}")
+
+
+#: Every format, in the order in which help texts list them.
+TABLE = (
+    Format("table", (".txt", ".text"), ("sheet",), "terminal"),
+    Format("tree", (), ("profile",), "terminal"),
+    Format("markdown", (".md", ".markdown"), ("sheet",), "document"),
+    Format("csv", (".csv",), ("sheet",), "program"),
+    Format("json", (".json",), ("content",), "program"),
+    Format("latex", (".tex",), ("sheet",), "document"),
+    Format("html", (".html", ".htm"), ("profile", "comparison"), "document", several=False),
+    Format("parquet", (".parquet",), ("profile", "sheet"), "program", binary=True, several=False),
+    Format("dot", (".dot", ".gv"), ("layers",), "document"),
+)
+
+#: Every format by name.
+FORMATS: dict[str, Format] = {format.name: format for format in TABLE}
+
+#: Other names of a format: its endings, so that ``-f md`` is ``-f markdown``.
+ALIASES: dict[str, str] = {ending[1:]: format.name for format in FORMATS.values() for ending in format.endings}
+
+
+def formats_of(kinds: Collection[str]) -> list[Format]:
+    """The formats that write one of these kinds."""
+    return [format for format in FORMATS.values() if not set(format.kinds).isdisjoint(kinds)]
+
+
+def endings_of(kinds: Collection[str]) -> list[str]:
+    """The endings of file names that ask for a format of these kinds."""
+    return [ending for format in formats_of(kinds) for ending in format.endings]
+
+
+def format_named(name: str, kinds: Collection[str]) -> Format:
+    """The format of a name, or of an ending without its point.
+
+    Raises:
+        InputError: there is none, or it writes nothing of these kinds.
+    """
+    format = FORMATS.get(ALIASES.get(name.lower(), name))
+    known = formats_of(kinds)
+    if format not in known:
+        raise InputError(f"unknown format {name!r}; choose {', '.join(f.name for f in known)}")
+    return format
+
+
+def format_for_path(path: str, kinds: Collection[str], others: Sequence[str] = ()) -> Format:
+    """The format that the ending of a file name asks for; a table for a name without an ending.
+
+    Args:
+        path: the name.
+        kinds: what is to be written.
+        others: endings that ask for something else than a report, for the error.
+
+    Raises:
+        InputError: no format has this ending, or none of these kinds.
+    """
+    ending = PurePath(path).suffix.lower()
+    if not ending:
+        return FORMATS["table"]
+    format = next((format for format in FORMATS.values() if ending in format.endings), None)
+    if format is None:
+        known = [*others, *endings_of(kinds)]
+        raise InputError(f"{path}: unknown ending {ending}; known: {', '.join(known)}; or add -f FORMAT")
+    if format not in formats_of(kinds):
+        names = ", ".join(f.name for f in formats_of(kinds))
+        raise InputError(f"{path}: this report cannot be written as {format.name}; choose {names}, or another ending")
+    return format

@@ -1,0 +1,26 @@
+"""A profile, or a comparison, as one page that needs no network and no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from flopwise.report.html import compare, page
+from flopwise.report.sheet.sheet import Look, model_name
+
+if TYPE_CHECKING:
+    from flopwise.analyses.compare import Comparison
+    from flopwise.profiles.profile import Profile
+    from flopwise.report.sheet.listing import Choice
+
+
+def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
+    """The page: all layers, whatever a text table would show; its table is sorted and filtered where it is read."""
+    return page.render(profile, f"{model_name(profile, look)} – flopwise")
+
+
+def render_comparison(
+    comparison: Comparison, figures: Sequence[str], full: bool, titles: Mapping[str, str], look: Look
+) -> str:
+    """The page: all layers and figures; ``figures`` and ``full`` say what is shown at first."""
+    return compare.render(comparison, figures, full, titles)
