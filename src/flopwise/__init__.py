@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
     from flopwise.graph import Graph, Module, Node, Tensor
     from flopwise.operators.counts import Counts
+    from flopwise.operators.gradient import Gradient
+    from flopwise.operators.operator import Operator
     from flopwise.operators.tables import OPERATORS
     from flopwise.profiles.profile import Profile
     from flopwise.readers.options import CaffeOptions, OnnxOptions, TorchOptions
@@ -48,12 +50,14 @@ __all__ = [
     "Device",
     "FlopwiseError",
     "Formula",
+    "Gradient",
     "Graph",
     "InputError",
     "ModelError",
     "Module",
     "Node",
     "OnnxOptions",
+    "Operator",
     "Profile",
     "Row",
     "ShapeError",
@@ -89,12 +93,14 @@ _HOMES = {
     "Device": "analyses.timing.device",
     "FlopwiseError": "errors",
     "Formula": "analyses.formula.formula",
+    "Gradient": "operators.gradient",
     "Graph": "graph",
     "InputError": "errors",
     "ModelError": "errors",
     "Module": "graph",
     "Node": "graph",
     "OnnxOptions": "readers.options",
+    "Operator": "operators.operator",
     "Profile": "profiles.profile",
     "Row": "rows",
     "ShapeError": "errors",

@@ -13,7 +13,7 @@ from flopwise.conventions import Convention
 from flopwise.profiles.profile import Profile
 
 if TYPE_CHECKING:
-    from flopwise.operators.tables import Rule
+    from flopwise.operators.own import Rules
 
 
 def check(
@@ -24,7 +24,7 @@ def check(
     convention: str | Convention | None = None,
     batch_size: int | None = None,
     dims: Mapping[str, int] | None = None,
-    rules: Mapping[str, Rule] | None = None,
+    rules: Rules | None = None,
     progress: Callable[[str], None] = lambda step: None,
     **others: Any,
 ) -> list[Verdict]:

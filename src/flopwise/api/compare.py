@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 
 if TYPE_CHECKING:
-    from flopwise.operators.tables import Rule
+    from flopwise.operators.own import Rules
 
 
 def compare(
@@ -22,7 +22,7 @@ def compare(
     convention: str | Convention | Sequence[str | Convention] = "flops",
     batch_size: int | Sequence[int] | None = None,
     labels: Sequence[str] | None = None,
-    rules: Mapping[str, Rule] | None = None,
+    rules: Rules | None = None,
     progress: Callable[[str], None] = lambda step: None,
     **others: Any,
 ) -> Comparison:

@@ -21,7 +21,7 @@ from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
-from flopwise.operators.tables import Rule
+from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec
 from flopwise.readers.options import OnnxOptions, TorchOptions, options_of
@@ -38,7 +38,7 @@ def formula(
     inputs: Any = None,
     *,
     convention: str | Convention = "flops",
-    rules: Mapping[str, Rule] | None = None,
+    rules: Rules | None = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     options: Options | None = None,
@@ -77,10 +77,12 @@ def formula(
     counting = Counting(chosen, rules, fold)
     if format.module is not None:
         own = options_of(TorchOptions, options, keywords)
-        result = _of_module(model, inputs, counting, dims, batch_size, own, progress)
+        with using(own_rows(rules)):
+            result = _of_module(model, inputs, counting, dims, batch_size, own, progress)
     else:
         trips = options_of(OnnxOptions, options, keywords).trips
-        result = _of_onnx(model, inputs, counting, dims, batch_size, trips, progress)
+        with using(own_rows(rules)):
+            result = _of_onnx(model, inputs, counting, dims, batch_size, trips, progress)
     return replace(result, renderer=_as_text)
 
 

@@ -11,7 +11,7 @@ from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
-from flopwise.operators.tables import Rule
+from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.profile import Masked, Profile, profile_graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.options import TorchOptions, options_of
@@ -28,7 +28,7 @@ def profile(
     inputs: Any = None,
     *,
     convention: str | Convention = "flops",
-    rules: Mapping[str, Rule] | None = None,
+    rules: Rules | None = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     options: Options | None = None,
@@ -46,7 +46,8 @@ def profile(
         model: as in :func:`flopwise.read`, or a Graph.
         inputs: as in :func:`flopwise.read`.
         convention: how operations are added up: a name from ``flopwise.CONVENTIONS`` or a Convention.
-        rules: your own operators: name -> function from Node to Counts. They win over the built-in ones.
+        rules: your own operators: name -> function from Node to Counts, or a whole :class:`flopwise.Operator` with its
+            gradient, roles, view and shape. They win over the built-in ones.
         dims: as in :func:`flopwise.read`.
         batch_size: as in :func:`flopwise.read`.
         options: as in :func:`flopwise.read`; with ``train``, the mode of a PyTorch model is "train" unless it says
@@ -76,7 +77,10 @@ def profile(
         if train and format_of(model).options is TorchOptions:
             own = options_of(TorchOptions, options, keywords)
             options, keywords = replace(own, mode=own.mode or "train", grad=True), {}
-        graph = read(model, inputs, dims=dims, batch_size=batch_size, options=options, progress=progress, **keywords)
+        with using(own_rows(rules)):
+            graph = read(
+                model, inputs, dims=dims, batch_size=batch_size, options=options, progress=progress, **keywords
+            )
     progress("counting")
     result = profile_graph(graph, chosen, rules, fold, train, masked)
     if train:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flopwise import conventions
 from flopwise.errors import InputError
-from flopwise.operators.tables import Rule
+from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.profile import profile_graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.onnx.read import graph_of, resolve_onnx
@@ -24,7 +24,7 @@ def write_shapes(
     weights: bool = True,
     annotate: bool = False,
     copy_data: bool = False,
-    rules: Mapping[str, Rule] | None = None,
+    rules: Rules | None = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     trips: Mapping[str, int] | None = None,
@@ -57,7 +57,8 @@ def write_shapes(
     format = format_of(model)
     if not format.writable:
         raise InputError(f"{model}: only ONNX models are written; without -o the shapes of {format.models} are listed")
-    resolved = resolve_onnx(model, inputs, dims, batch_size, trips, progress)
+    with using(own_rows(rules)):
+        resolved = resolve_onnx(model, inputs, dims, batch_size, trips, progress)
     costs = profile_graph(graph_of(resolved, progress), conventions.get("flops"), rules) if annotate else None
     progress("writing the model")
     return write_onnx(model, resolved, path, tensors, weights, costs, copy_data)

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from flopwise.cli.progress import Progress
 from flopwise.errors import FlopwiseError, InputError
+from flopwise.operators.operator import Operator
+from flopwise.operators.own import own_rows, using
 from flopwise.readers.formats import models_in
 
 T = TypeVar("T")
@@ -54,12 +56,17 @@ def load_rules(path: str | None) -> Mapping[str, Any] | None:
         return None
     import runpy
 
+    import click
+
     try:
         rules = runpy.run_path(path).get("RULES")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except Exception as error:  # whatever the user's file raises is the user's to see, on one line
         raise InputError(f"{path}: failed with {type(error).__name__}: {error}") from error
-    if not isinstance(rules, Mapping) or not all(callable(r) for r in rules.values()):
+    if not isinstance(rules, Mapping) or not all(callable(r) or isinstance(r, Operator) for r in rules.values()):
         raise InputError(f'{path}: defines no RULES = {{"MyOp": rule}}, where a rule takes a Node and returns Counts')
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.with_resource(using(own_rows(rules)))
     return rules

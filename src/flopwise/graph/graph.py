@@ -233,3 +233,5 @@ class Graph:
     #: Of a program: its modules in the order of its definition, and the calls of them; () for a file.
     modules: tuple[Submodule, ...] = ()
     calls: tuple[Call, ...] = ()
+    #: The user's own rows of operators by name (``flopwise.operators.operator.Operator``), which win over the tables.
+    operators: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)

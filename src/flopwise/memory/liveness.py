@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.memory.views import in_place_in_caffe, may_overwrite, shared
 from flopwise.operators.folding import Folding, fold
+from flopwise.operators.own import with_rows_of_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ def live_bytes(graph: Graph) -> list[int]:
     return list(liveness(graph).alive)
 
 
+@with_rows_of_graph
 def liveness(graph: Graph, inplace: bool = False) -> Liveness:
     """When each activation lives.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.operators.operator import Effect
+from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row
 
 #: Effects of operators that are never folded, whatever flows into them.
@@ -43,6 +44,7 @@ class Folding:
         return tensor.kind not in STORED and tensor.name not in self.sources
 
 
+@with_rows_of_graph
 def fold(graph: Graph) -> Folding:
     """The operators of a graph whose results are known before the first inference."""
     positions: set[int] = set()

@@ -47,6 +47,7 @@ from flopwise.operators.onnxruntime import cache, fused, layouts, positions, sta
 from flopwise.operators.onnxruntime import linear as microsoft_linear
 from flopwise.operators.onnxruntime import quantized as microsoft_quantized
 from flopwise.operators.operator import Claim, Operator, Rule, unknown
+from flopwise.operators.own import OWN
 
 __all__ = [
     "FAMILIES",
@@ -58,6 +59,7 @@ __all__ = [
     "Operator",
     "Rule",
     "count",
+    "find",
     "needed",
     "row",
 ]
@@ -134,9 +136,14 @@ NOT_RULED: dict[str, str] = {op: row.formula for op, row in ROWS.items() if not 
 NOBODY_KNOWS = unknown("no rule")
 
 
+def find(op: str) -> Operator | None:
+    """The row of an operator: the user's own, else that of the tables; None where there is none."""
+    return OWN.get().get(op) or ROWS.get(op)
+
+
 def row(op: str) -> Operator:
     """The row of an operator; one that says nothing where there is none."""
-    return ROWS.get(op, NOBODY_KNOWS)
+    return find(op) or NOBODY_KNOWS
 
 
 def needed(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
 from flopwise.operators.elements import packed_dtype
+from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row as row_of
 from flopwise.rows import Row
 
@@ -30,6 +31,7 @@ _BIAS = "int32"
 _DEQUANTIZES = frozenset({"dequantizes", "picks quantized"})
 
 
+@with_rows_of_graph
 def precisions(graph: Graph, rows: Sequence[Row]) -> list[str]:
     """The precision of each row.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flopwise.conventions.convention import Convention
@@ -17,6 +17,7 @@ from flopwise.memory import peak_activation_bytes
 from flopwise.operators.counts import Counts
 from flopwise.operators.elements import unpacked
 from flopwise.operators.folding import Folding, fold
+from flopwise.operators.own import Rules, count_rules, own_rows, with_rows_of_graph
 from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count, needed
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.control_flow import settle_control_flow
@@ -217,7 +218,7 @@ def _layer(row: Row, trained: bool) -> dict[str, Any]:
 def profile_graph(
     graph: Graph,
     convention: Convention,
-    rules: Mapping[str, Rule] | None = None,
+    rules: Rules | None = None,
     folding: bool | None = None,
     training: bool = False,
     masked: Masked = "executed",
@@ -227,12 +228,27 @@ def profile_graph(
     Args:
         graph: what a reader handed over.
         convention: how to add operations up.
-        rules: the user's own rules by operator name; they win over the tables and over the convention.
+        rules: the user's own rules and rows by operator name; they win over the tables and over the convention.
         folding: whether operators that depend on weights and constants only are left out, as they run once and not in
             every inference. None: as the convention's tool does.
         training: whether trained weights change from step to step, so that what depends on them is not left out.
         masked: of attention, "executed" counts every score, "needed" only those that the masks leave.
     """
+    own = own_rows(rules)
+    if own:
+        graph = replace(graph, operators={**graph.operators, **own})
+    return _profiled(graph, convention, count_rules(rules), folding, training, masked)
+
+
+@with_rows_of_graph
+def _profiled(
+    graph: Graph,
+    convention: Convention,
+    rules: Mapping[str, Rule],
+    folding: bool | None,
+    training: bool,
+    masked: Masked,
+) -> Profile:
     foldable = fold(graph)
     folds = convention.fold if folding is None else folding
     left_out = foldable if folds else foldable.only(graph, lambda node: not convention.lists(node))
@@ -241,14 +257,14 @@ def profile_graph(
     names = layer_names(graph.nodes)
     rows: list[Row] = []
     owned: set[str] = set()
-    views = _views(graph, convention, rules or {}) if convention.whole else None
+    views = _views(graph, convention, rules) if convention.whole else None
     for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
         seen = views[position] if views else _SEEN_ALONE
-        rows.append(_row(name, node, convention, rules or {}, left_out, owned, seen, masked))
+        rows.append(_row(name, node, convention, rules, left_out, owned, seen, masked))
     if convention.listing is not None:
-        rows = list(convention.listing(graph, rows, rules or {}))
+        rows = list(convention.listing(graph, rows, rules))
     rows, branches = settle_control_flow(graph, rows)
     unknown = Counter(row.node.op for row in rows if row.missing == "rule")
     unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if not t.resolved)
@@ -262,7 +278,7 @@ def profile_graph(
             *_notes(graph, convention, rows, len(foldable.positions) if folds else 0, len(unresolved), masked),
             *branches,
         ),
-        rules=rules or {},
+        rules=rules,
         folding=folding,
     )
 
@@ -413,7 +429,7 @@ def _notes(
     if folded:
         yield f"{folded} operators on weights, constants and shapes alone run once and are not counted (--no-fold)"
     ops = {row.node.op for row in rows}
-    bounds = sorted(op for op in ops if op in OPERATORS and OPERATORS[op].claim == "bound")
+    bounds = sorted(op for op in ops if row_of(op).claim == "bound")
     if bounds:
         yield f"upper bounds, because the work depends on the data: {', '.join(bounds)}"
 

@@ -15,7 +15,7 @@ from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
-from flopwise.operators.tables import Rule
+from flopwise.operators.own import Rules
 from flopwise.profiles.profile import Profile, profile_graph
 from flopwise.rows import Row
 
@@ -31,7 +31,7 @@ class Counting(NamedTuple):
     """How a graph is counted."""
 
     convention: Convention
-    rules: Mapping[str, Rule] | None = None
+    rules: Rules | None = None
     fold: bool | None = None
 
     def profile(self, graph: Graph) -> Profile:

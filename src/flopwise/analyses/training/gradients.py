@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
+from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row
 
 
@@ -35,6 +36,7 @@ def trainable(tensor: Tensor) -> bool:
     return tensor.kind == "weight" and is_float(tensor.dtype)
 
 
+@with_rows_of_graph
 def gradients(graph: Graph) -> Gradients:
     """The way of the gradients from the graph's outputs back to its trained weights."""
     asks = _recorded if graph.format == "torch" else _derived(graph)

@@ -16,6 +16,7 @@ from flopwise.operators.counts import Counts, total
 from flopwise.operators.gradient import BackwardRule, Wanted
 from flopwise.operators.gradients.movement import dropped
 from flopwise.operators.gradients.normalization import in_training
+from flopwise.operators.own import using
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.profiles.training import Optimizer, Training
@@ -37,10 +38,14 @@ def train(profile: Profile, optimizer: str | Optimizer | None = None, rules: Rul
     Raises:
         InputError: there is no such optimizer.
     """
+    with using(profile.graph.operators):
+        return _with_training(profile, optimizer, rules or {})
+
+
+def _with_training(profile: Profile, optimizer: str | Optimizer | None, own: Rules) -> Profile:
     chosen = _optimizer(optimizer)
     way = gradients(profile.graph)
     places = {id(node): position for position, node in enumerate(profile.graph.nodes)}
-    own = rules or {}
     storages = Storages(profile.graph)
     again = checkpoints(profile.graph, way.wanted, lambda p: _needs(profile.graph.nodes[p], way.wanted[p], own) or ())
     rows: list[Row] = []

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.names import layer_names
+from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row
 
 
@@ -46,6 +47,7 @@ def quantised(op: str, inputs: int) -> list[Quantised]:
 _Part = tuple[Tensor, tuple[str, ...]]
 
 
+@with_rows_of_graph
 def uses(graph: Graph) -> dict[str, Use]:
     """What a graph says about its stored tensors, by their names.
 

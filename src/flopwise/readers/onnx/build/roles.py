@@ -14,7 +14,7 @@ from flopwise.graph import Kind
 from flopwise.graph.dtypes import is_float
 from flopwise.operators.inputs import Input, Role, scale
 from flopwise.operators.operator import Operator
-from flopwise.operators.tables import ROWS, row
+from flopwise.operators.tables import find, row
 
 #: What an operator carries of its first input where its result is the same stored data in another form.
 _SAME_DATA = frozenset({"same", "moved", "broadcast"})
@@ -65,7 +65,7 @@ def uses(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[Use]]:
 def _row(domain: str, op: str) -> Operator:
     """The row of an operator; of a domain that nobody knows that of the operator of the same name."""
     name = f"{domain}::{op}" if domain else op
-    return row(name) if name in ROWS else row(op)
+    return find(name) or row(op)
 
 
 def _all(uses: Iterable[Use], *roles: Role) -> bool:
