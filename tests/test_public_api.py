@@ -37,6 +37,7 @@ NAMES = {
     "TorchOptions",
     "Weights",
     "__version__",
+    "bench",
     "bound",
     "check",
     "compare",

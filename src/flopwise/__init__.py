@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
     from flopwise.analyses.timing.device import Device
     from flopwise.analyses.weights.result import Weights
+    from flopwise.api.bench import bench
     from flopwise.api.bound import bound, devices
     from flopwise.api.check import check
     from flopwise.api.compare import compare
@@ -67,6 +68,7 @@ __all__ = [
     "TorchOptions",
     "Weights",
     "__version__",
+    "bench",
     "bound",
     "check",
     "compare",
@@ -109,6 +111,7 @@ _HOMES = {
     "Tensor": "graph",
     "TorchOptions": "readers.options",
     "Weights": "analyses.weights.result",
+    "bench": "api.bench",
     "bound": "api.bound",
     "check": "api.check",
     "compare": "api.compare",

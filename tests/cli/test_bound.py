@@ -11,6 +11,12 @@ from tests.cli.conftest import Run
 pytestmark = pytest.mark.filterwarnings("error")
 
 
+@pytest.fixture(autouse=True)
+def no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine has measured does not matter here."""
+    monkeypatch.setenv("FLOPWISE_STORE", str(tmp_path / "times.sqlite"))
+
+
 def test_a_table(run: Run, tiny: Path) -> None:
     result = run("bound", tiny, "--device", "tpu-v4")
     assert result.code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from flopwise.profiles.profile import Profile
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from flopwise.analyses.timing.store import Record
     from flopwise.readers.options import Keywords
 
 
@@ -27,11 +29,17 @@ def bound(
     threads: int | None = None,
     winograd: bool = False,
     dtype: str | None = None,
+    engine: str | None = None,
+    optimization: str = "all",
+    store: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
     batch_size: int | None = None,
     **keywords: Unpack[Keywords],
 ) -> Bound:
     """How long a model takes at least on a device, row by row and in all; nothing runs.
+
+    Of this machine's CPU the store may hold what an engine's own nodes took: then the bound also has that engine's
+    floor and the measured whole (see :func:`flopwise.bench`).
 
     Args:
         model: as in :func:`flopwise.profile`, or a Profile.
@@ -41,6 +49,9 @@ def bound(
         winograd: whether 3x3 convolutions of stride 1 may take 2.25 times fewer multiplications.
         dtype: element type in which products of floating-point numbers are computed, such as "tfloat32"; None: the
             model's own.
+        engine: an engine whose measurements are wanted; None: onnxruntime, where there are any and no device is named.
+        optimization: the engine's optimisation level.
+        store: file of the store; None: FLOPWISE_STORE or the user's data folder.
         progress: as in :func:`flopwise.read`.
         batch_size: as in :func:`flopwise.read`.
         keywords: as in :func:`flopwise.read`.
@@ -50,6 +61,7 @@ def bound(
         InputError: the device or the element type is unknown.
     """
     from flopwise.analyses.timing import machine
+    from flopwise.analyses.timing.engine import with_engine
 
     chosen = device if isinstance(device, Device) else machine.named(device)
     if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
@@ -58,12 +70,71 @@ def bound(
     if not isinstance(counted, Profile):
         counted = profile(model, inputs, batch_size=batch_size, progress=progress, **keywords)
     progress("comparing with the device")
-    found = physical_bound(counted, chosen, threads, winograd, _dtype(dtype))
-    return replace(found, renderer=_as_text)
+    if engine is not None and chosen.id != "cpu":
+        raise InputError(f"--engine measures this machine's CPU and not {chosen.name}: leave --device out")
+    record, note = None, ""
+    if engine is not None or (device is None and dtype is None and not winograd):
+        record, note = _record(counted, engine or "onnxruntime", optimization, threads or 1, store, engine is not None)
+    if record is not None:
+        found = with_engine(physical_bound(counted, _measured(chosen, store), threads or 1), record)
+    else:
+        found = physical_bound(counted, _measured(chosen, store), threads, winograd, _dtype(dtype))
+    return replace(found, renderer=as_text, notes=(*found.notes, *filter(None, [note])))
 
 
-def devices(name: str | None = None) -> tuple[Device, ...]:
+def _measured(device: Device, path: str | os.PathLike[str] | None) -> Device:
+    """This machine's CPU with the figures that were measured on it; another device as it is."""
+    from flopwise.api.bench import open_store
+
+    if device.id != "cpu":
+        return device
+    try:
+        kept = open_store(path)
+    except InputError:
+        return device
+    if kept is None:
+        return device
+    from flopwise.analyses.timing.peaks import machine_id
+
+    with kept:
+        return device.with_peaks(kept.peaks(machine_id()))
+
+
+def _record(
+    counted: Profile, engine: str, level: str, threads: int, path: str | os.PathLike[str] | None, asked: bool
+) -> tuple[Record | None, str]:
+    """What the store knows of a model, and what to say where it knows nothing.
+
+    Raises:
+        InputError: an engine was asked for that is unknown or not installed, or whose level is unknown.
+    """
+    from flopwise.api.bench import digests, engine_options, open_store, this_environment
+
+    try:
+        options = engine_options(engine, level, threads)
+        kept = open_store(path)
+    except InputError as error:
+        if asked:
+            raise
+        return None, f"from the device's figures alone: {error}"
+    record = None
+    if kept is not None:
+        with kept:
+            record = kept.find(*digests(counted), this_environment(engine, options))
+    if record is None:
+        return (
+            None,
+            f"nothing of this model was measured with {engine} ({level}, threads: {threads}): flopwise bench does",
+        )
+    return record, ""
+
+
+def devices(name: str | None = None, *, store: str | os.PathLike[str] | None = None) -> tuple[Device, ...]:
     """This machine's devices and those of the tables; with a name, the one device of that name.
+
+    Args:
+        name: as in ``flopwise devices NAME``.
+        store: file of the store, for figures that were measured here; None: FLOPWISE_STORE or the user's data folder.
 
     Raises:
         InputError: no device goes by that name.
@@ -71,8 +142,8 @@ def devices(name: str | None = None) -> tuple[Device, ...]:
     from flopwise.analyses.timing import catalog, machine
 
     if name is not None:
-        return (machine.named(name),)
-    return (*machine.present(), *catalog.devices())
+        return (_measured(machine.named(name), store),)
+    return (*(_measured(device, store) for device in machine.present()), *catalog.devices())
 
 
 def _dtype(name: str | None) -> str | None:
@@ -93,8 +164,9 @@ def _dtype(name: str | None) -> str | None:
     return found
 
 
-def _as_text(found: Bound) -> str:
+def as_text(found: Bound) -> str:
+    """A bound as a table."""
     from flopwise.report.commands.bound import bound_report
-    from flopwise.report.report import as_text
+    from flopwise.report.report import as_text as written
 
-    return as_text(bound_report(found))
+    return written(bound_report(found))

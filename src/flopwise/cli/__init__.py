@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "check": "Whether models keep to a budget; exit code 1 and a table of what broke.",
     "memory": "Weights, live activations and their peak, a plan of where they lie, and what training adds.",
     "bound": "How long a model takes at least on a device: the floor of arithmetic and memory, layer by layer.",
+    "bench": "Measure a model with an engine on this machine, the whole and node by node, and keep the figures.",
     "devices": "The devices that are known and present: what they compute and move in a second, with sources.",
     "table": "Several models as one table for a paper (LaTeX, Markdown), one line each.",
     "sparsity": "Zeros of the weights: single ones, blocks, N:M patterns, channels, and the MACs that they save.",

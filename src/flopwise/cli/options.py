@@ -118,6 +118,7 @@ _PYTORCH = all_of(
         help="Argument of package.module:callable. Repeatable.",
     ),
 )
+_NET_LEVEL = option("--level", type=int, group="Caffe", help="Level of the net's state.")
 _CAFFE = all_of(
     option(
         "--phase",
@@ -126,7 +127,7 @@ _CAFFE = all_of(
         help="Phase of the net.",
     ),
     option("--stage", "stages", metavar="NAME", multiple=True, group="Caffe", help="A stage that is on. Repeatable."),
-    option("--level", type=int, group="Caffe", help="Level of the net's state."),
+    _NET_LEVEL,
     option(
         "--weights",
         type=Read(),
@@ -245,3 +246,11 @@ table = all_of(
         help="Show the N most expensive lines (by --sort, else by the count); the rest becomes one line.",
     ),
 )
+
+
+def engine_level(command: F) -> F:
+    """``--level`` as an engine's level of optimisation, in place of the level of a Caffe net."""
+    options: list[Any] = command.__click_params__  # type: ignore[attr-defined] # click keeps options there
+    options[:] = [param for param in options if param.name != "level"]
+    level = option("--level", metavar="LEVEL", help="The engine's optimisation: off, basic, extended, all (default).")
+    return level(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,7 +189,8 @@ def test_no_row_has_a_floor_above_its_roofline(device: Device) -> None:
         assert row.physical_ns <= row.roofline_ns * (1 + 1e-9)
 
 
-def test_the_public_functions() -> None:
+def test_the_public_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOPWISE_STORE", str(tmp_path / "times.sqlite"))
     found = flopwise.bound(chain(), device="h100")
     assert found.device.id == "h100-sxm"
     assert "physical floor" in str(found)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flopwise.analyses.timing.device import Device, Peak
 from flopwise.analyses.timing.quantities import WINOGRAD, Movement, Work, inner_dtypes, must_move, works
@@ -40,6 +40,10 @@ class BoundRow:
     status: Status
     #: Least time that the engine's own kernels took for the row alone; None where nothing was measured.
     engine_ns: float | None = None
+    #: The same with heavy weights from beyond the second cache; None where the node has none.
+    streamed_ns: float | None = None
+    #: Of an executed node: the layers of the model that it does the work of.
+    layers: tuple[str, ...] = ()
 
     @property
     def floor_ns(self) -> float | None:
@@ -70,6 +74,41 @@ class Floor:
         return "memory" if (self.memory_ns or 0.0) > self.compute_ns else "compute"
 
 
+@dataclass(frozen=True, slots=True)
+class EngineFloor:
+    """What the nodes of a model take alone, and what the whole takes, in one environment."""
+
+    environment: Mapping[str, Any]
+    #: Least times with everything in caches, added up; a node without one contributes its physical floor.
+    hot_ns: float
+    #: The same with heavy weights from beyond the second cache: an estimate of the whole, no floor.
+    streamed_ns: float
+    #: Along the longest chain of nodes: what an engine could do that runs independent nodes at once.
+    critical_ns: float
+    #: Least time of the whole model; None when it was never measured.
+    measured_ns: float | None
+    #: How far two equal wholes differed in the session of the least time.
+    noise: float | None
+    sessions: int
+    #: Executed nodes, and those that have a time of their own or need none.
+    nodes: int
+    measured_nodes: int
+    #: Share of the executed multiply-adds that were measured; None where there are none.
+    macs_share: float | None
+    #: "quiet", or why the last session was not.
+    machine: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether every node was measured; else the floor is of what is known, and the true one is higher."""
+        return self.measured_nodes == self.nodes
+
+    @property
+    def ratio(self) -> float | None:
+        """The floor over the measured whole."""
+        return self.hot_ns / self.measured_ns if self.measured_ns else None
+
+
 @dataclass(frozen=True, eq=False)
 class Bound:
     """How long a model takes at least on a device."""
@@ -83,6 +122,8 @@ class Bound:
     machine: Floor | None
     notes: tuple[str, ...]
     verdict: Verdict = "roofline"
+    #: The floor of an engine, whose executed nodes the rows then are; None where nothing was measured.
+    engine: EngineFloor | None = None
     #: How ``print(bound)`` looks; provided by whoever knows the reports.
     renderer: Callable[[Bound], str] | None = field(default=None, repr=False)
 
@@ -113,7 +154,7 @@ def physical_bound(
     """
     found = [_computed_in(work, dtype, winograd) for work in works(profile)]
     names = [(row.name, row.node.op) for row in profile.rows]
-    rows = tuple(_row(name, op, work, device, threads) for (name, op), work in zip(names, found, strict=True))
+    rows = tuple(bound_row(name, op, work, device, threads) for (name, op), work in zip(names, found, strict=True))
     floor = _floor(profile, found, device, threads)
     measured = tuple(p for p in device.peaks if p.kind == "measured")
     machine = _floor(profile, found, replace(device, peaks=measured), threads) if measured else None
@@ -129,7 +170,7 @@ def _computed_in(work: Work, dtype: str | None, winograd: bool) -> Work:
     return work
 
 
-def _row(name: str, op: str, work: Work, device: Device, threads: int | None) -> BoundRow:
+def bound_row(name: str, op: str, work: Work, device: Device, threads: int | None) -> BoundRow:
     """The floors of a row; of one whose work is unknown what is known of it."""
     unknown = work.macs is None and work.nbytes is None
     level = device.level_of(work.nbytes or 0)

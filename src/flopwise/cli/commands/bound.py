@@ -12,6 +12,7 @@ from flopwise.cli.output import Output, writes
 from flopwise.cli.run import arguments_of, run_each
 
 if TYPE_CHECKING:
+    from flopwise.analyses.timing.bound import Bound
     from flopwise.report.report import Report
 
 
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
     cls=Command,
     examples=["model.onnx", "model.onnx --device h100 --dtype bf16 -b 64", "model.onnx --by op --top 10"],
 )
+@options.engine_level
 @options.model
 @option("--device", metavar="NAME", help="A device of flopwise devices; default: this machine's CPU.")
+@option("--engine", metavar="NAME", help="The engine whose measurements count; default: onnxruntime, if there are any.")
+@option("--measure", is_flag=True, help="Measure first what the store lacks (flopwise bench --missing).")
+@option("--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
 @option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all.")
 @option("--dtype", metavar="TYPE", help="Compute products of floating-point numbers in this type (tf32, bf16).")
 @option("--winograd", is_flag=True, help="Let 3x3 convolutions of stride 1 take 2.25 times fewer products.")
@@ -48,17 +53,35 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
     """How long MODEL takes at least on a device, layer by layer.
 
     The physical floor is the larger of arithmetic at the device's peak and the bytes that must move through its memory:
-    no engine that computes in that type with direct algorithms is faster. Nothing runs.
+    no engine that computes in that type with direct algorithms is faster. Where flopwise bench has measured MODEL on
+    this machine, the engine's own floor and the measured time stand beside it. Nothing runs, unless --measure is given.
     """
     import flopwise
     from flopwise.report.commands.bound import bound_report
 
     arguments = arguments_of(given)
     kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
+    level = kept.pop("level") or "all"
+    if level.isdigit():  # of a Caffe net
+        level, kept["level"] = "all", int(level)
 
     def work(path: str, step: models.Step) -> tuple[Report, bool]:
+        if given["measure"]:
+            flopwise.bench(
+                path,
+                engine=given["engine"] or "onnxruntime",
+                optimization=level,
+                threads=given["threads"] or 1,
+                missing=True,
+                store=given["store"],
+                progress=step,
+                **kept,
+            )
         bound = flopwise.bound(
             path,
+            engine=given["engine"] or ("onnxruntime" if given["measure"] else None),
+            optimization=level,
+            store=given["store"],
             device=given["device"],
             threads=given["threads"],
             dtype=given["dtype"],
@@ -67,6 +90,13 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
             **kept,
         )
         report = bound_report(bound, given["by"], given["columns"], given["sort"], given["top"])
-        return report, all(row.status != "unknown" for row in bound.rows)
+        return report, _holds(bound)
 
     return run_each(model, work, output, strict)
+
+
+def _holds(bound: Bound) -> bool:
+    """Whether nothing is missing from the floor, and it is not above the measured time."""
+    if bound.engine is not None:
+        return bound.engine.complete and bound.verdict != "BROKEN"
+    return all(row.status != "unknown" for row in bound.rows)

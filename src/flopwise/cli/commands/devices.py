@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from flopwise.cli.command import Command
+from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, writes
+from flopwise.cli.progress import Progress
+from flopwise.errors import InputError
 
 
 @click.command("devices", cls=Command, examples=["", "h100", "cpu -f json"])
 @click.argument("name", required=False)
+@option("--measure", is_flag=True, help="Measure this machine's CPU (about ten seconds) and store the figures.")
+@option("--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
 @writes("sheet", "content")
-def command(name: str | None, output: Output) -> int:
+def command(name: str | None, measure: bool, store: str | None, output: Output) -> int:
     """The devices that are known, this machine's first; with NAME, every figure of that one with its source.
 
     NAME is an identifier or an alias (h100, rtx-4090), or cpu, gpu0 ... of this machine.
     """
     import flopwise
+    from flopwise.api.bench import measure_device
     from flopwise.report.commands.devices import device_report, devices_report
 
-    devices = flopwise.devices(name)
+    if measure:
+        if name not in (None, "cpu", "this"):
+            raise InputError(f"--measure is for this machine's CPU, not for {name!r}")
+        with Progress() as progress:
+            unsaved = measure_device(store, progress)
+        if unsaved:
+            print(f"flopwise: not stored: {unsaved}", file=sys.stderr)
+        name = "cpu"
+    devices = flopwise.devices(name, store=store)
     output.write(devices_report(devices) if name is None else device_report(devices[0]))
     return 0

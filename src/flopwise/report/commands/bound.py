@@ -10,10 +10,10 @@ from flopwise.errors import InputError
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, model_name
-from flopwise.report.sheet.units import human, ratio
+from flopwise.report.sheet.units import human, percent, ratio
 
 if TYPE_CHECKING:
-    from flopwise.analyses.timing.bound import Bound, BoundRow, Floor
+    from flopwise.analyses.timing.bound import Bound, BoundRow, EngineFloor, Floor
 
 #: In a CPU's, GPU's or TPU's figure: units for people.
 MICRO = 1e3
@@ -73,8 +73,34 @@ def _share(item: Item, bound: Bound) -> Value:
     return 100 * (item.sum(lambda r: r.roofline_ns) or 0.0) / whole if whole else 0.0
 
 
+def _time_share(item: Item, bound: Bound) -> Value:
+    whole = bound.engine.hot_ns if bound.engine else 0.0
+    return 100 * (item.sum(lambda r: r.engine_ns) or 0.0) / whole if whole else 0.0
+
+
+def _over(item: Item, bound: Bound) -> Value:
+    time, floor = item.sum(lambda r: r.engine_ns), item.sum(lambda r: r.physical_ns)
+    return time / floor if time and floor else ""
+
+
+def _rate(figure: Callable[[BoundRow], float | None]) -> Callable[[Item, Bound], Value]:
+    def value(item: Item, bound: Bound) -> Value:
+        rows = [row for row in item.rows if row.engine_ns and figure(row) is not None]
+        time = sum(row.engine_ns or 0.0 for row in rows)
+        return sum(figure(row) or 0.0 for row in rows) / time if time else ""
+
+    return value
+
+
+def _segment(item: Item, bound: Bound) -> Value:
+    names = list(dict.fromkeys(name for row in item.rows for name in row.layers))
+    return ", ".join(names[:2]) + (f" +{len(names) - 2}" if len(names) > 2 else "")
+
+
 def _status(item: Item, bound: Bound) -> Value:
-    return ", ".join(dict.fromkeys(row.status for row in item.rows))
+    known = ", ".join(dict.fromkeys(row.status for row in item.rows))
+    estimated = bound.engine is not None and any(row.engine_ns is None for row in item.rows)
+    return f"~ {known}" if estimated else known
 
 
 class BoundColumn(NamedTuple):
@@ -105,7 +131,20 @@ _COLUMNS = (
         _micro(lambda r: r.physical_ns),
         "physical floor: arithmetic at peak, operands at the fastest level",
     ),
-    BoundColumn(Head("status", "status", "text", 8), _status, "ok, roofline (not measured), unknown (no count)"),
+    BoundColumn(
+        Head("time", "alone µs", "ratio", 1), _micro(lambda r: r.engine_ns), "least time of the node alone, hot"
+    ),
+    BoundColumn(Head("time%", "%", "percent", 2), _time_share, "share of the engine's floor"),
+    BoundColumn(
+        Head("streamed", "streamed µs", "ratio", 7),
+        _micro(lambda r: r.streamed_ns),
+        "the same with weights from beyond the second cache",
+    ),
+    BoundColumn(Head("time/floor", "time/floor", "ratio", 3), _over, "time alone over the physical floor"),
+    BoundColumn(Head("gflops", "GFLOP/s", "ratio", 4), _rate(lambda r: r.work.flops), "arithmetic per second"),
+    BoundColumn(Head("gbytes", "GB/s", "ratio", 4), _rate(lambda r: r.work.nbytes), "bytes per second"),
+    BoundColumn(Head("segment", "does the work of", "text", 6), _segment, "the model's layers behind an executed node"),
+    BoundColumn(Head("status", "status", "text", 5), _status, "ok, roofline (not measured), unknown (no count)"),
 )
 
 COLUMNS: dict[str, BoundColumn] = {column.head.key: column for column in _COLUMNS}
@@ -114,6 +153,15 @@ COLUMNS: dict[str, BoundColumn] = {column.head.key: column for column in _COLUMN
 _DEFAULT = {
     "layer": "name op macs bytes intensity roof roofline share floor",
     "op": "name layers macs bytes intensity roof roofline share floor",
+}
+
+#: Columns of which no sum says anything.
+_NO_TOTAL = ("roof", "status", "floor", "segment", "time/floor")
+
+#: What is shown where an engine was measured; its rows are the nodes that it executes.
+_MEASURED = {
+    "layer": "name op roof floor time time% time/floor gflops gbytes segment status",
+    "op": "name layers roof floor time time% time/floor gflops gbytes status",
 }
 
 
@@ -140,20 +188,21 @@ def bound_report(
         raise InputError(f"cannot group by {by!r}; choose layer or op")
     for key in (*(columns or ()), *([sort] if sort else ())):
         _column(key)
+    shown = (_MEASURED if bound.engine is not None else _DEFAULT)[by].split()
 
     def sheet(data: bool, look: Look) -> Sheet:
-        chosen = [_column(key) for key in columns or (tuple(COLUMNS) if data else _DEFAULT[by].split())]
+        chosen = [_column(key) for key in columns or (tuple(COLUMNS) if data else shown)]
         items = _items(bound, by)
         if sort or top or by == "op":
-            key = _column(sort or "roofline")
+            key = _column(sort or ("time" if bound.engine is not None else "roofline"))
             items.sort(key=lambda item: _order(key.value(item, bound)))
-        shown, rest = items[:top], items[top:] if top else []
-        lines = [Line(tuple(c.value(i, bound) for c in chosen), _mark(i)) for i in shown]
+        first, rest = items[:top], items[top:] if top else []
+        lines = [Line(tuple(c.value(i, bound) for c in chosen), _mark(i)) for i in first]
         if rest:
             left = Item(f"{len(rest)} more", "", tuple(row for item in rest for row in item.rows))
             lines.append(Line(tuple(c.value(left, bound) for c in chosen), "rest"))
         whole = Item("Total", "", bound.rows)
-        total = Line(tuple("" if c.head.key in ("roof", "status", "floor") else c.value(whole, bound) for c in chosen))
+        total = Line(tuple("" if c.head.key in _NO_TOTAL else c.value(whole, bound) for c in chosen))
         return Sheet(
             heads=tuple(c.head for c in chosen),
             lines=tuple(lines),
@@ -168,7 +217,7 @@ def bound_report(
 
 def content(bound: Bound) -> dict[str, Any]:
     """The JSON schema ``flopwise.bound/1``: nanoseconds are integers, what is not known is null."""
-    rows = bound.rows
+    rows, engine = bound.rows, bound.engine
     macs = sum(row.work.macs or 0 for row in rows)
     known = sum(row.work.macs or 0 for row in rows if row.engine_ns is not None)
     return {
@@ -179,9 +228,15 @@ def content(bound: Bound) -> dict[str, Any]:
             "format": bound.profile.graph.format,
         },
         "environment": _environment(bound),
-        "floors": {"physical_ns": _whole(bound.physical.ns), "engine_ns": None, "streamed_ns": None},
-        "measured_ns": None,
-        "noise": None,
+        "floors": {
+            "physical_ns": _whole(bound.physical.ns),
+            "engine_ns": _whole(engine.hot_ns) if engine else None,
+            "streamed_ns": _whole(engine.streamed_ns) if engine else None,
+            "critical_path_ns": _whole(engine.critical_ns) if engine else None,
+            "at_measured_peaks_ns": _whole(bound.machine.ns) if bound.machine else None,
+        },
+        "measured_ns": _whole(engine.measured_ns) if engine else None,
+        "noise": engine.noise if engine else None,
         "coverage": {
             "nodes": len(rows),
             "measured": sum(row.engine_ns is not None for row in rows),
@@ -192,7 +247,7 @@ def content(bound: Bound) -> dict[str, Any]:
             {
                 "name": row.name,
                 "op": row.op,
-                "time_ns": None,
+                "time_ns": _whole(row.engine_ns),
                 "floor_ns": _whole(row.floor_ns),
                 "physical_ns": _whole(row.physical_ns),
                 "roof": row.roof,
@@ -202,6 +257,8 @@ def content(bound: Bound) -> dict[str, Any]:
                 "flops": row.work.flops,
                 "bytes": row.work.nbytes,
                 "dtypes": list(row.work.dtypes),
+                "streamed_ns": _whole(row.streamed_ns),
+                "layers": list(row.layers),
             }
             for row in rows
         ],
@@ -214,6 +271,9 @@ def _environment(bound: Bound) -> dict[str, Any]:
     return {
         "device": {"id": device.id, "name": device.name, "kind": device.kind, "cores": device.cores},
         "threads": bound.threads,
+        "engine": dict(bound.engine.environment.get("engine", {})) if bound.engine else None,
+        "machine": dict(bound.engine.environment.get("machine", {})) if bound.engine else None,
+        "sessions": bound.engine.sessions if bound.engine else 0,
         "roof": floor.roof,
         "compute_ns": _whole(floor.compute_ns),
         "memory_ns": _whole(floor.memory_ns),
@@ -276,6 +336,8 @@ def _device(bound: Bound) -> str:
 
 def _summary(bound: Bound, look: Look) -> Iterable[Figure]:
     """The floors of the whole model, and the figures that they rest on."""
+    if bound.engine is not None:
+        yield from _engine(bound, bound.engine, look)
     floor = bound.physical
     unknown = any(row.status == "unknown" for row in bound.rows)
     at_least = look.glyphs.at_least if unknown else ""
@@ -286,6 +348,28 @@ def _summary(bound: Bound, look: Look) -> Iterable[Figure]:
     if bound.machine is not None:
         yield Figure(look.text("at measured peaks"), milliseconds(bound.machine.ns), f"{bound.machine.roof}-bound")
     yield Figure(look.text("rooflines added up"), milliseconds(bound.roofline_ns), "an estimate: nothing fused")
+
+
+def _engine(bound: Bound, engine: EngineFloor, look: Look) -> Iterable[Figure]:
+    """The engine's floor beside the measured time."""
+    facts = engine.environment.get("engine", {})
+    threads = facts.get("threads", 1)
+    many = "s" if threads > 1 else ""
+    how = f"{facts.get('name')} {facts.get('version')}, {facts.get('level')}, {threads} thread{many}"
+    noise = f", two equal runs within {percent(100 * engine.noise)} %" if engine.noise is not None else ""
+    sessions = f", {engine.sessions} sessions" if engine.sessions > 1 else ""
+    yield Figure("measured", milliseconds(engine.measured_ns), f"{how}{sessions}{noise}")
+    bound_mark = "" if engine.complete else look.glyphs.at_least
+    over = "" if engine.ratio is None else f"{100 * engine.ratio:.1f} % of the measured time: {bound.verdict}"
+    yield Figure("engine floor", bound_mark + milliseconds(engine.hot_ns), over)
+    error = ""
+    if engine.measured_ns:
+        error = f"an estimate, {100 * (engine.streamed_ns / engine.measured_ns - 1):+.1f} % off"
+    yield Figure("  with streamed weights", bound_mark + milliseconds(engine.streamed_ns), error)
+    if engine.critical_ns < 0.999 * engine.hot_ns:
+        yield Figure("  along the longest path", milliseconds(engine.critical_ns), "if independent nodes ran at once")
+    share = "" if engine.macs_share is None else f", {percent(100 * engine.macs_share)} % of the multiply-adds"
+    yield Figure("  coverage", f"{engine.measured_nodes} of {engine.nodes}", f"executed nodes{share}")
 
 
 _LEVELS = {"l1": "L1", "l2": "L2", "llc": "the last cache", "dram": "memory"}

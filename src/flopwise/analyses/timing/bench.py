@@ -1,0 +1,187 @@
+"""Measuring a model with an engine: what it executes, flopwise's own count of that, and one session of times."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.timing import worker
+from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
+from flopwise.analyses.timing.engines import Options
+from flopwise.analyses.timing.environment import digest, environment
+from flopwise.analyses.timing.quantities import works
+from flopwise.conventions import get
+from flopwise.errors import FlopwiseError
+from flopwise.graph import Graph
+from flopwise.profiles.profile import profile_graph
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+#: Seconds of rounds, unless the caller says otherwise.
+SECONDS = 30.0
+
+
+def model_digest(graph: Graph) -> str:
+    """What identifies a model: its operators, attributes, shapes and types, and no weights, which take no time."""
+    nodes = [
+        (
+            node.op,
+            sorted((key, repr(value)) for key, value in node.attrs.items()),
+            [None if t is None else (t.name, t.dtype, repr(t.shape), t.kind) for t in node.inputs],
+            [None if t is None else (t.name, t.dtype, repr(t.shape)) for t in node.outputs],
+        )
+        for node in graph.nodes
+    ]
+    return digest([nodes, [t.name for t in graph.outputs]])
+
+
+def inputs_digest(graph: Graph) -> str:
+    """What identifies the inputs: names, types and shapes."""
+    return digest([(t.name, t.dtype, repr(t.shape)) for t in graph.inputs])
+
+
+def bench(
+    profile: Profile,
+    path: str,
+    engine: str,
+    options: Options,
+    seconds: float = SECONDS,
+    skip: Mapping[str, str] | None = None,
+    only: Collection[str] | None = None,
+    only_op: str | None = None,
+    report: Callable[[str], None] = lambda step: None,
+    patience: float = worker.PATIENCE,
+) -> Session:
+    """One session of an engine on a model.
+
+    Args:
+        profile: the model, for its input shapes and its digest.
+        path: of the ONNX file that the engine runs.
+        engine: a name from ``engines.ENGINES``.
+        options: how the engine runs it.
+        seconds: how long rounds go on.
+        skip: keys that failed before, and how.
+        only: keys to measure; None for all.
+        only_op: an operator to measure; None for all.
+        report: called with the name of each step.
+        patience: seconds that one benchmark may take.
+
+    Raises:
+        ModelError: the engine refuses the model.
+        KeyboardInterrupt: the session was interrupted before its first round was done.
+    """
+    executed: list[Executed] = []
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    with tempfile.TemporaryDirectory(prefix="flopwise-") as folder:
+        request = {
+            "engine": engine,
+            "model": path,
+            "inputs": {t.name: list(t.shape) for t in profile.graph.inputs if t.shape is not None},
+            "options": options.to_dict(),
+            "seconds": seconds,
+            "skip": dict(skip or {}),
+            "only": None if only is None else sorted(only),
+            "folder": folder,
+        }
+
+        def prepared(event: Mapping[str, Any]) -> None:
+            nodes = [Executed.from_dict(node) for node in event["executed"]]
+            executed.extend(counted(nodes, Path(folder) / "executed.onnx", profile))
+
+        report(f"starting {engine}")
+        result = worker.run(request, lambda event: _say(event, report), prepared, patience)
+    measured = tuple(Measurement(**m) for m in result["measurements"])
+    if not result["whole_ns"][0]:
+        raise KeyboardInterrupt
+    return Session(
+        environment=environment(result["facts"]).facts,
+        model=model_digest(profile.graph),
+        inputs=inputs_digest(profile.graph),
+        executed=tuple(executed),
+        measurements=measured,
+        whole_ns=(result["whole_ns"][0], result["whole_ns"][1]),
+        median_ns=result["median_ns"],
+        cpu_ns=result["cpu_ns"],
+        rounds=result["rounds"],
+        noise=result["noise"],
+        cpu_share=result["cpu_share"],
+        verdict=result["verdict"],
+        seconds=result["seconds"],
+        started=started,
+        facts={
+            **_circumstances(),
+            "built_seconds": result["built"],
+            "round_ns": result["round_ns"],
+            "interrupted": result["interrupted"],
+        },
+        notes=tuple(result["notes"]),
+    )
+
+
+def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Executed]:
+    """The executed nodes with flopwise's own count of them, where the engine saved its graph."""
+    if not saved.exists():
+        return nodes
+    from flopwise.readers.onnx.read import read_onnx
+
+    shapes = {t.name: t.shape for t in profile.graph.inputs if t.shape is not None}
+    try:
+        graph = read_onnx(str(saved), shapes)
+        count = profile_graph(graph, get("flops"), folding=False)
+    except FlopwiseError:  # what the engine made of the model is beyond the reader: times are known all the same
+        return nodes
+    found = {
+        row.node.known_outputs[0].name: work
+        for row, work in zip(count.rows, works(count), strict=True)
+        if row.node.known_outputs
+    }
+    makers = _first_results(saved)
+    whole = []
+    for node, result in zip(nodes, makers, strict=True):
+        work = found.get(result)
+        if work is not None:
+            moved = 0 if node.alias else work.nbytes
+            node = replace(node, macs=work.macs, flops=work.flops, nbytes=moved, dtypes=work.dtypes)
+        whole.append(node)
+    return whole
+
+
+def _first_results(saved: Path) -> list[str]:
+    import onnx
+
+    proto = onnx.load(str(saved), load_external_data=False)
+    return [next((name for name in node.output if name), "") for node in proto.graph.node]
+
+
+def _say(event: Mapping[str, Any], report: Callable[[str], None]) -> None:
+    """What the worker does, for people."""
+    if event["event"] == "building":
+        report(f"preparing benchmark {event['done'] + 1} of {event['of']}")
+    elif event["event"] == "round":
+        left = max(0, round(event["of"] - event["seconds"]))
+        report(f"measuring: round {event['rounds']}, at most {left} s left")
+    elif event["event"] == "lost":
+        report(f"a benchmark was lost: it {event['why']}")
+
+
+def _circumstances() -> dict[str, Any]:
+    """What is kept with a session and identifies nothing: host, load, time stolen by other guests."""
+    import os
+    import platform
+
+    found: dict[str, Any] = {"host": platform.node(), "python": platform.python_version()}
+    with contextlib.suppress(OSError, AttributeError):
+        found["load"] = os.getloadavg()[0]
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        found["steal"] = int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
+    with contextlib.suppress(ImportError):
+        import psutil
+
+        found["memory_free"] = psutil.virtual_memory().available
+    return found

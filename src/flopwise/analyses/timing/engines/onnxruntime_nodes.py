@@ -1,0 +1,322 @@
+"""The graph that onnxruntime saved, the values of a real run, and models of single nodes made of both."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+from onnx import external_data_helper, helper, numpy_helper
+
+from flopwise.analyses.timing.benchmark import BenchmarkKey, Executed, Operand
+from flopwise.analyses.timing.engines import UnsupportedError
+from flopwise.analyses.timing.segments import Fingerprint, match
+from flopwise.errors import ModelError
+
+#: Operators whose kernel hands on its input's buffer: they take no time of their own in the whole model, but copy when
+#: they run alone.
+ALIASES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
+
+#: Results that one run hands out; more of them would keep too much of a large model in memory at once.
+AT_ONCE = 64
+
+#: Bytes of results that are kept from the run in which they were seen; the others are made again when needed.
+KEPT = 1 << 30
+
+#: Integer weights up to so many elements decide what a node does, so they are part of its key.
+SMALL = 64
+
+#: Least normal numbers: smaller ones are slow on most CPUs.
+_NORMAL = {"float32": np.finfo(np.float32).tiny, "float64": np.finfo(np.float64).tiny}
+
+
+class Runs(Protocol):
+    """Makes engine sessions."""
+
+    def session(self, model: str | bytes, *, folder: str | None = None) -> Any:
+        """An engine session without optimisation; weights outside the model lie in ``folder``."""
+
+
+class NodeModel:
+    """A node of the graph with the values that it takes."""
+
+    def __init__(
+        self, node: Any, feeds: dict[str, Any], weights: dict[str, Any], opsets: Sequence[Any], result_bytes: int
+    ) -> None:
+        self._node, self._weights, self._opsets = node, weights, opsets
+        self.feeds = feeds
+        self.result_bytes = result_bytes
+        self.weight_bytes = sum(_nbytes(t) for t in weights.values())
+        self.results = sum(bool(name) for name in node.output)
+
+    def model(self, copies: int = 1, own_weights: bool = False) -> bytes:
+        """A model of so many copies of the node, which all take the same inputs; the last one's results come out."""
+        nodes, stored = [], [] if own_weights else list(self._weights.values())
+        for copy in range(copies):
+            node = onnx.NodeProto()
+            node.CopyFrom(self._node)
+            node.name = f"{self._node.name or self._node.op_type}_{copy}"
+            for place, name in enumerate(self._node.output):
+                node.output[place] = f"{name}/{copy}" if name else ""
+            if own_weights:
+                for place, name in enumerate(self._node.input):
+                    if name in self._weights:
+                        node.input[place] = f"{name}/{copy}"
+                for name, tensor in self._weights.items():
+                    own = onnx.TensorProto()
+                    own.CopyFrom(tensor)
+                    own.name = f"{name}/{copy}"
+                    stored.append(own)
+            nodes.append(node)
+        inputs = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            for name, value in self.feeds.items()
+        ]
+        outputs = [onnx.ValueInfoProto(name=f"{name}/{copies - 1}") for name in self._node.output if name]
+        graph = helper.make_graph(nodes, "node", inputs, outputs, stored)
+        content: bytes = helper.make_model(graph, opset_imports=self._opsets, ir_version=10).SerializeToString()
+        return content
+
+
+class Graph:
+    """The executed graph and the values of one run."""
+
+    def __init__(self, path: str, feeds: Mapping[str, Any], runtime: Runs) -> None:
+        self._path, self._feeds, self._runtime = path, feeds, runtime
+        self._proto = onnx.load(path, load_external_data=False)
+        self._stored = {t.name: t for t in self._proto.graph.initializer}
+        self._opsets = list(self._proto.opset_import)
+        self._values: dict[str, Any] = dict(feeds)
+        self._seen: dict[str, tuple[str, tuple[int, ...]]] = {
+            name: (str(value.dtype), tuple(value.shape)) for name, value in feeds.items()
+        }
+        self.prints: dict[str, Fingerprint] = {}
+        self._odd: dict[str, None] = {}
+        kept = 0
+        names = [n for node in self._proto.graph.node for n in node.output if n]
+        for name, value in run_all(self._proto, path, names, feeds, runtime):
+            if not hasattr(value, "dtype"):
+                continue
+            self._seen[name] = (str(value.dtype), tuple(value.shape))
+            self.prints[name] = fingerprint(value)
+            if denormal_share(value) > 0:
+                self._odd[name] = None
+            if kept + value.nbytes <= KEPT:
+                self._values[name] = value
+                kept += value.nbytes
+        self._first: dict[str, Any] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Weights and results with denormal numbers, which can be a hundred times slower."""
+        names = [n for n, t in self._stored.items() if t.data_type in (1, 11) and denormal_share(self._array(t)) > 0]
+        names += list(self._odd)
+        if not names:
+            return ()
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return (f"denormal numbers, which most CPUs compute slowly, in {', '.join(names[:3])}{more}",)
+
+    def executed(self, original: str) -> tuple[Executed, ...]:
+        """The nodes in the order in which they run."""
+        makers = {n: place for place, node in enumerate(self._proto.graph.node) for n in node.output if n}
+        found = []
+        rows = rows_of(original, self._proto, self._feeds, self.prints, self._runtime)
+        for place, node in enumerate(self._proto.graph.node):
+            key = self._key(node).id
+            self._first.setdefault(key, node)
+            needs = tuple(sorted({makers[n] for n in needed_names(node) if n in makers}))
+            op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+            alias = node.op_type in ALIASES and node.domain in ("", "ai.onnx")
+            name = node.name or f"{node.op_type}_{place}"
+            found.append(Executed(name, op, key, alias, rows=rows[place], needs=needs))
+        return tuple(found)
+
+    def node_model(self, key: str) -> NodeModel:
+        """The first node of a key, with its values.
+
+        Raises:
+            UnsupportedError: one of its inputs is no tensor.
+        """
+        node = self._first[key]
+        feeds, weights = {}, {}
+        for name in needed_names(node):
+            if name in self._stored:
+                weights[name] = self._loaded(self._stored[name])
+            elif name in self._seen:
+                feeds[name] = self._value(name)
+            else:
+                raise UnsupportedError(f"{name} is no tensor")
+        sizes = [self._seen[n] for n in node.output if n in self._seen]
+        made = sum(int(np.prod(shape)) * _itemsize(dtype) for dtype, shape in sizes)
+        return NodeModel(node, feeds, weights, self._opsets, made)
+
+    def empty_model(self, inputs: int, results: int) -> tuple[bytes, dict[str, Any]]:
+        """A model of Identity nodes with so many inputs and results, and its data."""
+        feeds = {f"x{i}": np.ones(1, np.float32) for i in range(max(1, inputs))}
+        nodes = [helper.make_node("Identity", [f"x{i % len(feeds)}"], [f"y{i}"]) for i in range(max(1, results))]
+        infos = [helper.make_tensor_value_info(name, 1, (1,)) for name in feeds]
+        outputs = [onnx.ValueInfoProto(name=f"y{i}") for i in range(max(1, results))]
+        graph = helper.make_graph(nodes, "empty", infos, outputs)
+        opsets = [helper.make_opsetid("", 17)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(), feeds
+
+    def _key(self, node: Any) -> BenchmarkKey:
+        versions = {o.domain or "ai.onnx": o.version for o in self._opsets}
+        outer = [name for name in needed_names(node) if name not in node.input]
+        return BenchmarkKey(
+            op=node.op_type,
+            domain=node.domain,
+            opset=versions.get(node.domain or "ai.onnx", 0),
+            attributes={a.name: _attribute(a) for a in sorted(node.attribute, key=lambda a: a.name)},
+            inputs=tuple(self._operand(name) for name in (*node.input, *outer)),
+            outputs=tuple(self._operand(name) for name in node.output),
+        )
+
+    def _operand(self, name: str) -> Operand:
+        if not name:
+            return Operand("absent")
+        if name in self._stored:
+            tensor = self._stored[name]
+            kind = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+            small = kind.kind in "iub" and int(np.prod(tensor.dims)) <= SMALL
+            value = hashlib.sha256(self._array(tensor).tobytes()).hexdigest() if small else None
+            return Operand("weight", str(kind), tuple(tensor.dims), value)
+        dtype, shape = self._seen.get(name, ("?", ()))
+        return Operand("activation", dtype, shape)
+
+    def _value(self, name: str) -> Any:
+        if name not in self._values:
+            found = dict(run_all(self._proto, self._path, [name], self._feeds, self._runtime))
+            return found[name]
+        return self._values[name]
+
+    def _loaded(self, tensor: Any) -> Any:
+        """A stored tensor with its elements in it."""
+        if not external_data_helper.uses_external_data(tensor):
+            return tensor
+        whole = onnx.TensorProto()
+        whole.CopyFrom(tensor)
+        external_data_helper.load_external_data_for_tensor(whole, str(Path(self._path).parent))
+        whole.data_location = onnx.TensorProto.DEFAULT
+        del whole.external_data[:]
+        return whole
+
+    def _array(self, tensor: Any) -> Any:
+        return numpy_helper.to_array(self._loaded(tensor))
+
+
+def run_all(
+    proto: Any, path: str, names: Sequence[str], feeds: Mapping[str, Any], runtime: Runs
+) -> Iterator[tuple[str, Any]]:
+    """The values of tensors inside a model, a few at a time; what the engine does not hand out is left out."""
+    given = {o.name for o in proto.graph.output}
+    for start in range(0, len(names), AT_ONCE):
+        part = names[start : start + AT_ONCE]
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        copy.graph.output.extend(onnx.ValueInfoProto(name=n) for n in part if n not in given)
+        try:
+            session = runtime.session(copy.SerializeToString(), folder=str(Path(path).resolve().parent))
+            values = session.run(list(part), dict(feeds))
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(f"onnxruntime fails to run the model: {one_line(error)}") from error
+        yield from zip(part, values, strict=True)
+
+
+def one_line(error: Exception) -> str:
+    """An engine's message in one line."""
+    return " ".join(str(error).split())[:300]
+
+
+def rows_of(
+    original: str, executed: Any, feeds: Mapping[str, Any], prints: Mapping[str, Fingerprint], runtime: Runs
+) -> list[tuple[str, ...]]:
+    """For each executed node the names of the model's nodes that it does the work of.
+
+    Args:
+        original: path of the model.
+        executed: the executed graph, as ONNX.
+        feeds: the data of the run.
+        prints: fingerprints of the executed graph's tensors.
+        runtime: runs the original.
+    """
+    proto = onnx.load(original, load_external_data=False)
+    names = [n for node in proto.graph.node for n in node.output if n]
+    own: dict[str, Fingerprint] = {}
+    try:
+        pairs = run_all(proto, original, names, feeds, runtime)
+        own = {name: fingerprint(value) for name, value in pairs if hasattr(value, "dtype")}
+    except ModelError:  # names alone are left
+        own = {}
+    return match(list(proto.graph.node), list(executed.graph.node), own, prints)
+
+
+def fingerprint(value: Any) -> Fingerprint:
+    """Least, greatest, sum of magnitudes and of squares: the same in any layout."""
+    if value.dtype.kind not in "fiub" or value.size == 0:
+        return Fingerprint((), value.size)
+    numbers = value.astype(np.float64)
+    parts = (numbers.min(), numbers.max(), np.abs(numbers).sum(), np.square(numbers).sum())
+    return Fingerprint(tuple(float(p) for p in parts), value.size)
+
+
+def denormal_share(value: Any) -> float:
+    """The share of elements that are denormal numbers."""
+    least = _NORMAL.get(str(value.dtype))
+    if least is None or value.size == 0:
+        return 0.0
+    magnitude = np.abs(value)
+    return float(np.count_nonzero((magnitude > 0) & (magnitude < least)) / value.size)
+
+
+def needed_names(node: Any) -> list[str]:
+    """The tensors that a node takes, those of the graphs in its attributes included, each once."""
+    names = dict.fromkeys(name for name in node.input if name)
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
+            names.update(dict.fromkeys(_outer_names(graph)))
+    return list(names)
+
+
+def _outer_names(graph: Any) -> list[str]:
+    made = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    outer: dict[str, None] = {}
+    for node in graph.node:
+        outer.update(dict.fromkeys(name for name in needed_names(node) if name not in made))
+        made.update(node.output)
+    outer.update(dict.fromkeys(o.name for o in graph.output if o.name not in made))
+    return list(outer)
+
+
+def _attribute(attribute: Any) -> Any:
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, int | float):
+        return value
+    if hasattr(value, "SerializeToString"):
+        return hashlib.sha256(value.SerializeToString(deterministic=True)).hexdigest()
+    return [
+        v.decode("utf-8", "backslashreplace")
+        if isinstance(v, bytes)
+        else hashlib.sha256(v.SerializeToString(deterministic=True)).hexdigest()
+        if hasattr(v, "SerializeToString")
+        else v
+        for v in value
+    ]
+
+
+def _nbytes(tensor: Any) -> int:
+    return int(np.prod(tensor.dims)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+
+
+def _itemsize(dtype: str) -> int:
+    try:
+        return int(np.dtype(dtype).itemsize)
+    except TypeError:
+        return 2

@@ -1,0 +1,79 @@
+"""What identifies a measurement: the machine and the engine, as canonical JSON and its SHA-256.
+
+A change of any of these facts is a new environment, and no figure is averaged over two. The host's name, the date, the
+load and Python's version are no part of it; they are kept with the session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flopwise.analyses.timing.machine import Facts, facts
+
+#: Facts that an engine tells only once it is imported; without them two environments count as the same.
+LATE = ("build",)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The facts of a machine and an engine."""
+
+    facts: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The facts as canonical JSON."""
+        return canonical(self.facts)
+
+    @property
+    def id(self) -> str:
+        """SHA-256 of the canonical JSON."""
+        return digest(self.facts)
+
+    def matches(self, other: Environment) -> bool:
+        """Whether the two are the same but for what only a running engine tells."""
+        return self._early() == other._early()
+
+    def _early(self) -> str:
+        engine = {k: v for k, v in self.facts.get("engine", {}).items() if k not in LATE}
+        return canonical({**self.facts, "engine": engine})
+
+
+def environment(engine: Mapping[str, Any], known: Facts | None = None) -> Environment:
+    """The environment of an engine on this machine's CPU.
+
+    Args:
+        engine: name, version, build, provider, level, threads and further options of the engine.
+        known: facts of the CPU; None asks the system.
+    """
+    cpu = known or facts()
+    machine = {
+        "vendor": cpu.vendor,
+        "family": cpu.family,
+        "model": cpu.model,
+        "stepping": cpu.stepping,
+        "name": cpu.name,
+        "microcode": cpu.microcode,
+        "isa": list(cpu.flags),
+        "cores": cpu.cores,
+        "caches": {cache.level: cache.nbytes for cache in cpu.caches},
+        "numa": cpu.numa,
+        "hypervisor": cpu.hypervisor,
+    }
+    policy = {"allocator": os.path.basename(os.environ.get("LD_PRELOAD", ""))}
+    return Environment({"machine": machine, "engine": dict(engine), "policy": policy})
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces: equal values give equal texts."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON of a value."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

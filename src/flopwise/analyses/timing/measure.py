@@ -1,0 +1,167 @@
+"""One session: a program's whole, its nodes and empty runs in interleaved rounds; the times of each, and the noise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from flopwise.analyses.timing.benchmark import MODES, Measurement
+from flopwise.analyses.timing.engines import Program, Task, UnsupportedError
+from flopwise.analyses.timing.sampling import Clock, Sampler, Samples, cpu_share, noise, verdict
+
+#: Names of the two wholes; nodes are "mode key", empty runs "null name".
+WHOLES = ("whole A", "whole B")
+
+#: Runs of a task before it is measured, the first of which may compile, pack weights or touch memory.
+WARM = 3
+
+#: Rounds go on for so long even when the minima have settled.
+LEAST_SECONDS = 2.0
+
+#: Told what happens, as plain values.
+Report = Callable[[Mapping[str, Any]], None]
+
+
+def measure(
+    program: Program,
+    seconds: float,
+    skip: Mapping[str, str] | None = None,
+    only: Collection[str] | None = None,
+    report: Report = lambda event: None,
+    before: Callable[[str], None] = lambda name: None,
+    now: Callable[[], float] = time.monotonic,
+    most_rounds: int | None = None,
+) -> dict[str, Any]:
+    """The figures of a session as a plain value.
+
+    Args:
+        program: what to measure.
+        seconds: how long rounds may go on; at least one is finished.
+        skip: keys that are not run, and why: the status of an earlier attempt.
+        only: keys to measure; None for all.
+        report: called with what happens.
+        before: called with the name of each task before it runs.
+        now: seconds, for the budget.
+        most_rounds: an upper limit of rounds.
+    """
+    skip = dict(skip or {})
+    failed: dict[str, tuple[str, str]] = {}
+    start = now()
+    tasks: dict[str, Task] = {name: program.whole() for name in WHOLES}
+    clock = program.clock
+
+    def calibrate(task: Task) -> float:
+        return min(_time(task, clock) for _ in range(WARM))
+
+    keys = dict.fromkeys(node.key for node in program.executed if not node.alias)
+    wanted = [key for key in keys if key not in skip and (only is None or key in only)]
+    for name, task in tasks.items():
+        before(name)
+        calibrate(task)
+    for place, key in enumerate(wanted):
+        report({"event": "building", "done": place, "of": len(wanted)})
+        for mode in MODES:
+            before(f"{mode} {key}")
+            try:
+                task_of_mode = program.node(key, mode, calibrate)
+                if task_of_mode is not None:
+                    calibrate(task_of_mode)
+                    tasks[f"{mode} {key}"] = task_of_mode
+            except UnsupportedError as error:
+                failed[key] = ("unsupported", str(error))
+                break
+            except MemoryError:
+                failed[key] = ("memory", "out of memory")
+                break
+    for name, task in program.nulls().items():
+        tasks[f"null {name}"] = task
+    built = now() - start
+    report({"event": "built", "tasks": len(tasks), "seconds": built})
+
+    sampler = Sampler({name: task.run for name, task in tasks.items()}, clock, before=before)
+    begin = now()
+    interrupted = False
+    try:
+        while True:
+            sampler.round()
+            spent = now() - begin
+            report({"event": "round", "rounds": sampler.rounds, "seconds": spent, "of": seconds})
+            per_round = spent / sampler.rounds
+            if (
+                (sampler.settled and spent >= min(seconds, LEAST_SECONDS))
+                or spent + per_round / 2 > seconds
+                or sampler.rounds == most_rounds
+            ):
+                break
+    except KeyboardInterrupt:  # what is measured is kept
+        interrupted = True
+    result = _result(program, sampler, tasks, skip, failed, list(keys), only)
+    result.update(seconds=now() - start, built=built, interrupted=interrupted)
+    return result
+
+
+def _time(task: Task, clock: Clock) -> float:
+    start = clock.wall()
+    task.run()
+    return clock.wall() - start
+
+
+def _result(
+    program: Program,
+    sampler: Sampler,
+    tasks: Mapping[str, Task],
+    skip: Mapping[str, str],
+    failed: Mapping[str, tuple[str, str]],
+    keys: list[str],
+    only: Collection[str] | None,
+) -> dict[str, Any]:
+    one, other = (sampler.samples[name] for name in WHOLES)
+    threads = int(program.facts.get("threads", 1))
+    difference, share = noise(one, other), cpu_share(one, other)
+    found = []
+    for key in keys:
+        if key in skip or key in failed:
+            status, note = failed.get(key, (skip.get(key, ""), ""))
+            found.append(Measurement(key, "hot", status, note=note))  # type: ignore[arg-type] # from JSON
+        elif only is None or key in only:
+            found += [
+                _measurement(key, mode, tasks[f"{mode} {key}"], sampler.samples, share)
+                for mode in MODES
+                if f"{mode} {key}" in tasks
+            ]
+    return {
+        "measurements": [{field: getattr(m, field) for field in m.__dataclass_fields__} for m in found],
+        "whole_ns": [one.best or 0, other.best or 0],
+        "median_ns": one.median or 0,
+        "cpu_ns": one.cpu / max(1, one.runs),
+        "rounds": sampler.rounds,
+        "round_ns": (one.wall + other.wall) / max(1, 2 * sampler.rounds),
+        "noise": difference,
+        "cpu_share": share,
+        "verdict": verdict(difference, share, threads=threads),
+        "facts": dict(program.facts),
+        "notes": list(program.notes),
+    }
+
+
+def _measurement(key: str, mode: str, task: Task, samples: Mapping[str, Samples], share: float) -> Measurement:
+    """Times of one execution: the empty run subtracted, divided by the copies."""
+    own, empty = samples[f"{mode} {key}"], samples.get(f"null {task.null}")
+    null = (empty.best or 0) if empty is not None else 0
+
+    def alone(nanoseconds: float | None) -> float | None:
+        return None if nanoseconds is None else max(0.0, nanoseconds - null) / task.copies
+
+    return Measurement(
+        key=key,
+        mode=mode,
+        status="ok",
+        best_ns=alone(own.best),
+        median_ns=alone(own.median),
+        spread=own.spread,
+        runs=own.runs,
+        null_ns=null,
+        cpu_ns=own.cpu / max(1, own.runs) / task.copies,
+        note=f"{task.copies} copies" if task.copies > 1 else "",
+    )

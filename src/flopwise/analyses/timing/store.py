@@ -1,0 +1,394 @@
+"""The store of measurements: one SQLite file, to which sessions only add.
+
+A bound takes the least time over all sessions of one environment: a floor can only fall. Several processes may write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
+from flopwise.analyses.timing.device import Peak
+from flopwise.analyses.timing.environment import Environment, canonical, digest
+from flopwise.errors import InputError
+
+#: The variable that names another file.
+VARIABLE = "FLOPWISE_STORE"
+
+#: Seconds to wait for another process that writes.
+WAIT = 5.0
+
+#: Version of the tables.
+VERSION = 1
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS environment (id TEXT PRIMARY KEY, facts TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS benchmark (
+  id TEXT PRIMARY KEY, op TEXT NOT NULL, dtype TEXT NOT NULL, macs INT, flops INT, bytes INT) STRICT;
+CREATE TABLE IF NOT EXISTS session (
+  id INTEGER PRIMARY KEY, environment TEXT NOT NULL REFERENCES environment, started TEXT NOT NULL, seconds REAL,
+  flopwise TEXT NOT NULL, noise REAL, cpu_share REAL, verdict TEXT, rounds INT, facts TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS measurement (
+  benchmark TEXT NOT NULL REFERENCES benchmark, session INT NOT NULL REFERENCES session, mode TEXT NOT NULL,
+  status TEXT NOT NULL, best_ns REAL, median_ns REAL, spread REAL, runs INT, null_ns REAL, cpu_ns REAL, note TEXT,
+  PRIMARY KEY (benchmark, session, mode)) STRICT;
+CREATE TABLE IF NOT EXISTS whole (
+  model TEXT NOT NULL, inputs TEXT NOT NULL, session INT NOT NULL REFERENCES session, best_ns REAL, other_ns REAL,
+  median_ns REAL, cpu_ns REAL, PRIMARY KEY (model, inputs, session)) STRICT;
+CREATE TABLE IF NOT EXISTS program (
+  model TEXT NOT NULL, inputs TEXT NOT NULL, environment TEXT NOT NULL REFERENCES environment, nodes TEXT NOT NULL,
+  notes TEXT NOT NULL, PRIMARY KEY (model, inputs, environment)) STRICT;
+CREATE TABLE IF NOT EXISTS peak (
+  machine TEXT NOT NULL, what TEXT NOT NULL, dtype TEXT, value REAL NOT NULL, core REAL, unit TEXT NOT NULL,
+  source TEXT NOT NULL, started TEXT NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS by_session ON measurement (session);
+CREATE VIEW IF NOT EXISTS best AS
+  SELECT m.benchmark, s.environment, m.mode, min(m.best_ns) AS best_ns, count(*) AS sessions, max(s.started) AS last
+  FROM measurement m JOIN session s ON s.id = m.session WHERE m.status IN ('ok', 'noisy') GROUP BY 1, 2, 3;
+"""
+
+#: Tables in the order in which an export writes and an import reads them.
+_ORDER = ("environment", "benchmark", "session", "measurement", "whole", "program")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Times of a whole model in one session."""
+
+    session: int
+    best_ns: float
+    noise: float
+    verdict: str
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the store knows of a model in one environment."""
+
+    environment: Environment
+    nodes: tuple[Executed, ...]
+    #: (key, mode) -> least time in nanoseconds, and of how many sessions.
+    best: Mapping[tuple[str, str], tuple[float, int]]
+    #: Key -> why there is no time: "timeout", "memory", "unsupported", "crashed".
+    failed: Mapping[str, str]
+    wholes: tuple[Whole, ...]
+    notes: tuple[str, ...]
+
+
+def default_path() -> Path:
+    """Where the store is: FLOPWISE_STORE, or the user's data folder."""
+    if VARIABLE in os.environ:
+        return Path(os.environ[VARIABLE])
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    elif os.name == "nt":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home()))
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return base / "flopwise" / "times.sqlite"
+
+
+class Store:
+    """An open store; a context manager that closes it.
+
+    Raises:
+        InputError: the file is no store, is of a newer version, or cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, create: bool = True) -> None:
+        self.path = Path(path) if path is not None else default_path()
+        try:
+            if create:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            uri = f"{self.path.resolve().as_uri()}?mode={'rwc' if create else 'ro'}"
+            self._db = sqlite3.connect(uri, timeout=WAIT, uri=True)
+            with self._trouble():
+                version = self._db.execute("PRAGMA user_version").fetchone()[0]
+                if version > VERSION:
+                    raise InputError(f"{self.path}: was written by a newer flopwise (version {version} of the store)")
+                if create:
+                    self._db.execute("PRAGMA journal_mode = WAL")
+                    self._db.executescript(_TABLES)
+                    self._db.execute(f"PRAGMA user_version = {VERSION}")
+        except (OSError, sqlite3.Error) as error:
+            raise InputError(f"{self.path}: {_why(error)}") from error
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def put(self, session: Session) -> int:
+        """Add a session; its number.
+
+        Raises:
+            InputError: the store is locked, or the disk is full.
+        """
+        environment = Environment(session.environment)
+        from flopwise._version import __version__
+
+        with self._trouble(), self._db:
+            self._db.execute("INSERT OR IGNORE INTO environment VALUES (?, ?)", (environment.id, environment.text))
+            self._db.executemany(
+                "INSERT OR IGNORE INTO benchmark VALUES (?, ?, ?, ?, ?, ?)",
+                {
+                    n.key: (n.key, n.op, "×".join(n.dtypes), n.macs, n.flops, n.nbytes)
+                    for n in session.executed
+                    if not n.alias
+                }.values(),
+            )
+            number = self._db.execute(
+                "INSERT INTO session (environment, started, seconds, flopwise, noise, cpu_share, verdict, rounds,"
+                " facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    environment.id,
+                    session.started,
+                    session.seconds,
+                    __version__,
+                    session.noise,
+                    session.cpu_share,
+                    session.verdict,
+                    session.rounds,
+                    canonical(dict(session.facts)),
+                ),
+            ).lastrowid
+            self._db.executemany(
+                "INSERT INTO measurement VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_row(m, number) for m in session.measurements],
+            )
+            one, other = session.whole_ns
+            self._db.execute(
+                "INSERT INTO whole VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (session.model, session.inputs, number, one, other, session.median_ns, session.cpu_ns),
+            )
+            self._db.execute(
+                "INSERT OR REPLACE INTO program VALUES (?, ?, ?, ?, ?)",
+                (
+                    session.model,
+                    session.inputs,
+                    environment.id,
+                    canonical([n.to_dict() for n in session.executed]),
+                    canonical(list(session.notes)),
+                ),
+            )
+        return int(number or 0)
+
+    def find(self, model: str, inputs: str, wanted: Environment) -> Record | None:
+        """What is known of a model in an environment; None when it was never measured there."""
+        with self._trouble():
+            rows = self._db.execute(
+                "SELECT p.environment, e.facts, p.nodes, p.notes FROM program p JOIN environment e"
+                " ON e.id = p.environment WHERE p.model = ? AND p.inputs = ? ORDER BY p.rowid DESC",
+                (model, inputs),
+            ).fetchall()
+            for identity, facts, nodes, notes in rows:
+                environment = Environment(json.loads(facts))
+                if environment.matches(wanted):
+                    found = tuple(Executed.from_dict(node) for node in json.loads(nodes))
+                    return Record(
+                        environment,
+                        found,
+                        self._best(identity, {n.key for n in found}),
+                        self._failed(identity, {n.key for n in found}),
+                        self._wholes(model, inputs, identity),
+                        tuple(json.loads(notes)),
+                    )
+        return None
+
+    def failures(self, environment: str) -> dict[str, str]:
+        """Keys that failed in an environment in a way that costs time or memory to see again, and how."""
+        with self._trouble():
+            rows = self._db.execute(
+                "SELECT DISTINCT m.benchmark, m.status FROM measurement m JOIN session s ON s.id = m.session"
+                " WHERE s.environment = ? AND m.status IN ('timeout', 'memory', 'crashed')",
+                (environment,),
+            )
+            return dict(rows.fetchall())
+
+    def put_peaks(self, machine: str, peaks: Iterable[Peak], started: str) -> None:
+        """Add measured figures of a machine.
+
+        Raises:
+            InputError: the store is locked, or the disk is full.
+        """
+        with self._trouble(), self._db:
+            self._db.executemany(
+                "INSERT INTO peak VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [(machine, p.what, p.dtype, p.value, p.core, p.unit, p.source, started) for p in peaks],
+            )
+
+    def peaks(self, machine: str) -> tuple[Peak, ...]:
+        """The highest measured figure of each kind of a machine."""
+        with self._trouble():
+            rows = self._db.execute(
+                "SELECT what, dtype, max(value), core, unit, source FROM peak WHERE machine = ? GROUP BY what, dtype",
+                (machine,),
+            ).fetchall()
+        return tuple(
+            Peak(what, dtype, value, unit, "measured", source, core=core)
+            for what, dtype, value, core, unit, source in rows
+        )
+
+    def rates(self, environments: Sequence[str]) -> dict[str, tuple[float, str]]:
+        """Element type -> the highest FLOP/s that a benchmark reached in some environments, and its operator."""
+        marks = ",".join("?" * len(environments))
+        with self._trouble():
+            rows = self._db.execute(
+                "SELECT b.dtype, max(2e9 * b.macs / v.best_ns), b.op FROM best v JOIN benchmark b ON b.id = v.benchmark"
+                " WHERE v.mode = 'hot' AND b.macs > 0 AND v.best_ns > 0 AND b.dtype NOT LIKE '%×%' AND b.dtype != ''"
+                f" AND v.environment IN ({marks}) GROUP BY b.dtype",
+                list(environments),
+            )
+            return {dtype: (float(rate), str(op)) for dtype, rate, op in rows}
+
+    def environments(self) -> dict[str, Environment]:
+        """Every environment by its identity."""
+        with self._trouble():
+            rows = self._db.execute("SELECT id, facts FROM environment").fetchall()
+        return {identity: Environment(json.loads(facts)) for identity, facts in rows}
+
+    def export(self) -> list[dict[str, Any]]:
+        """Every row of every table as a plain value, with its table under "table"."""
+        found = []
+        with self._trouble():
+            for table in _ORDER:
+                cursor = self._db.execute(f"SELECT * FROM {table}")
+                names = [column[0] for column in cursor.description]
+                found += [{"table": table, **dict(zip(names, row, strict=True))} for row in cursor]
+        return found
+
+    def take(self, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Add exported rows; how many sessions were new.
+
+        Raises:
+            InputError: an environment is not what its digest says, a row is damaged, or the store is locked.
+        """
+        tables: dict[str, list[dict[str, Any]]] = {table: [] for table in _ORDER}
+        for row in rows:
+            if row.get("table") not in tables:
+                raise InputError(f"no table is named {row.get('table')!r}")
+            tables[row["table"]].append({k: v for k, v in row.items() if k != "table"})
+        for row in tables["environment"]:
+            if _digest_of(row.get("facts")) != row.get("id"):
+                raise InputError(f"the environment {str(row.get('id'))[:12]} is not what its digest says")
+        known = {row["id"] for row in tables["environment"]}
+        numbers: dict[Any, int] = {}
+        try:
+            with self._trouble(), self._db:
+                for table in ("environment", "benchmark"):
+                    for row in tables[table]:
+                        self._insert(table, row, "OR IGNORE")
+                for row in tables["session"]:
+                    if row["environment"] not in known:
+                        raise InputError("a session is of an environment that the file does not hold")
+                    if self._has(row):
+                        continue
+                    numbers[row["id"]] = self._insert("session", {**row, "id": None})
+                for table in ("measurement", "whole"):
+                    for row in tables[table]:
+                        if row["session"] in numbers:
+                            self._insert(table, {**row, "session": numbers[row["session"]]})
+                for row in tables["program"]:
+                    if row["environment"] in known:
+                        [Executed.from_dict(node) for node in json.loads(row["nodes"])]
+                        self._insert("program", row, "OR IGNORE")
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"a row is damaged: {type(error).__name__} {error}") from error
+        return len(numbers)
+
+    def _insert(self, table: str, row: Mapping[str, Any], how: str = "") -> int:
+        columns = self._columns(table)
+        if {*row} != {*columns}:
+            raise KeyError(f"{table} has the columns {', '.join(columns)}")
+        marks = ",".join("?" * len(columns))
+        cursor = self._db.execute(
+            f"INSERT {how} INTO {table} VALUES ({marks})",
+            [row[column] for column in columns],
+        )
+        return int(cursor.lastrowid or 0)
+
+    def _columns(self, table: str) -> list[str]:
+        return [row[1] for row in self._db.execute(f"PRAGMA table_info({table})")]
+
+    def _has(self, row: Mapping[str, Any]) -> bool:
+        same = "SELECT 1 FROM session WHERE environment = ? AND started = ? AND seconds IS ? AND noise IS ?"
+        values = (row["environment"], row["started"], row["seconds"], row["noise"])
+        return self._db.execute(same, values).fetchone() is not None
+
+    def _best(self, environment: str, keys: set[str]) -> dict[tuple[str, str], tuple[float, int]]:
+        rows = self._db.execute(
+            "SELECT benchmark, mode, best_ns, sessions FROM best WHERE environment = ?", (environment,)
+        )
+        return {(key, mode): (ns, count) for key, mode, ns, count in rows if key in keys and ns is not None}
+
+    def _failed(self, environment: str, keys: set[str]) -> dict[str, str]:
+        rows = self._db.execute(
+            "SELECT m.benchmark, m.status FROM measurement m JOIN session s ON s.id = m.session"
+            " WHERE s.environment = ? AND m.status NOT IN ('ok', 'noisy')",
+            (environment,),
+        )
+        return {key: status for key, status in rows if key in keys}
+
+    def _wholes(self, model: str, inputs: str, environment: str) -> tuple[Whole, ...]:
+        rows = self._db.execute(
+            "SELECT w.session, min(w.best_ns, w.other_ns), s.noise, s.verdict, s.started FROM whole w JOIN session s"
+            " ON s.id = w.session WHERE w.model = ? AND w.inputs = ? AND s.environment = ? ORDER BY s.started",
+            (model, inputs, environment),
+        )
+        return tuple(Whole(*row) for row in rows if row[1])
+
+    @contextlib.contextmanager
+    def _trouble(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise InputError(f"{self.path}: {_why(error)}") from error
+
+
+def _row(m: Measurement, session: int | None) -> tuple[Any, ...]:
+    return (
+        m.key,
+        session,
+        m.mode,
+        m.status,
+        m.best_ns,
+        m.median_ns,
+        m.spread,
+        m.runs,
+        m.null_ns,
+        m.cpu_ns,
+        m.note,
+    )
+
+
+def _digest_of(facts: Any) -> str | None:
+    try:
+        return digest(json.loads(facts))
+    except (TypeError, ValueError):
+        return None
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a store, for people."""
+    if isinstance(error, OSError):
+        return f"cannot be opened ({error.strerror})"
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return "another process is writing to this store; try again"
+    if "not a database" in text:
+        return "is no store of measurements"
+    if "full" in text:
+        return "the disk is full"
+    if "unable to open" in text:
+        return "cannot be opened"
+    return f"the store cannot be used ({text})"

@@ -1,0 +1,281 @@
+"""``flopwise.bench``: measure a model with an engine on this machine, and keep the figures."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.timing.bound import Bound
+from flopwise.api.profile import profile
+from flopwise.errors import InputError
+from flopwise.profiles.profile import Profile
+from flopwise.readers.formats import format_of
+from flopwise.readers.options import options_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from flopwise.analyses.timing.benchmark import Session
+    from flopwise.analyses.timing.engines import Options
+    from flopwise.analyses.timing.environment import Environment
+    from flopwise.analyses.timing.store import Record, Store
+    from flopwise.readers.options import Keywords
+
+
+@dataclass(frozen=True, slots=True)
+class Benched:
+    """A session, and the bound that follows from all sessions of its environment."""
+
+    session: Session
+    bound: Bound
+    #: Why the session is not in the store; "" when it is.
+    unsaved: str = ""
+
+
+def bench(
+    model: object,
+    inputs: Any = None,
+    *,
+    engine: str = "onnxruntime",
+    optimization: str = "all",
+    threads: int = 1,
+    seconds: float | None = None,
+    missing: bool = False,
+    retry: bool = False,
+    only: str | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    batch_size: int | None = None,
+    **keywords: Unpack[Keywords],
+) -> Benched:
+    """Measure a model: the whole, and each node that the engine executes, in interleaved rounds.
+
+    Args:
+        model: path of an ONNX file, or a PyTorch module or its name, which is exported first.
+        inputs: as in :func:`flopwise.read`.
+        engine: "onnxruntime".
+        optimization: level of the engine: "off", "basic", "extended" or "all".
+        threads: threads of the engine.
+        seconds: how long rounds go on at most; None: 30.
+        missing: whether nodes that the store has times of are left out.
+        retry: whether nodes that timed out, crashed or ran out of memory before are run again.
+        only: an operator; other nodes are left out.
+        store: file of the store; None: FLOPWISE_STORE or the user's data folder.
+        progress: called with the name of each step.
+        batch_size: as in :func:`flopwise.read`.
+        keywords: as in :func:`flopwise.read`.
+
+    Raises:
+        ModelError: the model cannot be read, or the engine refuses it.
+        InputError: the engine is not installed, or an option is unknown.
+    """
+    from flopwise.analyses.timing import bench as benches
+    from flopwise.analyses.timing.store import Store
+
+    options = engine_options(engine, optimization, threads)
+    seconds = benches.SECONDS if seconds is None else seconds
+    with _as_file(model, inputs, batch_size, keywords, progress) as path:
+        own = path == os.fspath(model) if isinstance(model, str | os.PathLike) else False
+        counted = profile(path, inputs, batch_size=batch_size, progress=progress, **keywords) if own else profile(path)
+        kept, trouble = None, ""
+        try:
+            kept = Store(store)
+        except InputError as error:  # a measurement is shown all the same
+            trouble = str(error)
+        with kept or contextlib.nullcontext():
+            wanted = this_environment(engine, options)
+            record = kept.find(*digests(counted), wanted) if kept else None
+            skip = dict(record.failed) if record and not retry else {}
+            nodes = record.nodes if record else ()
+            chosen = None
+            if missing and record:
+                chosen = [n.key for n in nodes if (n.key, "hot") not in record.best]
+            if only is not None:
+                chosen = _of_operator(only, nodes, chosen, engine, path, counted, options, progress)
+            session = benches.bench(counted, path, engine, options, seconds, skip, chosen, report=progress)
+            found = None
+            if kept is not None:
+                try:
+                    kept.put(session)
+                    found = kept.find(session.model, session.inputs, wanted)
+                except InputError as error:
+                    trouble = str(error)
+    return Benched(session, bound_of(counted, found or record_of(session), threads), trouble)
+
+
+def measure_device(
+    store: str | os.PathLike[str] | None = None, progress: Callable[[str], None] = lambda step: None
+) -> str:
+    """Measure this machine's CPU and store its figures; why they could not be stored, "" when they were.
+
+    Raises:
+        InputError: the figures can neither be stored nor shown.
+    """
+    from flopwise.analyses.timing import peaks
+    from flopwise.analyses.timing.machine import this_cpu
+    from flopwise.analyses.timing.store import Store
+
+    found = list(peaks.measured_peaks(progress))
+    try:
+        with Store(store) as kept:
+            machine = peaks.machine_id()
+            here = {i: e for i, e in kept.environments().items() if peaks.is_here(e, machine)}
+            single = [i for i, e in here.items() if e.facts["engine"].get("threads") == 1]
+            found += peaks.reached(kept.rates(single), this_cpu().cores)
+            kept.put_peaks(machine, found, peaks.now_text())
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def bound_of(counted: Profile, record: Record, threads: int) -> Bound:
+    """The bound of a model from its record."""
+    from dataclasses import replace
+
+    from flopwise.analyses.timing.bound import physical_bound
+    from flopwise.analyses.timing.engine import with_engine
+    from flopwise.analyses.timing.machine import this_cpu
+    from flopwise.api.bound import as_text
+
+    return replace(with_engine(physical_bound(counted, this_cpu(), threads), record), renderer=as_text)
+
+
+def engine_options(engine: str, level: str, threads: int) -> Options:
+    """The options of an engine.
+
+    Raises:
+        InputError: the engine or the level is unknown, or the engine is not installed.
+    """
+    from flopwise.analyses.timing.engines import LEVELS, Options, known_version
+
+    known_version(engine)
+    if level not in LEVELS:
+        raise InputError(f"unknown level {level!r}; choose {', '.join(LEVELS)}")
+    if threads < 1:
+        raise InputError(f"{threads} threads: give 1 or more")
+    return Options(level, threads)
+
+
+def this_environment(engine: str, options: Options) -> Environment:
+    """The environment of an engine on this machine, as far as it is known before the engine runs."""
+    from flopwise.analyses.timing.engines import early_facts
+    from flopwise.analyses.timing.environment import environment
+
+    return environment(early_facts(engine, options))
+
+
+def digests(counted: Profile) -> tuple[str, str]:
+    """What identifies a model and its inputs in the store."""
+    from flopwise.analyses.timing.bench import inputs_digest, model_digest
+
+    return model_digest(counted.graph), inputs_digest(counted.graph)
+
+
+def record_of(session: Session) -> Record:
+    """A session as the store would hand it out."""
+    from flopwise.analyses.timing.environment import Environment
+    from flopwise.analyses.timing.store import Record, Whole
+
+    measured = session.measurements
+    return Record(
+        Environment(session.environment),
+        session.executed,
+        {(m.key, m.mode): (m.best_ns, 1) for m in measured if m.status == "ok" and m.best_ns is not None},
+        {m.key: m.status for m in measured if m.status != "ok"},
+        (Whole(0, session.best_ns, session.noise, session.verdict, session.started),),
+        tuple(session.notes),
+    )
+
+
+def open_store(path: str | os.PathLike[str] | None) -> Store | None:
+    """The store for reading; None when there is none yet.
+
+    Raises:
+        InputError: the file is no store.
+    """
+    from flopwise.analyses.timing.store import Store, default_path
+
+    if not Path(path if path is not None else default_path()).exists():
+        return None
+    return Store(path, create=False)
+
+
+def _of_operator(
+    only: str,
+    nodes: Any,
+    chosen: list[str] | None,
+    engine: str,
+    path: str,
+    counted: Profile,
+    options: Options,
+    progress: Callable[[str], None],
+) -> list[str]:
+    """The keys of an operator; a model that was never measured is looked at first."""
+    if not nodes:
+        from flopwise.analyses.timing import bench as benches
+
+        nodes = benches.bench(counted, path, engine, options, 0.0, {}, [], report=progress).executed
+    keys = {n.key for n in nodes if only in (n.op, n.op.rpartition("::")[2])}
+    if not keys:
+        ops = sorted({n.op for n in nodes})
+        raise InputError(f"the engine executes no {only!r}; it executes {', '.join(ops)}")
+    return sorted(keys if chosen is None else keys.intersection(chosen))
+
+
+@contextlib.contextmanager
+def _as_file(
+    model: object, inputs: Any, batch_size: int | None, keywords: Any, progress: Callable[[str], None]
+) -> Iterator[str]:
+    """The path of an ONNX file; a PyTorch module is exported to one that is gone afterwards.
+
+    Raises:
+        InputError: the model is neither, or it cannot be exported.
+    """
+    format = format_of(model)
+    if isinstance(model, str | os.PathLike) and os.path.isfile(model) and format.name == "onnx":
+        yield os.fspath(model)
+        return
+    if format.module is None:
+        raise InputError("an engine runs ONNX files and PyTorch modules; give the path of one, or a module's name")
+    traced = profile(model, inputs, batch_size=batch_size, progress=progress, **keywords)
+    module = format.module(model, options_of(format.options, None, keywords), progress, in_memory=True)
+    with tempfile.TemporaryDirectory(prefix="flopwise-") as folder:
+        progress("exporting to ONNX")
+        yield _exported(module, traced, folder)
+
+
+def _exported(module: Any, traced: Profile, folder: str) -> str:
+    """An ONNX file of a PyTorch module for the inputs of its profile, made with PyTorch's own exporter.
+
+    Raises:
+        InputError: the exporter fails.
+    """
+    import inspect
+
+    import torch
+
+    made: dict[str, Any] = {}
+    for tensor in traced.graph.inputs:
+        dtype = getattr(torch, tensor.dtype or "float32")
+        shape = [int(d) for d in tensor.dims]
+        made[tensor.name] = (
+            torch.randn(shape, dtype=dtype) if dtype.is_floating_point else torch.ones(shape, dtype=dtype)
+        )
+    named = made.keys() <= inspect.signature(module.forward).parameters.keys()
+    path = os.path.join(folder, "model.onnx")
+    try:
+        with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
+            if named:
+                torch.onnx.export(module.eval(), (), path, kwargs=made, dynamo=True, verbose=False)
+            else:
+                torch.onnx.export(module.eval(), tuple(made.values()), path, dynamo=True, verbose=False)
+    except Exception as error:  # the exporter raises whatever it meets
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"PyTorch cannot export the module to ONNX: {first}") from error
+    return path

@@ -1,0 +1,148 @@
+"""``flopwise bench``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from flopwise.cli import NO, options
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, write, writes
+from flopwise.cli.places import Model, Read, Written
+from flopwise.cli.progress import Progress
+from flopwise.cli.run import arguments_of
+from flopwise.errors import InputError
+
+
+@click.command(
+    "bench", cls=Command, examples=["model.onnx", "model.onnx --threads 4 --time 60", "--export times.parquet"]
+)
+@options.engine_level
+@options.shapes
+@click.argument("model", required=False, type=Model())
+@option("--engine", metavar="NAME", default="onnxruntime", show_default=True, help="The engine that runs MODEL.")
+@option("--threads", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Its threads.")
+@option("--time", "seconds", type=click.FloatRange(0.1), metavar="S", help="Seconds of rounds at most; default: 30.")
+@option("--missing", is_flag=True, help="Measure only what the store lacks.")
+@option("--retry", is_flag=True, help="Run again what timed out, crashed or ran out of memory before.")
+@option("--only", metavar="OP", help="Measure only nodes of this operator.")
+@option("--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
+@option("--export", "exported", type=Written(), metavar="FILE", help="Write the store to FILE (.parquet, .json).")
+@option("--import", "imported", type=Read(), metavar="FILE", help="Add what --export wrote, here or elsewhere.")
+@option("--strict", is_flag=True, help="Exit with 1 when nodes have no time, or the floor does not hold.")
+@option(
+    "--by",
+    type=click.Choice(["layer", "op"]),
+    default="op",
+    show_default=True,
+    group="What to show",
+    help="One line for each executed node or operator.",
+)
+@writes("sheet", "content")
+def command(model: str | None, strict: bool, output: Output, **given: Any) -> int:
+    """Measure MODEL with an engine on this machine: the whole, and each node that the engine executes, alone.
+
+    The whole and all nodes take turns in rounds until their least times settle. An interrupt keeps what is measured.
+    flopwise bound shows the figures again.
+    """
+    if model is None and not (given["exported"] or given["imported"]):
+        raise click.UsageError("give MODEL, --export or --import")
+    if given["imported"]:
+        count = _take(given["imported"], given["store"])
+        print(f"flopwise: {count} new session{'' if count == 1 else 's'} in the store", file=sys.stderr)
+    code = 0
+    if model is not None:
+        code = _measure(model, output, strict, given)
+    if given["exported"]:
+        _export(given["exported"], given["store"])
+    return code
+
+
+def _measure(model: str, output: Output, strict: bool, given: dict[str, Any]) -> int:
+    import flopwise
+    from flopwise.report.commands.bound import bound_report
+
+    if os.path.isdir(model):
+        raise InputError(f"{model}: is a directory; give one model")
+    arguments = arguments_of(given)
+    kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
+    named = {key: given[key] for key in ("engine", "threads", "seconds", "missing", "retry", "only", "store")}
+    named["optimization"] = kept.pop("level") or "all"
+    with Progress() as progress:
+        found = flopwise.bench(model, progress=progress, **named, **kept)
+    output.write(bound_report(found.bound, given["by"]))
+    if found.unsaved:
+        print(f"flopwise: not stored: {found.unsaved}", file=sys.stderr)
+    engine = found.bound.engine
+    failed = engine is None or not engine.complete or found.bound.verdict == "BROKEN"
+    return NO if strict and failed else 0
+
+
+def _take(path: str, store: str | None) -> int:
+    """Add the sessions of a file to the store; how many were new.
+
+    Raises:
+        InputError: the file is none that --export wrote.
+    """
+    import json
+
+    from flopwise.analyses.timing.store import Store
+
+    try:
+        if path.lower().endswith(".parquet"):
+            import pyarrow.parquet
+
+            text = pyarrow.parquet.read_table(path).column("row").to_pylist()
+        else:
+            with open(path, encoding="utf-8") as file:
+                text = file.read().splitlines()
+        rows = [json.loads(line) for line in text if line.strip()]
+    except ImportError:
+        raise InputError("Parquet needs pyarrow: pip install 'flopwise[arrow]'") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{path}: is no export of measurements") from error
+    if not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{path}: is no export of measurements")
+    with Store(store) as kept:
+        try:
+            return kept.take(rows)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+
+def _export(path: str, store: str | None) -> None:
+    """Write every row of the store: as JSON, one a line, or as Parquet with columns that data frames can use.
+
+    Raises:
+        InputError: there is no store, or pyarrow is missing.
+    """
+    import json
+
+    from flopwise.api.bench import open_store
+
+    kept = open_store(store)
+    if kept is None:
+        raise InputError("there is no store yet: measure a model first")
+    with kept:
+        rows = kept.export()
+    if not path.lower().endswith(".parquet"):
+        write("\n".join(json.dumps(row, sort_keys=True) for row in rows), path)
+        return
+    try:
+        import io
+
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError("Parquet needs pyarrow: pip install 'flopwise[arrow]'") from None
+    shown = ("table", "benchmark", "session", "mode", "status", "best_ns", "median_ns", "spread", "runs", "op", "macs")
+    columns = {key: [row.get(key) for row in rows] for key in shown}
+    columns["row"] = [json.dumps(row, sort_keys=True) for row in rows]
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), out, compression="zstd")
+    write(out.getvalue(), path)
