@@ -94,6 +94,7 @@ def _graph(
         notes.append(
             f"ran on real tensors, because on meta tensors: {failed.where}{why}; other elements may cost other work"
         )
+    notes.extend(dict.fromkeys(recorded.notes))
     modes = {m.training for m in model.modules()}
     if mode == "eval" and True in modes and not name:
         notes.append("counted in eval mode; the module is in train mode (mode='train' counts that)")

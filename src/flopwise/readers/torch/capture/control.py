@@ -62,7 +62,8 @@ def _truth(recorder: Recorder, asked: Any, public: str) -> bool:
     known = recorder.stand_ins.elements_of(asked)
     if known is None:
         raise NeedsValues(public)
-    return bool(known)
+    with recorder.aside():
+        return bool(known)
 
 
 def _cond(recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any] = ()) -> Any:

@@ -25,7 +25,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's 
         self._interception = interception
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self._recorder.position.busy:
+        if self._recorder.position.busy or self._recorder.closed:
             return func(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well
             return self._record(plan_of(func), func, args, kwargs or {})

@@ -23,6 +23,10 @@ _OF_NUMBERS = frozenset(f"aten.{name}" for name in ("tensor", "as_tensor", "asar
 
 def factory(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A tensor made from numbers."""
+    if recorder.elements_were_read(args, kwargs):
+        with recorder.aside():
+            data, _ = recorder.values.in_numbers(list(args))
+            return recorder.stand_ins.outside(func(*data, **_without_device(kwargs)))
     if recorder.real:
         return recorder.record(plan, func, args, kwargs)
     options = _without_device(kwargs)
@@ -38,6 +42,10 @@ def factory(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kw
 
 def like(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A tensor of the size of another, or of its type."""
+    if recorder.elements_were_read(args, kwargs) and isinstance(args[0], TorchTensor):
+        with recorder.aside():
+            like_it = torch.empty(args[0].shape, dtype=args[0].dtype)
+            return recorder.stand_ins.outside(func(like_it, *args[1:], **_without_device(kwargs)))
     if recorder.real or not args or not isinstance(args[0], TorchTensor):
         return recorder.record(plan, func, args, kwargs)
     options = _without_device(kwargs)
@@ -68,8 +76,11 @@ def _of_numbers(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...]
     """A tensor of numbers; some may be tensors themselves, whose elements are known or not."""
     stand_ins = recorder.stand_ins
     data, known = recorder.values.in_numbers(stand_ins.swap(list(args)))
-    made = func(*data, **options)
-    return stand_ins.stand_in(made) if known else recorder.record(plan, lambda *parts: like_meta(made), args, {})
+    with recorder.aside():
+        made = func(*data, **options)
+    if known:
+        return stand_ins.constant(made)
+    return recorder.record(plan, lambda *parts: like_meta(made), args, {})
 
 
 def _without_device(kwargs: dict[str, Any]) -> dict[str, Any]:

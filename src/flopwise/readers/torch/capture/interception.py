@@ -35,6 +35,22 @@ _META_RULES = frozenset(
 )
 
 
+#: Functions that take elements out of a tensor.
+_READS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "item",
+        "tolist",
+        "numpy",
+        "__array__",
+        "__float__",
+        "__complex__",
+        "__dlpack__",
+        "_local_scalar_dense",
+    )
+)
+
+
 class Interception(TorchFunctionMode):
     """Hands the functions that a program calls to a recorder, in the thread that entered it."""
 
@@ -62,6 +78,8 @@ class Interception(TorchFunctionMode):
         if plan is None:
             plan = plan_of(func)
             _PLANS[func] = plan
+        if self._recorder.closed:
+            return func(*args, **(kwargs or {}))
         if transform_level() is not None:
             return self._lower(plan, func, args, kwargs or {})
         frame = sys._getframe(1)
@@ -108,6 +126,8 @@ class Interception(TorchFunctionMode):
             if recorder.grad:
                 func(swap(args[0]), *args[1:], **kwargs)
             return args[0]
+        if plan.name == "aten.data_ptr" and "_flopwise" in args[0].__dict__:  # the address of what has no memory
+            raise NeedsValues(plan.public)
         return func(*[swap(a) if a.__class__ in (list, tuple) else a for a in args], **kwargs)
 
     def _device(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -120,6 +140,8 @@ class Interception(TorchFunctionMode):
             NeedsValues: the elements are not known.
         """
         recorder = self._recorder
+        if plan.name in _READS and isinstance(args[0], TorchTensor):
+            recorder.read(args[0])
         if recorder.real:
             return func(*args, **kwargs)
         if plan.name in ("aten.__repr__", "aten.__str__", "aten.__format__"):
@@ -127,7 +149,8 @@ class Interception(TorchFunctionMode):
         elements = [recorder.stand_ins.elements_of(a) if isinstance(a, TorchTensor) else a for a in args]
         if any(e is None and isinstance(a, TorchTensor) for e, a in zip(elements, args, strict=True)):
             raise NeedsValues(plan.public)
-        return func(*elements, **kwargs)
+        with recorder.aside():
+            return func(*elements, **kwargs)
 
     def _set(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         recorder = self._recorder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from torch import nn
 
@@ -23,5 +24,15 @@ class Position(threading.local):
         self.regions: tuple[str, ...] = ()
         #: Branches of which one runs, and which one is not known.
         self.within: tuple[Body, ...] = ()
+        #: The call of a module that is running, by its place among all calls.
+        self.call: int | None = None
         #: Whether an operation is running, so that whatever happens inside is part of it.
         self.busy = False
+
+    def copy(self) -> dict[str, Any]:
+        """The position of this thread."""
+        return dict(vars(self))
+
+    def adopt(self, position: dict[str, Any]) -> None:
+        """Go to a position that this thread or another was at."""
+        vars(self).update(position)

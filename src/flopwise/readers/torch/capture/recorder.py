@@ -8,13 +8,15 @@ asks for them gets them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.graph import Body, Module, Tensor
+from flopwise.readers.torch.capture import unseen
 from flopwise.readers.torch.capture.fallback import asks_for_elements, second_attempt
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
 from flopwise.readers.torch.capture.masks import ATTENTION, pairs_left
@@ -38,6 +40,9 @@ class Event(NamedTuple):
     within: tuple[Body, ...] = ()
 
 
+_NOBODY = Event(synthetic("", ""), (), {}, (), (), ())
+
+
 class Recorder:
     """The operations of one run in the order in which they ran."""
 
@@ -57,10 +62,18 @@ class Recorder:
         self.grad = grad
         self.low = low
         self.position = Position()
-        self.stand_ins = StandIns(graph_tensors, self.position, real, grad)
+        self.stand_ins = StandIns(graph_tensors, self.position, real, grad, low)
+        self.stand_ins.unseen = self._unseen
         self.values = self.stand_ins.values
+        #: Where tensors appeared from where no operation is seen.
+        self.notes: list[str] = []
         self.events: list[Event] = []
+        self._read: list[Tensor] = []
         self.regions_entered = 0
+        #: The threads that are recorded, by number.
+        self.threads = {threading.get_ident()}
+        #: Whether the run is over; a thread that goes on is not recorded any more.
+        self.closed = False
         #: Called on real runs with a tensor that an operation is about to write into.
         self.before_write: Callable[[TorchTensor], None] | None = None
         #: Entered where functions of the program run inside an operation that is not looked into otherwise.
@@ -91,7 +104,7 @@ class Recorder:
             swapped = tuple([swap(a) for a in args])
             named_swapped = {k: swap(v) for k, v in kwargs.items()} if kwargs else kwargs
             if plan.name == "aten.getitem" or plan.name == "aten.setitem_":
-                swapped = (swapped[0], self.values.settled_index(swapped[1], stand_ins.stand_in), *swapped[2:])
+                swapped = (swapped[0], self.values.settled_index(swapped[1], stand_ins.constant), *swapped[2:])
         graphed = tuple([stand_ins.graphed(a) for a in swapped])  # before the call, which may change its arguments
         named = {k: stand_ins.graphed(v) for k, v in named_swapped.items()} if named_swapped else {}
         if plan.name in SPARSE:
@@ -151,6 +164,46 @@ class Recorder:
         outputs = [self.stand_ins.result(part, False) for part in flat((result,))]
         self._append(synthetic(f"autograd.{name}.apply", "torch.autograd.Function.apply"), graphed, {}, outputs)
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """What happens meanwhile is flopwise's own work, and is not recorded."""
+        outside, self.position.busy = self.position.busy, True
+        try:
+            with torch._C.DisableTorchFunction():
+                yield
+        finally:
+            self.position.busy = outside
+
+    def read(self, tensor: TorchTensor) -> None:
+        """Remember that the program took elements out of a tensor, which may come back in another."""
+        if tensor.is_floating_point() or tensor.is_complex():
+            self._read.append(self.stand_ins.tensor_of(tensor))
+
+    def elements_were_read(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether there are real numbers among some arguments, and they may follow from the input: elements of a tensor
+        that does have been read.
+        """
+        if not self._read or not (unseen.holds_reals(args) or any(map(unseen.holds_reals, kwargs.values()))):
+            return False
+        makers = {t.name: event for event in self.events for t in event.outputs}
+        known: set[str] = set()
+        waiting = [*self._read]
+        while waiting:
+            tensor = waiting.pop()
+            if tensor.kind == "input" or makers.get(tensor.name, _NOBODY).plan is unseen.PLAN:
+                return True
+            if tensor.name in makers and tensor.name not in known:
+                known.add(tensor.name)
+                event = makers[tensor.name]
+                waiting += tensors_among((*event.args, *event.kwargs.values()))
+        self._read.clear()
+        return False
+
+    def _unseen(self, tensor: Tensor) -> None:
+        here = self.position
+        self.notes.append(unseen.described(tensor, here.scope[-1].path if here.scope else ""))
+        self._append(unseen.PLAN, (), {}, (tensor,))
+
     def _append(
         self, plan: Plan, graphed: tuple[Any, ...], named: Mapping[str, Any], outputs: Sequence[Tensor]
     ) -> None:
@@ -187,7 +240,7 @@ class Recorder:
 
     def _on_meta(self, result: Any) -> Any:
         """A result, or its stand-in where it has memory because it was made of numbers alone."""
-        return self.stand_ins.stand_in(result) if type(result) is TorchTensor and not result.is_meta else result
+        return self.stand_ins.constant(result) if type(result) is TorchTensor and not result.is_meta else result
 
     def _unpacked(self, args: Sequence[Any]) -> dict[str, Any]:
         """The weight and the bias in the packed form of a quantized layer."""
@@ -203,6 +256,15 @@ class Recorder:
                     if t is not None
                 }
         return {}
+
+
+def tensors_among(things: Iterable[Any]) -> Iterator[Tensor]:
+    """The graph tensors among some arguments, nested ones in a row."""
+    for thing in things:
+        if isinstance(thing, Tensor):
+            yield thing
+        elif isinstance(thing, (tuple, list)):
+            yield from tensors_among(thing)
 
 
 def _has_values(args: Sequence[Any]) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor as TorchTensor
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from flopwise.graph import Kind, Tensor
 from flopwise.readers.torch.capture.packed import shape_of
 from flopwise.readers.torch.capture.position import Position
 from flopwise.readers.torch.capture.tensors import DTYPES, in_order, like_meta
+from flopwise.readers.torch.capture.unseen import Births
 from flopwise.readers.torch.capture.values import Values
 
 _META = torch.device("meta")
@@ -19,29 +22,37 @@ _PARAMETER = torch.nn.Parameter
 
 #: The level of nested function transforms (``torch.func``) that a program is in; None outside of any.
 transform_level = torch._C._functorch.maybe_current_level
+_functions: Any = torch._C._functorch
+_weak: Any = StorageWeakRef
 
 
 class StandIns:
     """One graph tensor for each PyTorch tensor, and on meta runs one meta tensor in its place."""
 
-    def __init__(self, graph_tensors: dict[int, Tensor], position: Position, real: bool, grad: bool) -> None:
+    def __init__(self, graph_tensors: dict[int, Tensor], position: Position, real: bool, grad: bool, low: bool) -> None:
         """
         Args:
             graph_tensors: the graph tensor of each parameter, buffer and input, by id.
             position: where the run is.
             real: whether the run computes with the tensors themselves.
             grad: whether gradients are recorded.
+            low: whether the dispatcher records what no Python function asks for.
         """
         self.graph_tensors = graph_tensors
         self.values = Values()
         #: Names of tensors that are neither stored nor the result of a recorded operation, and such operations.
         self.foreign: list[str] = []
+        #: Told of each tensor that was made during the run and by no operation that was seen.
+        self.unseen: Callable[[Tensor], None] = lambda tensor: None
+        self.births = Births()
         self._position = position
         self._real = real
         self._grad = grad
         self._count = 0
         self._stand_ins: dict[int, tuple[TorchTensor, TorchTensor]] = {}
         self._held: list[TorchTensor] = []
+        self._low = low
+        self._storages: dict[int, tuple[Any, Tensor]] = {}
 
     def swap(self, thing: Any) -> Any:
         """An argument with stand-ins in place of the program's tensors, and meta in place of its devices."""
@@ -65,14 +76,15 @@ class StandIns:
         position = self._position
         outside, position.busy = position.busy, True
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            graph_tensor = self.graph_tensors.get(id(tensor)) or self._constant(tensor)
+            graph_tensor = self.graph_tensors.get(id(tensor)) or self._unmade(tensor)
             stand_in = like_meta(tensor)
             if isinstance(tensor, _PARAMETER):
                 stand_in = _PARAMETER(stand_in, tensor.requires_grad)
             elif self._grad and tensor.requires_grad and transform_level() is None:
                 stand_in.requires_grad_()
             stand_in._flopwise = graph_tensor  # type: ignore[attr-defined]
-            if graph_tensor.kind != "weight":
+            self._remember(stand_in, graph_tensor)
+            if graph_tensor.kind not in ("weight", "activation"):
                 self.values.hold(stand_in, tensor)
         position.busy = outside
         self._stand_ins[id(tensor)] = (tensor, stand_in)
@@ -96,10 +108,27 @@ class StandIns:
             return graph_tensor
         if not self._real:
             return self.stand_in(tensor).__dict__["_flopwise"]  # type: ignore[no-any-return]
-        constant = self._constant(tensor)
-        self.graph_tensors[id(tensor)] = constant
+        return self._keep(tensor, self._unmade(tensor))
+
+    def constant(self, tensor: TorchTensor) -> TorchTensor:
+        """What the program gets for a new tensor whose elements follow from constants and sizes alone."""
+        self._keep(tensor, self._constant(tensor))
+        return tensor if self._real else self.stand_in(tensor)
+
+    def outside(self, tensor: TorchTensor) -> TorchTensor:
+        """What the program gets for a new tensor whose elements come from where nothing is seen."""
+        self._keep(tensor, self._unseen(tensor))
+        return tensor if self._real else self.stand_in(tensor)
+
+    def _remember(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
+        """Remember whose storage a tensor has, where operations are recorded that C++ asks for."""
+        if self._low and (storage := _storage(tensor)) is not None:
+            self._storages[storage._cdata] = (_weak(storage), graph_tensor)
+
+    def _keep(self, tensor: TorchTensor, graph_tensor: Tensor) -> Tensor:
+        self.graph_tensors[id(tensor)] = graph_tensor
         self._held.append(tensor)  # so that its id stays its own
-        return constant
+        return graph_tensor
 
     def is_argument(self, tensor: TorchTensor) -> bool:
         """Whether a tensor has a graph tensor already, so that an operation handed it back as it was."""
@@ -129,17 +158,50 @@ class StandIns:
         return self.values.of(self.swap(tensor))
 
     def _assign(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
+        self._remember(tensor, graph_tensor)
         if id(tensor) in self.graph_tensors:
             self.graph_tensors[id(tensor)] = graph_tensor
         else:
             tensor._flopwise = graph_tensor  # type: ignore[attr-defined]
 
+    def _unmade(self, tensor: TorchTensor) -> Tensor:
+        """A graph tensor for one that is no parameter, buffer or input, and that no operation made.
+
+        One that the program held before is a constant; one that is new came from where nothing is seen.
+        """
+        inner = tensor
+        while _functions.is_functorch_wrapped_tensor(inner):  # of a function that is transformed
+            inner = _functions.get_unwrapped(inner)
+        if inner is not tensor:
+            known: Tensor | None = self.graph_tensors.get(id(inner)) or inner.__dict__.get("_flopwise")
+            return known or self._constant(inner)
+        if not self.births.is_new(tensor):
+            return self._constant(tensor)
+        storage = _storage(tensor) if self._low else None
+        alias = None if storage is None else self._storages.get(storage._cdata)
+        if alias is not None and not alias[0].expired():  # autograd keeps results under objects of its own
+            return replace(alias[1], shape=shape_of(tensor), contiguous=in_order(tensor))
+        return self._unseen(tensor)
+
     def _constant(self, tensor: TorchTensor) -> Tensor:
-        """A graph tensor for one that the program holds outside of its parameters and buffers."""
+        return self._named(tensor, "constant", "weight" if isinstance(tensor, _PARAMETER) else "constant")
+
+    def _unseen(self, tensor: TorchTensor) -> Tensor:
+        graph_tensor = self._named(tensor, "unseen", "activation")
+        self.foreign.append(graph_tensor.name)
+        self.unseen(graph_tensor)
+        return graph_tensor
+
+    def _named(self, tensor: TorchTensor, name: str, kind: Kind) -> Tensor:
         self._count += 1
-        name = f"constant{self._count}"
-        if tensor.is_meta and not isinstance(tensor, _PARAMETER):
-            self.foreign.append(name)
-        kind: Kind = "weight" if isinstance(tensor, _PARAMETER) else "constant"
+        name = f"{name}{self._count}"
         graph_tensor = Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
         return replace(graph_tensor, contiguous=in_order(tensor))
+
+
+def _storage(tensor: TorchTensor) -> Any:
+    """A tensor's storage, which is an object without memory on meta; None where it has none of its own."""
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):  # sparse and nested tensors, and those of transformed functions
+        return None

@@ -82,6 +82,8 @@ def lower(
         outputs: what came out.
     """
     space, _, bare = name.partition(".")
+    if name == "torch.unseen":
+        return Lowered("torch::Unseen", ()), Call(None, args, kwargs)
     if space == "autograd":
         return Lowered("torch::Function", tuple(_tensors(args))), Call(None, args, kwargs)
     base = bare[:-1] if bare.endswith("_") and not bare.endswith("__") else bare

@@ -20,8 +20,6 @@ class Calls:
     def __init__(self, model: nn.Module, recorder: Recorder) -> None:
         self._recorder = recorder
         self._steps = {id(m): Module(path, type(m).__name__) for path, m in model.named_modules()}
-        self._thread = threading.get_ident()
-        self._open: list[int] = []
         self.calls: list[Call] = []
         #: The module in which the program failed first, and its arguments.
         self.failed: tuple[Module, tuple[Tensor, ...]] | None = None
@@ -33,7 +31,7 @@ class Calls:
 
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             step = self._steps.get(id(module))
-            if step is None or threading.get_ident() != self._thread:
+            if step is None or threading.get_ident() not in self._recorder.threads:
                 return original(module, *args, **kwargs)
             return self._call(original, step, module, args, kwargs)
 
@@ -51,8 +49,7 @@ class Calls:
         index, first = len(calls), len(recorder.events)
         positional = self.flat(args)
         inputs = (*positional, *self.flat(tuple(kwargs.values()))) if kwargs else positional
-        caller = self._open[-1] if self._open else None
-        self._open.append(index)
+        caller, position.call = position.call, index
         calls.append(Call(step.path, inputs, (), first, first, caller, len(positional)))
         outputs: tuple[Tensor, ...] = ()
         try:
@@ -64,7 +61,7 @@ class Calls:
             raise
         finally:
             calls[index] = Call(step.path, inputs, outputs, first, len(recorder.events), caller, len(positional))
-            self._open.pop()
+            position.call = caller
             position.scope, position.via, position.modules = around, via, modules
 
     def flat(self, things: tuple[Any, ...]) -> tuple[Tensor, ...]:

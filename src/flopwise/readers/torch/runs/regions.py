@@ -52,11 +52,10 @@ def _functions(recorder: Recorder) -> Iterator[None]:
     """Watch the functions with a gradient of their own."""
     owner: Any = torch.autograd.Function
     original = vars(owner)["apply"]
-    thread = threading.get_ident()
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         run = original.__get__(None, cls)
-        if threading.get_ident() != thread:
+        if threading.get_ident() not in recorder.threads:
             return run(*args, **kwargs)
         number = _next(recorder)
         if cls.__name__ == "CheckpointFunction" and cls.__module__ == "torch.utils.checkpoint":

@@ -21,6 +21,7 @@ _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 #: Values without an inside that a program could change.
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, torch.device)
 _OPAQUE = (nn.Module, FunctionType, MethodType, BuiltinFunctionType, ModuleType)
+_PLAIN = frozenset(_ATOMS)
 _CLOSED = (*_ATOMS, *_OPAQUE)
 
 #: How far from a module its containers are looked into, and how many entries of one.
@@ -38,7 +39,7 @@ class Containers:
 
     def add(self, value: Any, depth: int = 0) -> None:
         """Remember what is in a value, and in what is in it."""
-        if value.__class__ in _ATOMS or isinstance(value, _CLOSED) or depth > _DEPTH or id(value) in self._seen:
+        if value.__class__ in _PLAIN or isinstance(value, _CLOSED) or depth > _DEPTH or id(value) in self._seen:
             return
         self._seen.add(id(value))
         if isinstance(value, TorchTensor):
@@ -54,7 +55,7 @@ class Containers:
         elif isinstance(value, set):
             self._restores.append(_set(value))
         elif isinstance(value, (tuple, frozenset)):
-            parts = value
+            parts = [part for part in value if part.__class__ not in _PLAIN]
         attributes = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
             self._restores.append(_dict(attributes))
@@ -154,7 +155,8 @@ def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[El
     for module in modules:
         for name, value in vars(module).items():
             if name not in _OF_EVERY_MODULE:
-                containers.add(value)
+                if value.__class__ not in _PLAIN:
+                    containers.add(value)
             elif value.__class__ is dict or isinstance(value, (dict, set)):
                 if not value:  # most of them: hooks that nobody has
                     unregistered.append(value)

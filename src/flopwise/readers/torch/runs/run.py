@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,6 +24,7 @@ from flopwise.readers.torch.runs.environment import plain_execution
 from flopwise.readers.torch.runs.modules import stored_tensors
 from flopwise.readers.torch.runs.regions import regions
 from flopwise.readers.torch.runs.restore import restored
+from flopwise.readers.torch.runs.threads import followed
 
 
 class Run(NamedTuple):
@@ -34,8 +35,10 @@ class Run(NamedTuple):
     #: The parameters and buffers with their graph tensors, by id.
     stored: dict[int, tuple[torch.Tensor, Tensor]]
     outputs: tuple[Tensor, ...]
-    #: Names of tensors and operations of which no operation was seen that made them.
+    #: Names of tensors that no recorded operation made, and of operations inside one that was not recorded.
     foreign: Sequence[str]
+    #: Where tensors appeared from where no operation is seen.
+    notes: Sequence[str]
 
 
 class RunError(Exception):
@@ -68,11 +71,12 @@ def run(model: nn.Module, arguments: Arguments, mode: Mode, *, grad: bool, real:
     low = any(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     try:
         recorded = _run(model, arguments, mode, grad, real, low)
-        if low or real or not recorded.foreign:
+        if low or not recorded.foreign:
             return recorded
     except NeedsLower:  # for gradients that the program asks for, or functions that it transforms
-        grad = True
-    return _run(model, arguments, mode, grad, real, low=True)
+        return _run(model, arguments, mode, True, real, low=True)
+    lower = _run(model, arguments, mode, grad, real, low=True)
+    return recorded if recorded.notes and len(lower.foreign) >= len(recorded.foreign) else lower
 
 
 def _run(model: nn.Module, arguments: Arguments, mode: Mode, grad: bool, real: bool, low: bool) -> Run:
@@ -84,6 +88,16 @@ def _run(model: nn.Module, arguments: Arguments, mode: Mode, grad: bool, real: b
     recorder = Recorder(graph_tensors, device, real=real, grad=grad, low=low)
     interception = Interception(recorder)
     calls = Calls(model, recorder)
+
+    @contextlib.contextmanager
+    def recording() -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.set_grad_enabled(grad))
+            if low:
+                stack.enter_context(Dispatch(recorder, interception))
+            stack.enter_context(interception)
+            yield
+
     training = {"eval": False, "train": True, "as-is": None}[mode]
     with restored(model, training, real) as elements, plain_execution():
         if elements is not None:
@@ -95,12 +109,11 @@ def _run(model: nn.Module, arguments: Arguments, mode: Mode, grad: bool, real: b
                     recorder.stand_ins.stand_in(tensor)
         try:
             with contextlib.ExitStack() as stack:
-                stack.enter_context(torch.set_grad_enabled(grad))
+                stack.enter_context(recorder.stand_ins.births.recorded())
                 stack.enter_context(calls.recorded())
                 stack.enter_context(regions(recorder))
-                if low:
-                    stack.enter_context(Dispatch(recorder, interception))
-                stack.enter_context(interception)
+                stack.enter_context(followed(recorder, recording))
+                stack.enter_context(recording())
                 result = _runner(model, recorder)(*args, **kwargs)
             outputs = calls.flat((result,))
         except FlopwiseError:
@@ -116,7 +129,7 @@ def _run(model: nn.Module, arguments: Arguments, mode: Mode, grad: bool, real: b
             raise RunError(_where(calls), "recurses without end") from error
         except Exception as error:  # whatever a program raises is reported in one line
             raise RunError(_where(calls), _words(error)) from error
-    return Run(recorder.events, calls.calls, stored, outputs, recorder.stand_ins.foreign)
+    return Run(recorder.events, calls.calls, stored, outputs, recorder.stand_ins.foreign, recorder.notes)
 
 
 def _give_values(recorder: Recorder, arguments: Arguments) -> None:
