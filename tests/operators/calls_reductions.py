@@ -280,9 +280,16 @@ def reductions() -> Iterator[Call]:
 
 
 def distance(x: Any, y: Any, p: float) -> Any:
-    """The p-norm of all differences."""
+    """The p-norm of all differences; the products are accumulated as they are made."""
     gap = x - y
-    return sqrt((gap * gap).sum(initial=0.0)) if p == 2 else norm(gap, p)
+    return sqrt(dot(gap.reshape(-1))) if p == 2 else norm(gap, p)
+
+
+def dot(x: Any) -> Any:
+    total: Any = 0.0
+    for v in x:
+        total = mac(total, v, v)
+    return total
 
 
 def counts() -> Iterator[Call]:

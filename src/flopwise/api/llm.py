@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise.analyses.llm.inference import Inference, inference
 from flopwise.analyses.llm.on_device import on_device
 from flopwise.analyses.llm.sharding import Sharding
-from flopwise.analyses.llm.training import CHECKPOINTING, Checkpointing, TrainingStep, training_step
+from flopwise.analyses.llm.training import CHECKPOINTING, Checkpointing, TrainingStep, run_of, training_step
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
 
@@ -90,6 +90,8 @@ def llm_training(
     optimizer: str = "adamw",
     checkpointing: Checkpointing = "none",
     sharding: Sharding | None = None,
+    device: str | None = None,
+    tokens_per_second: float | None = None,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> TrainingStep:
@@ -104,6 +106,8 @@ def llm_training(
         checkpointing: what the backward pass computes once more: nothing, attention ("selective"), or every layer
             ("full", as transformers does it).
         sharding: how the step is spread over devices; see :mod:`flopwise.analyses.llm.sharding`.
+        device: the name of a device, against whose peak a run is held.
+        tokens_per_second: tokens that a run trains on each second, on all its devices together, for its MFU.
         trust_code: as in :func:`llm`.
         progress: called with the name of each step.
 
@@ -118,6 +122,11 @@ def llm_training(
         raise InputError(f"unknown checkpointing {checkpointing!r}; known: {', '.join(CHECKPOINTING)}")
     if sharding is not None:
         sharding.check(batch)
+    if (tokens_per_second is None) != (device is None):
+        raise InputError("the MFU of a run needs both its tokens per second and a device")
+    from flopwise.analyses.timing.machine import named
+
+    where = None if device is None else named(device)
     progress("building the model")
     module = _module(model, dtype, trust_code)
 
@@ -142,6 +151,9 @@ def llm_training(
         shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else whole,
         plan=getattr(module, "_tp_plan", None) or {},
     )
+    if where is not None and tokens_per_second is not None:
+        count = 1 if sharding is None else sharding.devices
+        result = replace(result, run=run_of(result, where, tokens_per_second, count))
     return replace(result, renderer=_training_as_text)
 
 

@@ -137,11 +137,24 @@ _CAFFE = all_of(
     ),
 )
 
+_LANGUAGE = all_of(
+    option(
+        "--past",
+        type=click.IntRange(0),
+        metavar="P",
+        group="Language models",
+        help="Tokens in the state (cache) that the model is handed.",
+    ),
+    option(
+        "--new", type=click.IntRange(1), metavar="N", group="Language models", help="Tokens fed now; with --past: 1."
+    ),
+)
+
 #: What fixes the input shapes, and what a format of models needs besides.
-shapes = all_of(_INPUT, _BATCH, _SIZES, _PYTORCH, _CAFFE)
+shapes = all_of(_INPUT, _BATCH, _SIZES, _PYTORCH, _LANGUAGE, _CAFFE)
 
 #: The same with several batch sizes at once.
-shapes_in_batches = all_of(_INPUT, _BATCHES, _SIZES, _PYTORCH, _CAFFE)
+shapes_in_batches = all_of(_INPUT, _BATCHES, _SIZES, _PYTORCH, _LANGUAGE, _CAFFE)
 
 _MODEL = click.argument("model", type=Model())
 

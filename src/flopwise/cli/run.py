@@ -106,6 +106,8 @@ def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
         "train",
         "optimizer",
         "mode",
+        "past",
+        "new",
         "masked",
     )
     arguments = {key: given[key] for key in named if key in given}

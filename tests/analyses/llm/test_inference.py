@@ -42,7 +42,8 @@ def test_a_small_model_by_hand(tmp_path: Path) -> None:
     attention = 2 * 2 * 4 * 16  # queries with keys and weights with values, for each pair of tokens in both layers
     assert result.prefill.macs == 2 * (32 * products + 32 * 32 * attention)
     assert result.prefill.attention_macs == 2 * 32 * 32 * attention
-    assert result.decode.macs == 2 * (products + 33 * attention)
+    assert result.prefill.needed_macs == 2 * (32 * products + 32 * 33 // 2 * attention)
+    assert result.decode.macs == result.decode.needed_macs == 2 * (products + 33 * attention)
     assert result.generated_macs == sum(2 * (products + (past + 1) * attention) for past in range(32, 40))
     assert result.params == result.active_params == 2 * 64 * 320 + 2 * (layer + 2 * 64) + 64
     frequencies = 16 // 2 * 4  # of the rotation, a buffer in float32

@@ -110,4 +110,13 @@ def test_rules_of_thumb(tmp_path: Path) -> None:
     assert rules["palm"] == rules["nanogpt"] == (6 * n + attention) * tokens
     assert rules["torchtitan"] == (6 * (n - 320 * 64) + attention) * tokens
     assert rules["megatron"] == round(72 * 2 * 64**2 * (1 + 32 / (6 * 64) + 320 / (12 * 2 * 64)) * tokens)
-    assert step.utilisation(1000, 1e12) == pytest.approx(step.model_flops / tokens * 1000 / 1e12)
+
+
+def test_the_utilisation_of_a_run(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, LLAMA), device="h100", tokens_per_second=1e6)
+    assert step.run is not None
+    assert step.run.utilisation == pytest.approx(step.model_flops / (8 * 32) * 1e6 / 989.4e12, rel=1e-3)
+    with pytest.raises(flopwise.InputError, match="needs both"):
+        _step(tmp_path, tokens_per_second=1e6)
+    with pytest.raises(flopwise.InputError, match="more than 0"):
+        _step(tmp_path, device="h100", tokens_per_second=0.0)

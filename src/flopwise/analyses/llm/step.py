@@ -20,9 +20,9 @@ class Step:
     batch: int
     past: int
     new: int
-    #: Multiply-accumulates that the kernels execute, and those of them that masks leave (None: nobody knows).
+    #: Multiply-accumulates that the kernels execute, and those of them that the masks of attention leave.
     macs: int
-    needed_macs: int | None
+    needed_macs: int
     flops: int
     #: The part of ``macs`` in attention's products of queries, keys and values.
     attention_macs: int
@@ -76,7 +76,7 @@ def step_of(
         past=past,
         new=new,
         macs=profile.total("macs"),
-        needed_macs=getattr(profile, "needed_macs", None),
+        needed_macs=profile.sum.needed_macs,
         flops=profile.total("flops"),
         attention_macs=attention,
         weights=weight_traffic(profile, batch * new, widths),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
 from flopwise.analyses.llm.thumb import RULES, Sizes, sizes_of
+from flopwise.analyses.timing.roofline import fastest
+from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.device import Device
 
 #: What is thrown away in the forward pass and computed once more going back.
 Checkpointing: TypeAlias = Literal["none", "selective", "full"]
@@ -17,6 +21,19 @@ CHECKPOINTING: tuple[Checkpointing, ...] = ("none", "selective", "full")
 
 #: Operators whose inner activations are thrown away by selective checkpointing.
 _ATTENTION = frozenset({"Attention", "FlexAttention"})
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that somebody measured, held against the peak of its devices."""
+
+    device: str
+    devices: int
+    tokens_per_second: float
+    #: Multiply-adds and additions for each second that the devices reach at most, all together.
+    peak_flops: float
+    #: The share of it that the model's operations take (MFU).
+    utilisation: float
 
 
 @dataclass(frozen=True)
@@ -42,6 +59,7 @@ class TrainingStep:
     saved_bytes: int
     sizes: Sizes
     rank: Rank | None = None
+    run: Run | None = None
     exact: bool = True
     notes: tuple[str, ...] = ()
     #: How ``print`` shows it; provided by whoever knows the reports.
@@ -74,10 +92,6 @@ class TrainingStep:
         """FLOPs of a step as the formulas in use have them, by name."""
         return {name: round(rule(self.sizes) * self.tokens) for name, rule in RULES.items()}
 
-    def utilisation(self, tokens_per_second: float, peak_flops: float) -> Fraction:
-        """The share of the peak that the model's operations take (MFU)."""
-        return Fraction(self.model_flops, self.tokens) * Fraction(tokens_per_second) / Fraction(peak_flops)
-
     def to_dict(self) -> dict[str, Any]:
         """The step in the JSON schema ``flopwise.llm-train/1``: every number an integer or None."""
         figures = ("params", "forward_flops", "backward_flops", "optimizer_flops")
@@ -100,9 +114,26 @@ class TrainingStep:
                 **{key: getattr(rank, key) for key in (*figures, *memory)},
             },
             "rules_of_thumb": dict(self.rules_of_thumb()),
+            **({} if self.run is None else {"run": vars(self.run)}),
             "exact": self.exact,
             "notes": list(self.notes),
         }
+
+
+def run_of(step: TrainingStep, device: Device, tokens_per_second: float, devices: int) -> Run:
+    """The utilisation of a run: the step's operations, none counted twice, for each second, over the devices' peak.
+
+    Raises:
+        InputError: the device has no figure for the weights' type, or the rate is not positive.
+    """
+    peak = fastest(device, (step.dtype,))
+    if peak is None:
+        raise InputError(f"{device.name}: there is no figure for {step.dtype}")
+    if tokens_per_second <= 0:
+        raise InputError(f"{tokens_per_second:g} tokens per second: must be more than 0")
+    whole = peak.scaled(None) * devices
+    share = step.model_flops / step.tokens * tokens_per_second / whole
+    return Run(device.name, devices, tokens_per_second, whole, share)
 
 
 def training_step(

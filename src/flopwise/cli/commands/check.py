@@ -74,7 +74,7 @@ def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "convention")
+    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "past", "new", "convention")
     return {
         **{key: given[key] for key in named},
         "inputs": list(given["inputs"]) or None,

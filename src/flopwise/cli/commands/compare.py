@@ -118,7 +118,7 @@ def _profiles(
     import flopwise
     from flopwise.conventions import get
 
-    named = ("dims", "trips", "phase", "stages", "level", "weights")
+    named = ("dims", "trips", "phase", "stages", "level", "weights", "past", "new")
     state = {key: given[key] for key in named}
     rules, fold = models.load_rules(given["rules"]), False if given["no_fold"] else None
     chosen = [get(name) for name in conventions]

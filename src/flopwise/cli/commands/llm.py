@@ -41,6 +41,13 @@ from flopwise.errors import InputError
 @option("--tp", type=int, default=1, metavar="N", help="--train: ranks that share each layer's products.")
 @option("--pp", type=int, default=1, metavar="N", help="--train: stages that share the layers.")
 @option("--ep", type=int, default=1, metavar="N", help="--train: ranks that share the experts.")
+@option(
+    "--tokens-per-s",
+    "rate",
+    type=float,
+    metavar="X",
+    help="--train: tokens per second of a run on --device.",
+)
 @options.units
 @writes("sheet", "content")
 def command(model: str, output: Output, **given: Any) -> int:
@@ -55,8 +62,11 @@ def command(model: str, output: Output, **given: Any) -> int:
     del given["human"]
     shares = {way: given.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep")}
     training = {key: given.pop(key) for key in ("optimizer", "checkpointing")}
+    rate = given.pop("rate")
     if given.pop("train"):
-        return _train(model, output, {**given, **training}, shares)
+        return _train(model, output, {**given, **training, "rate": rate}, shares)
+    if rate is not None:
+        raise InputError("--tokens-per-s is for a training step: give --train")
     if any(number != 1 for number in shares.values()):
         raise InputError("--dp, --fsdp, --tp, --pp and --ep are for a training step: give --train")
     with Progress() as progress:
@@ -79,6 +89,8 @@ def _train(model: str, output: Output, given: dict[str, Any], shares: dict[str, 
             sequence=given["prompt"],
             sharding=sharding,
             progress=progress,
+            device=given["device"],
+            tokens_per_second=given["rate"],
             **{key: given[key] for key in kept},
         )
     output.write(training_report(result))

@@ -64,6 +64,19 @@ def read_torch(
         return _graph(model, settle(model, inputs, dims, batch_size), progress, mode, grad, name, kind)
 
 
+def result_of(model: nn.Module, inputs: Any) -> Any:
+    """What a module returns in eval mode, on meta tensors; elements that follow from constants are with them.
+
+    Raises:
+        ModelError: the module fails with these inputs.
+    """
+    with _ONE_AT_A_TIME:
+        try:
+            return run(model, settle(model, inputs, None, None), "eval", grad=False, real=False).result
+        except RunError as failed:
+            raise ModelError(f"{type(model).__name__}: {failed.where}{failed.words}") from failed.__cause__
+
+
 def _graph(
     model: nn.Module,
     arguments: Arguments,

@@ -46,8 +46,7 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         return name, getattr(pre, of), getattr(step, of), total
 
     lines: list[tuple[Value, ...]] = [both("MACs", "macs", result.generated_macs)]
-    if pre.needed_macs is not None:
-        lines.append(both("MACs that the masks leave", "needed_macs"))
+    lines.append(both("MACs that the masks leave", "needed_macs"))
     lines += [
         both("MACs of attention's scores and values", "attention_macs"),
         both("FLOPs", "flops", result.generated_flops),

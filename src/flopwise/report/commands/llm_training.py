@@ -65,6 +65,10 @@ def _figures(result: TrainingStep, look: Look) -> list[Figure]:
     figures = [figure(exact, result.model_flops, "FLOP", look)]
     if result.recomputed_flops:
         figures.append(figure("computed once more", result.recomputed_flops, "FLOP", look))
+    run = result.run
+    if run is not None:
+        rate = f"{run.tokens_per_second:,.10g} tokens/s on {run.devices} × {run.device}"
+        figures.append(Figure(look.text(f"MFU at {rate}"), f"{100 * run.utilisation:.1f} %", ""))
     for name, flops in result.rules_of_thumb().items():
         figures.append(figure(f"the same by the rule {name}", flops, "FLOP", look))
     return figures

@@ -185,7 +185,11 @@ def _number(value: int, head: Head, look: Look) -> str:
 def about(profile: Profile, look: Look, counted: bool = True) -> tuple[str, ...]:
     """The model, its inputs and, where figures are given, the convention and its unit."""
     graph, convention = profile.graph, profile.convention
-    given = [_input(tensor, look) for tensor in graph.inputs] or ["no inputs"]
+    given = [_input(tensor, look) for tensor in graph.inputs if tensor.kind != "state"] or ["no inputs"]
+    states = [tensor for tensor in graph.inputs if tensor.kind == "state"]
+    if states:
+        size = units.human(profile.state_bytes, "B")
+        given.append(f"state of {len(states)} tensors, {size}, such as {_input(states[0], look)}")
     counts = [f"convention {convention.name}, unit {convention.unit}"] if counted else []
     return (model_name(profile, look), *given, *(look.text(text) for text in counts))
 

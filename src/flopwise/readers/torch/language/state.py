@@ -6,7 +6,6 @@ is called (``past_key_values``, ``cache_params``, ``state``).
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from flopwise.errors import InputError, ModelError
+from flopwise.errors import InputError
 from flopwise.readers.torch.inputs.arguments import STATES
-from flopwise.readers.torch.inputs.containers import tensors_inside
+from flopwise.readers.torch.inputs.containers import copied, tensors_inside
+from flopwise.readers.torch.read import result_of
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
         raise InputError(f"{low}: batch and new tokens are at least 1, past tokens at least 0")
     encoder = bool(getattr(model.config, "is_encoder_decoder", False))
     if past == 0:
-        return Step(_tokens(model, new, batch, encoder), 0, new)
+        return Step(_tokens(new, batch, encoder), 0, new)
     state, extra = _state_after(model, past, batch, encoder)
-    inputs = {**_tokens(model, new, batch, encoder), **extra, **state}
+    inputs = {**_tokens(new, batch, encoder), **extra, **state}
     if "encoder_outputs" in inputs:
         inputs.pop("input_ids", None)
     tensors = {name: tensor for key, value in state.items() for name, tensor in state_tensors(value, key)}
@@ -67,45 +67,52 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
 
 def training_inputs(model: nn.Module, batch: int, sequence: int) -> dict[str, Any]:
     """The arguments of a training step on tensors without memory: tokens, and the labels where the model has a loss."""
-    inputs = _tokens(model, sequence, batch, bool(getattr(model.config, "is_encoder_decoder", False)))
+    inputs = _tokens(sequence, batch, bool(getattr(model.config, "is_encoder_decoder", False)))
     takes = inspect.signature(model.forward).parameters
     if "labels" in takes:
-        inputs["labels"] = inputs["input_ids"].clone()
+        inputs["labels"] = inputs["input_ids"]
         inputs.pop("decoder_input_ids", None)  # the model shifts the labels itself
     return {**inputs, "use_cache": False} if "use_cache" in takes else inputs
 
 
-def _tokens(model: nn.Module, count: int, batch: int, encoder: bool) -> dict[str, Any]:
-    """Token ids without memory; a model with an encoder gets as many of them as its decoder."""
-    ids = torch.zeros(batch, count, dtype=torch.long, device="meta")
-    return {"input_ids": ids, "decoder_input_ids": ids.clone()} if encoder else {"input_ids": ids}
+def _tokens(count: int, batch: int, encoder: bool) -> dict[str, Any]:
+    """The shapes of token ids; a model with an encoder gets as many of them as its decoder."""
+    shape = batch, count
+    return {"input_ids": shape, "decoder_input_ids": shape} if encoder else {"input_ids": shape}
 
 
 def _state_after(model: nn.Module, past: int, batch: int, encoder: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The state after some tokens, and what else the next call needs."""
-    kwargs = _tokens(model, past, batch, encoder)
+    """The state after some tokens, and what else the next call needs.
+
+    Raises:
+        InputError: the model keeps no state.
+        ModelError: it fails.
+    """
+    inputs = _tokens(past, batch, encoder)
     takes = inspect.signature(model.forward).parameters
     if "use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values()):
-        kwargs["use_cache"] = True
-    try:
-        result = _run(model, kwargs)
-    except Exception as error:
-        words = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ModelError(f"{type(model).__name__}: cannot make its state of {past} tokens: {words}") from error
-    state = {name: result[name] for name in STATES if name in result and result[name] is not None and name in takes}
+        inputs["use_cache"] = True
+    returned = result_of(model, inputs)
+    result = dict(returned.items()) if hasattr(returned, "items") else {}
+    state = {name: _own(result[name]) for name in STATES if result.get(name) is not None and name in takes}
     if not state:
         raise InputError(f"{type(model).__name__} keeps no state between calls; leave out past tokens")
-    extra: dict[str, Any] = {"use_cache": True} if "use_cache" in kwargs else {}
+    extra: dict[str, Any] = {"use_cache": True} if "use_cache" in inputs else {}
     if encoder:
-        extra["encoder_outputs"] = (result["encoder_last_hidden_state"],)
+        extra["encoder_outputs"] = (_own(result["encoder_last_hidden_state"]),)
     return state, extra
 
 
-def _run(model: nn.Module, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a model returns, by name."""
-    with torch.no_grad():
-        result = model(**copy.copy(dict(kwargs)))
-    return dict(result.items()) if hasattr(result, "items") else {}
+def _own(value: Any) -> Any:
+    """A copy of a result with tensors that no run knows: without memory, or with elements where these are known."""
+
+    def fresh(tensor: torch.Tensor) -> torch.Tensor:
+        values = getattr(tensor, "_flopwise_values", None)
+        if values is not None:
+            return torch.as_tensor(values).clone()
+        return torch.empty_like(tensor, device="meta", requires_grad=False)
+
+    return copied(value, {id(tensor): fresh(tensor) for _, tensor in tensors_inside(value)})
 
 
 def state_tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:

@@ -39,6 +39,8 @@ class Run(NamedTuple):
     foreign: Sequence[str]
     #: Where tensors appeared from where no operation is seen.
     notes: Sequence[str]
+    #: What the module returned.
+    result: Any
 
 
 class RunError(Exception):
@@ -129,7 +131,7 @@ def _run(model: nn.Module, arguments: Arguments, mode: Mode, grad: bool, real: b
             raise RunError(_where(calls), "recurses without end") from error
         except Exception as error:  # whatever a program raises is reported in one line
             raise RunError(_where(calls), _words(error)) from error
-    return Run(recorder.events, calls.calls, stored, outputs, recorder.stand_ins.foreign, recorder.notes)
+    return Run(recorder.events, calls.calls, stored, outputs, recorder.stand_ins.foreign, recorder.notes, result)
 
 
 def _give_values(recorder: Recorder, arguments: Arguments) -> None:
