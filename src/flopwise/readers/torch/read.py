@@ -15,6 +15,7 @@ from flopwise.readers.options import Mode
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.graph import nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
+from flopwise.readers.torch.runs.distribution import gathered
 from flopwise.readers.torch.runs.modules import submodules
 from flopwise.readers.torch.runs.run import RunError, run
 from flopwise.readers.weights.modules import of_torch
@@ -60,8 +61,8 @@ def read_torch(
         kind = "ExportedProgram"
     if not isinstance(model, nn.Module):
         raise ModelError(f"{kind} is not a torch.nn.Module")
-    with _ONE_AT_A_TIME:
-        return _graph(model, settle(model, inputs, dims, batch_size), progress, mode, grad, name, kind)
+    with _ONE_AT_A_TIME, gathered(model) as notes:
+        return _graph(model, settle(model, inputs, dims, batch_size), progress, mode, grad, name, kind, notes)
 
 
 def result_of(model: nn.Module, inputs: Any) -> Any:
@@ -85,10 +86,21 @@ def _graph(
     grad: bool,
     name: str,
     kind: str,
+    notes: list[str],
 ) -> Graph:
-    """As ``read_torch``, for settled arguments; ``kind`` is what the report calls the module."""
+    """As ``read_torch``, for settled arguments.
+
+    Args:
+        model: as there.
+        arguments: the arguments of the call.
+        progress: as there.
+        mode: as there.
+        grad: as there.
+        name: as there.
+        kind: what the report calls the module.
+        notes: on the model, to begin with.
+    """
     progress("running on meta tensors")
-    notes: list[str] = []
     why = ""
     try:
         recorded = run(model, arguments, mode, grad=grad, real=False)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import random
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -77,8 +77,9 @@ def _put_back(held: dict[Any, Any], before: dict[Any, Any]) -> None:
             same = False
             break
     if not same:
-        dict.clear(held)
-        dict.update(held, before)
+        kind: Any = OrderedDict if isinstance(held, OrderedDict) else dict  # not what a subclass makes of it
+        kind.clear(held)
+        kind.update(held, before)
 
 
 def _dict(held: dict[Any, Any]) -> Callable[[], None]:
