@@ -127,6 +127,8 @@ class Node:
     #: The public functions through which the program reached the operator, outermost first
     #: ("torch.nn.functional.multi_head_attention_forward", "torch.nn.functional.linear"); () where it is no program.
     via: tuple[str, ...] = ()
+    #: Why it cannot run as the model has it ("has group 0"); "" if nothing is wrong. What it costs is unknown then.
+    fault: str = ""
 
     def input(self, index: int) -> Tensor:
         """The index-th input.

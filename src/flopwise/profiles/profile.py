@@ -332,11 +332,13 @@ def _row(
         masked: which scores of an attention count.
     """
     counts, missing, note = _tried(lambda: count(node, rules), NOT_RULED.get(node.op, "no rule"))
+    if node.fault:
+        counts, missing, note = None, "fact", node.fault
     left = None if counts is None else _tried(lambda: needed(node, rules), "")[0]
     if masked == "needed" and left is not None:
         counts = left
     view = counts
-    if node.op not in rules and not (convention.plain and counts is not None):
+    if not node.fault and node.op not in rules and not (convention.plain and counts is not None):
         look = (lambda: convention.view(node, counts)) if seen is _SEEN_ALONE else (lambda: seen)
         view, refused, why = _tried(look, f"{convention.name} cannot count it")
         if view is not None or not missing:

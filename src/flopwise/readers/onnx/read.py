@@ -28,7 +28,7 @@ from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.normalize.order import in_execution_order
 from flopwise.readers.onnx.normalize.spelling import unify
-from flopwise.readers.onnx.shapes.checks import misfits
+from flopwise.readers.onnx.shapes.checks import note_faults
 from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.types import Shapes, in_short, one_line
 from flopwise.readers.source.open import open_source
@@ -218,10 +218,10 @@ def _resolve(
     refuse_unknown_loops(trips, met)
     if batch_size is not None:
         onnx_inputs.check_reshapes(proto, shapes, batch_size)
-    wrong = list(misfits(proto.graph, shapes))
-    if wrong and changed:
-        raise InputError(f"the input shapes are impossible: {wrong[0]}")
-    shapes.warnings.extend(in_short(wrong, "more operators do not fit their inputs"))
+    faults = list(note_faults(proto.graph, shapes))
+    if faults and changed:
+        raise InputError(f"the input shapes are impossible: {faults[0]}")
+    shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
     told = tuple(one_line(w) for w in (*warnings, *shapes.warnings))
     return Resolved(proto, shapes, skeleton, name, reopen, noted, changed, told)
 

@@ -96,6 +96,8 @@ class Shapes:
         self.intervals: dict[str, Interval] = {}
         #: Elements of small tensors, members of short sequences, None for an empty optional, by name.
         self.values: dict[str, Any] = {}
+        #: Why an operator cannot run, by the name of its first output.
+        self.faults: dict[str, str] = {}
         #: The bodies of a control-flow operator, by the name of its first output.
         self.inner: dict[str, list[Inner]] = {}
         self._types = dict(types)
@@ -267,6 +269,11 @@ def in_short(messages: Sequence[str], more: str) -> list[str]:
     """The first messages, and how many more there are."""
     rest = len(messages) - TOLD
     return [*messages[:TOLD], f"{rest} {more}"] if rest > 0 else list(messages)
+
+
+def first_output(node: onnx.NodeProto) -> str:
+    """The name of the first output that a node makes; "" if it makes none."""
+    return next((o for o in node.output if o), "")
 
 
 def describe(node: onnx.NodeProto) -> str:

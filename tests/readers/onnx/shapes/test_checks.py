@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from onnx import TensorProto, helper
+from tests.readers.models import model as model_of
+from tests.readers.models import node, value, weight
 
 import flopwise
 
@@ -52,3 +56,76 @@ def test_other_input_shapes_are_refused(given: tuple[int, ...], told: str) -> No
 )
 def test_a_file_that_contradicts_itself_is_told(damaged: bytes, told: str) -> None:
     assert told in flopwise.read(damaged).warnings
+    profile = flopwise.profile(damaged)
+    assert not profile.exact
+    assert any(row.unknown for row in profile.rows) or profile.unresolved
+
+
+X = {"x": (2, 6, 8, 8)}
+SEQUENCE = {"x": (5, 2, 6)}
+
+
+@pytest.mark.parametrize(
+    ("node_", "inputs", "stored", "told"),
+    [
+        (node("Conv", "x w", "y", "n", group=0), X, [weight("w", 4, 6, 1, 1)], "Conv 'n' has group 0"),
+        (node("Conv", "x w", "y", "n", group=-2), X, [weight("w", 4, 6, 1, 1)], "Conv 'n' has group -2"),
+        (node("Conv", "x w", "y", "n", group=3), X, [weight("w", 4, 2, 1, 1)], "divides 4 channels into 3 groups"),
+        (
+            node("ConvTranspose", "x w", "y", "n"),
+            X,
+            [weight("w", 4, 6, 1, 1)],
+            "takes 4 channels, but (2, 6, 8, 8) has 6",
+        ),
+        (node("ConvTranspose", "x w", "y", "n", group=4), X, [weight("w", 6, 6, 1, 1)], "divides 6 channels into 4"),
+        (
+            node("BatchNormalization", "x s s s s", "y", "n"),
+            X,
+            [weight("s", 4)],
+            "has parameters for 4 channels, but (2, 6, 8, 8) has 6",
+        ),
+        (
+            node("LSTM", "x w r", "y", "n", hidden_size=3),
+            SEQUENCE,
+            [weight("w", 1, 12, 5), weight("r", 1, 12, 3)],
+            "takes inputs of 5, but (5, 2, 6) has 6",
+        ),
+        (
+            node("GRU", "x w r", "y", "n", hidden_size=3),
+            SEQUENCE,
+            [weight("w", 1, 12, 6), weight("r", 1, 12, 3)],
+            "which are not of 3 gates",
+        ),
+        (
+            node("LSTM", "x w r", "y", "n", hidden_size=7),
+            SEQUENCE,
+            [weight("w", 1, 12, 6), weight("r", 1, 12, 3)],
+            "has hidden_size 7, but weights (1, 12, 3)",
+        ),
+    ],
+)
+def test_what_cannot_run_is_unknown(node_: Any, inputs: Any, stored: Any, told: str) -> None:
+    net = model_of([node_], inputs, stored)
+    profile = flopwise.profile(net)
+    assert any(told in note for note in profile.notes)
+    assert profile.rows[0].unknown
+    assert not profile.exact
+
+
+def test_what_cannot_run_in_a_body_is_unknown() -> None:
+    body = helper.make_graph([node("Conv", "x w", "b", group=0)], "b", [], [value("b", None)])
+    net = model_of(
+        [node("If", "c", "y", then_branch=body, else_branch=body)], {**X, "c": ()}, [weight("w", 4, 6, 1, 1)]
+    )
+    profile = flopwise.profile(net)
+    assert any("has group 0" in note for note in profile.notes)
+    assert not profile.exact
+
+
+def test_two_stored_tensors_of_one_name() -> None:
+    nodes = [node("Add", "x w", "y")]
+    with pytest.raises(
+        flopwise.ModelError, match=r"two stored tensors are named 'w': one of shape \(4,\), one of \(1,\)"
+    ):
+        flopwise.read(model_of(nodes, {"x": (4,)}, [weight("w", 4), weight("w", 1)]))
+    assert flopwise.profile(model_of(nodes, {"x": (4,)}, [weight("w", 4), weight("w", 4)])).exact

@@ -14,7 +14,7 @@ from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
 from flopwise.readers.onnx.file.stored import StoredTensors, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
-from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, one_line
+from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, first_output, one_line
 from flopwise.readers.weights.storage import SourceStorage
 
 #: The tensor of a name, None for an input or output that is left out.
@@ -108,6 +108,7 @@ class Builder:
                     origin=origin or op,
                     version=self.versions.get(domain, 0),
                     within=within,
+                    fault=shapes.faults.get(first_output(node), "") if shapes.faults else "",
                 )
             )
             for inner in inside or ():
@@ -145,7 +146,7 @@ class Builder:
 
 def _inner(node: onnx.NodeProto, shapes: Shapes) -> list[Inner] | None:
     """The bodies of a node, None when nothing is known about them."""
-    return shapes.inner.get(next((o for o in node.output if o), "")) if shapes.inner else None
+    return shapes.inner.get(first_output(node)) if shapes.inner else None
 
 
 def _with_bodies(nodes: Iterable[onnx.NodeProto], shapes: Shapes) -> Iterator[onnx.NodeProto]:

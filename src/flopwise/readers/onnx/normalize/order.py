@@ -21,8 +21,10 @@ def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozens
         outside: names of tensors that a body may take from the graphs around it.
 
     Raises:
-        ModelError: two nodes make one tensor, a tensor comes from nowhere, or nodes wait for each other.
+        ModelError: two nodes make one tensor, two stored tensors of other shapes have one name, a tensor comes from
+            nowhere, or nodes wait for each other.
     """
+    _refuse_twins(graph)
     _order(graph, outside)
     for node in graph.node:
         if inner := bodies(node):
@@ -30,6 +32,20 @@ def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozens
             seen |= {o for n in graph.node for o in n.output}
             for body in inner:
                 in_execution_order(body, seen)
+
+
+def _refuse_twins(graph: onnx.GraphProto) -> None:
+    """Nothing, if stored tensors of one name are alike: runtimes take one of them."""
+    if len({t.name for t in graph.initializer}) == len(graph.initializer):
+        return
+    first: dict[str, onnx.TensorProto] = {}
+    for tensor in graph.initializer:
+        twin = first.setdefault(tensor.name, tensor)
+        if (twin.data_type, *twin.dims) != (tensor.data_type, *tensor.dims):
+            raise ModelError(
+                f"two stored tensors are named {tensor.name!r}: one of shape {tuple(twin.dims)}, "
+                f"one of {tuple(tensor.dims)}{', of other elements' if twin.dims == tensor.dims else ''}"
+            )
 
 
 def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:

@@ -10,25 +10,27 @@ from collections.abc import Callable, Iterator
 
 import onnx
 
-from flopwise.readers.onnx.types import Shapes, describe, elements
+from flopwise.readers.onnx.types import Shapes, describe, elements, first_output
 
 #: The shapes of a node's inputs and its output, None for what is unknown; what does not fit, or "".
 _Check = Callable[[onnx.NodeProto, list["tuple[int, ...] | None"], "tuple[int, ...] | None"], str]
 
 
-def misfits(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[str]:
-    """What does not fit, one line for each node."""
+def note_faults(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[str]:
+    """What does not fit, one line for each node, those in bodies included; written down in ``shapes`` as well."""
     for node in graph.node:
         check = None if node.domain else _CHECKS.get(node.op_type)
-        if check is None or not node.output:
-            continue
-        inputs = [shapes.shape(name) if name else None for name in node.input]
-        if wrong := check(node, inputs, shapes.shape(node.output[0])):
-            yield f"{describe(node)} {wrong}"
+        if check is not None and node.output:
+            inputs = [shapes.shape(name) if name else None for name in node.input]
+            if fault := check(node, inputs, shapes.shape(node.output[0])):
+                shapes.faults[first_output(node)] = fault
+                yield f"{describe(node)} {fault}"
+        for inner in shapes.inner.get(first_output(node), ()) if shapes.inner else ():
+            yield from note_faults(inner.graph, inner.shapes)
 
 
-def _attribute(node: onnx.NodeProto, name: str) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == name), 0)
+def _attribute(node: onnx.NodeProto, name: str, default: int = 0) -> int:
+    return next((int(a.i) for a in node.attribute if a.name == name), default)
 
 
 def _reshape(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
@@ -47,11 +49,52 @@ def _gemm(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tu
 
 
 def _conv(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
-    x, w = (*inputs, None, None)[:2]
+    place = _WEIGHTS.get(node.op_type, 1)
+    x, w = (*inputs, None)[0], (*inputs, *(None,) * 4)[place]
+    group = _attribute(node, "group", 1)
+    if group < 1:
+        return f"has group {group}"
     if x is None or w is None or len(x) < 3 or len(x) != len(w):
         return ""
-    channels = w[1] * (_attribute(node, "group") or 1)
-    return "" if x[1] == channels else f"takes {channels} channels, but {x} has {x[1]}"
+    if node.op_type == "ConvTranspose":
+        channels, split = w[0], w[0]
+    else:
+        channels, split = w[1] * group, w[0]
+    if x[1] != channels:
+        return f"takes {channels} channels, but {x} has {x[1]}"
+    return f"divides {split} channels into {group} groups" if split % group else ""
 
 
-_CHECKS: dict[str, _Check] = {"Conv": _conv, "Gemm": _gemm, "Reshape": _reshape}
+def _recurrent(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
+    x, w, r = (*inputs, None, None, None)[:3]
+    gates = {"LSTM": 4, "GRU": 3}.get(node.op_type, 1)
+    if x is None or w is None or r is None or not len(x) == len(w) == len(r) == 3:
+        return ""
+    if x[2] != w[2]:
+        return f"takes inputs of {w[2]}, but {x} has {x[2]}"
+    if r[1] != gates * r[2] or w[1] != r[1]:
+        return f"has weights {w} and {r}, which are not of {gates} gates"
+    hidden = _attribute(node, "hidden_size", r[2])
+    return "" if hidden == r[2] else f"has hidden_size {hidden}, but weights {r}"
+
+
+def _per_channel(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
+    x, *parameters = inputs
+    if x is None or len(x) < 2:
+        return ""
+    for shape in parameters:
+        if shape is not None and len(shape) == 1 and shape[0] != x[1]:
+            return f"has parameters for {shape[0]} channels, but {x} has {x[1]}"
+    return ""
+
+
+#: Where other convolutions than Conv take their weights.
+_WEIGHTS: dict[str, int] = {"QLinearConv": 3}
+
+_CHECKS: dict[str, _Check] = {
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"), _conv),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+    **dict.fromkeys(("BatchNormalization", "InstanceNormalization"), _per_channel),
+    "Gemm": _gemm,
+    "Reshape": _reshape,
+}
