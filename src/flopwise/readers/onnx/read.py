@@ -22,7 +22,7 @@ from flopwise.readers.onnx.file.proto import from_proto
 from flopwise.readers.onnx.file.skeleton import Skeleton
 from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
-from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small
+from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
 from flopwise.readers.onnx.loops import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
@@ -98,8 +98,7 @@ def resolve_onnx(
         found = _resolve(
             skeleton, name, source.later() if source else None, inputs, dims or {}, batch_size, trips or {}, progress
         )
-        told = source.network_summary() if source else ""
-        return replace(found, warnings=(*found.warnings, told)) if told else found
+        return replace(found, warnings=(*found.warnings, *_remarks(skeleton, source)))
 
 
 def read_stored(model: object, **given: Any) -> Graph:
@@ -130,8 +129,16 @@ def read_stored(model: object, **given: Any) -> Graph:
                 raise
             found = _unresolved(skeleton, name, reopen)
         graph = _with_all_stored(_build(found), skeleton, name, reopen)
-        told = source.network_summary() if source else ""
-        return replace(graph, warnings=(*graph.warnings, told)) if told else graph
+        return replace(graph, warnings=(*graph.warnings, *_remarks(skeleton, source)))
+
+
+def _remarks(skeleton: Skeleton, source: Source | None) -> list[str]:
+    """What the user should know about where the model comes from: files with further names, and what was downloaded."""
+    if source is None:
+        return []
+    stored = (*skeleton.initializers.values(), *skeleton.inner.values())
+    links = in_short(hard_links(stored, source.folder), "more data files are hard links")
+    return [*map(one_line, links), *filter(None, [source.network_summary()])]
 
 
 def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen | None) -> Graph:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from pathlib import PurePosixPath, PureWindowsPath
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy
@@ -25,17 +26,47 @@ def check_external(stored: Iterable[Stored]) -> None:
     """Refuse external data outside the model's folder; the data itself need not be there.
 
     Raises:
-        ModelError: a location is absolute or climbs out of the folder.
+        ModelError: a location is absolute, climbs out of the folder, or is not the name of a file.
     """
-    for tensor in stored:
-        location = tensor.external.get("location")
-        if location is None:
-            continue
+    for tensor, location in _locations(stored):
+        if "\0" in location:
+            raise ModelError(f"tensor {tensor.name!r} wants its data from {location!r}, and no file is called that")
         for path in (PurePosixPath(location), PureWindowsPath(location)):
             if path.anchor or ".." in path.parts:
                 raise ModelError(
                     f"tensor {tensor.name!r} wants its data from {location!r}, outside the model's folder; refused"
                 )
+
+
+def hard_links(stored: Iterable[Stored], folder: Path | None) -> list[str]:
+    """What to say about files of external data that have further names, which may be those of files elsewhere.
+
+    Nothing tells a hard link to a file outside from a file of the model's own, so such data is read, but not silently.
+
+    Args:
+        stored: tensors whose locations have been checked.
+        folder: the folder of the model; None when it did not come from a file.
+    """
+    remarks = []
+    for location in dict.fromkeys(location for _, location in _locations(stored)) if folder else ():
+        try:
+            names = os.stat(folder / location).st_nlink  # type: ignore[operator] # there is a folder
+        except (OSError, ValueError):
+            continue
+        if names > 1:
+            remarks.append(
+                f"the data file {location!r} is a hard link: the same file has {names - 1} more "
+                f"{'names' if names > 2 else 'name'}, perhaps outside the model's folder"
+            )
+    return remarks
+
+
+def _locations(stored: Iterable[Stored]) -> Iterator[tuple[Stored, str]]:
+    """The tensors whose data lies in another file, and that file."""
+    for tensor in stored:
+        if "location" in tensor.external:
+            yield tensor, tensor.external["location"]
+        yield from _locations(tensor.sparse or ())
 
 
 def fill_small(graph: onnx.GraphProto, stored: dict[str, Stored], name: str, reopen: Reopen | None) -> None:
