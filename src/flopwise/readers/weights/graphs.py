@@ -10,7 +10,7 @@ from flopwise.graph import STORED, Graph, StoredTensor
 from flopwise.graph.stored import Storage
 from flopwise.readers.source.location import shown
 from flopwise.readers.weights.read import OP
-from flopwise.readers.weights.tensor import NETWORK, StoredTensors
+from flopwise.readers.weights.tensor import HARD_LINK, NETWORK, StoredTensors
 from flopwise.readers.weights.uses import Use, uses
 
 
@@ -39,7 +39,7 @@ def of_graph(graph: Graph) -> StoredTensors:
             tensors.append(replace(tensor, name=name, zero_point=use.zero_point, scale=use.scale, **facts))
     if not tensors and graph.format == "caffe":
         raise InputError(f"{graph.source}: describes a net without its weights; give its .caffemodel")
-    notes = [warning for warning in graph.warnings if NETWORK in warning]
+    notes = [warning for warning in graph.warnings if NETWORK in warning or HARD_LINK in warning]
     if strings:
         notes.append(f"{_hold(strings)} strings and no numbers; left out")
     if repeated:

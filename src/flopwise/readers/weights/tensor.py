@@ -17,6 +17,9 @@ from flopwise.readers.weights.storage import ArrayElements, EncodedElements, Run
 #: What a note says that tells how much came over the network.
 NETWORK = " over the network in "
 
+#: What the note on a data file says that has further names.
+HARD_LINK = " is a hard link: "
+
 
 @dataclass(frozen=True)
 class StoredTensors:
