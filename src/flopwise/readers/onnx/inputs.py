@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from flopwise.graph.dtypes import is_float
 from flopwise.readers.inputs import LARGEST_DIM, InputSpec, given
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
 from flopwise.readers.onnx.sequence_inputs import settle_members
+from flopwise.readers.onnx.states import states_of
 from flopwise.readers.onnx.types import Facts, Shapes, array_of, concrete, describe, elements
 
 
@@ -27,16 +28,29 @@ class Settled:
     changed: bool
     #: Facts about inputs that are no tensors.
     facts: dict[str, Facts]
+    #: The inputs that are still open because outputs say their shapes, and these outputs.
+    states: dict[str, str]
+    #: Values of symbols.
+    symbols: dict[str, int]
+    #: What to warn of.
+    warnings: tuple[str, ...]
 
 
-def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_size: int | None) -> Settled:
-    """Give each input of the model a concrete shape.
+def settle(
+    model: onnx.ModelProto,
+    inputs: Any,
+    dims: Mapping[str, int],
+    batch_size: int | None,
+    states: Mapping[str, str] | None = None,
+) -> Settled:
+    """Give each input of the model a concrete shape, but for states whose shapes outputs say.
 
     Args:
         model: changed in place. An input whose data the user gives becomes an initialiser as well.
         inputs: what the user says about inputs, see :func:`flopwise.readers.inputs.given`.
         dims: values of symbols.
         batch_size: first dimension of the inputs whose first dimension is the batch.
+        states: inputs that take what an output gave before, and these outputs; more are found by name.
 
     Raises:
         InputError: an input, symbol or rank does not fit, or a shape is missing.
@@ -44,12 +58,13 @@ def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_s
     graph = model.graph
     stored = {t.name for t in graph.initializer}
     values = [i for i in graph.input if i.name not in stored]
-    symbols = dict(dims)
-    named = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param} | symbols.keys()
+    named = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param} | dims.keys()
     specs = {s.name: s for s in given(inputs, [v.name for v in values], named)}
-    _refuse_bad_symbols(graph, symbols, specs)
+    _refuse_bad_symbols(graph, dims, specs)
+    fed = states_of(graph, states or {}, frozenset(specs))
     before = {v.name: concrete(v.type) for v in values}
     facts: dict[str, Facts] = {}
+    extents = _Extents(dims)
     changed = False
     for value in values:
         spec = specs.get(value.name)
@@ -59,15 +74,58 @@ def settle(model: onnx.ModelProto, inputs: Any, dims: Mapping[str, int], batch_s
             facts[value.name], other = settle_members(value, spec)
             changed = changed or other
         else:
-            _override(graph, value, spec, symbols)
+            _override(graph, value, spec, extents)
+    symbols = extents.certain()
     if batch_size is not None:
         _set_batch(values, batch_size, specs, symbols)
-    _bind(graph, symbols)
-    for value in values:
+    _bind((v for v in graph.input if v.name in fed), dims)
+    _bind((v for v in (*graph.input, *graph.value_info, *graph.output) if v.name not in fed), symbols)
+    close([v for v in values if v.name not in fed], {})
+    changed = changed or any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
+    return Settled(changed, facts, fed, symbols, tuple(extents.warnings()))
+
+
+def close(values: Iterable[onnx.ValueInfoProto], symbols: Mapping[str, int]) -> None:
+    """Put numbers in place of symbols in inputs.
+
+    Raises:
+        InputError: an input still has no concrete shape.
+    """
+    listed = list(values)
+    _bind(listed, symbols)
+    for value in listed:
         if value.type.WhichOneof("value") in ("tensor_type", None) and concrete(value.type) is None:
             raise InputError(_missing(value))
-    changed = changed or any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
-    return Settled(changed, facts)
+
+
+class _Extents:
+    """What the user says about symbols: by their names, and by the shapes of inputs, which win for their input."""
+
+    def __init__(self, dims: Mapping[str, int]) -> None:
+        self.dims = dims
+        #: Symbol -> extent -> the inputs that have it.
+        self._seen: dict[str, dict[int, list[str]]] = {}
+
+    def add(self, symbol: str, extent: int, name: str) -> None:
+        """Take in a dimension of an input whose shape the user gives."""
+        self._seen.setdefault(symbol, {}).setdefault(extent, []).append(name)
+
+    def certain(self) -> dict[str, int]:
+        """The values of symbols but for those that several inputs take for several extents."""
+        one = {symbol: next(iter(seen)) for symbol, seen in self._seen.items() if len(seen) == 1}
+        return {**one, **self.dims}
+
+    def warnings(self) -> Iterator[str]:
+        """One line about the symbols that stand for several extents."""
+        several = []
+        for symbol, seen in self._seen.items():
+            said = {f"{extent} in {names[0]!r}": extent for extent, names in seen.items()}
+            if symbol in self.dims:
+                said[f"{self.dims[symbol]} in --dim"] = self.dims[symbol]
+            if len(set(said.values())) > 1:
+                several.append(f"{symbol} ({', '.join(said)})")
+        if several:
+            yield f"one name stands for several sizes: {', '.join(several)}; each input keeps the shape that is given"
 
 
 def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
@@ -81,7 +139,7 @@ def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], spec
             raise InputError(f"dimension {name} cannot be {value!r}")
 
 
-def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpec, symbols: dict[str, int]) -> None:
+def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpec, extents: _Extents) -> None:
     """Write the user's shape, type and data into an input."""
     if value.type.WhichOneof("value") not in ("tensor_type", None):
         raise InputError(f"input {value.name!r} is not a tensor; its shape cannot be given")
@@ -100,11 +158,8 @@ def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpe
                 f"but {len(shape)} are given: {'x'.join(map(str, shape)) or 'a scalar'}"
             )
         for dim, new in zip(old, shape, strict=True):
-            if dim.dim_param and isinstance(new, int) and symbols.setdefault(dim.dim_param, new) != new:
-                raise InputError(
-                    f"dimension {dim.dim_param} of input {value.name!r} is given as {new}, "
-                    f"and elsewhere as {symbols[dim.dim_param]}"
-                )
+            if dim.dim_param and isinstance(new, int):
+                extents.add(dim.dim_param, new, value.name)
     code = CODES[spec.dtype] if spec.dtype else tensor.elem_type or onnx.TensorProto.FLOAT
     value.type.CopyFrom(onnx.helper.make_tensor_type_proto(code, list(shape)))
     if spec.value is not None:
@@ -137,11 +192,11 @@ def _tensor(name: str, code: int, shape: tuple[int | str, ...], value: Any) -> o
     raise InputError(f"the data of input {name!r} does not fit its type, {DTYPES.get(code, 'unknown')}")
 
 
-def _bind(graph: onnx.GraphProto, symbols: Mapping[str, int]) -> None:
+def _bind(values: Iterable[onnx.ValueInfoProto], symbols: Mapping[str, int]) -> None:
     """Put numbers in place of symbols, in inputs and in the shapes that the file gives."""
     if not symbols:
         return
-    for value in (*graph.input, *graph.value_info, *graph.output):
+    for value in values:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param in symbols:
                 dim.dim_value = symbols[dim.dim_param]

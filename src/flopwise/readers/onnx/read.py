@@ -30,6 +30,7 @@ from flopwise.readers.onnx.normalize.order import in_execution_order
 from flopwise.readers.onnx.normalize.spelling import unify
 from flopwise.readers.onnx.shapes.checks import note_faults
 from flopwise.readers.onnx.shapes.resolve import resolve
+from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.types import Shapes, in_short, one_line
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.signature import refuse_other_formats
@@ -62,6 +63,7 @@ def read_onnx(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     trips: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Graph:
     """The graph of an ONNX model with the shape of every tensor that can be resolved.
@@ -73,13 +75,14 @@ def read_onnx(
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         trips: how often loops run, by name, where the model does not say.
+        states: inputs that are states, and the outputs that feed them, which say their shapes.
         progress: called with the name of each step before it starts.
 
     Raises:
         ModelError: the model cannot be read.
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
-    return graph_of(resolve_onnx(model, inputs, dims, batch_size, trips, progress), progress)
+    return graph_of(resolve_onnx(model, inputs, dims, batch_size, trips, states, progress), progress)
 
 
 def resolve_onnx(
@@ -88,6 +91,7 @@ def resolve_onnx(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     trips: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Resolved:
     """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
@@ -95,9 +99,9 @@ def resolve_onnx(
     with _one_line():
         skeleton, name, source = _skeleton(model)
     with _one_line(name):
-        found = _resolve(
-            skeleton, name, source.later() if source else None, inputs, dims or {}, batch_size, trips or {}, progress
-        )
+        reopen = source.later() if source else None
+        chosen = (inputs, dims or {}, batch_size, trips or {}, states or {})
+        found = _resolve(skeleton, name, reopen, *chosen, progress)
         return replace(found, warnings=(*found.warnings, *_remarks(skeleton, source)))
 
 
@@ -122,6 +126,7 @@ def read_stored(model: object, **given: Any) -> Graph:
                 given.get("dims") or {},
                 given.get("batch_size"),
                 given.get("trips") or {},
+                given.get("states") or {},
             )
             found = _resolve(skeleton, name, reopen, *arguments, lambda step: None)
         except InputError:
@@ -206,6 +211,7 @@ def _resolve(
     dims: Mapping[str, int],
     batch_size: int | None,
     trips: Mapping[str, int],
+    states: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> Resolved:
     proto = parsed(skeleton)
@@ -216,10 +222,13 @@ def _resolve(
     proto, warnings = unify(proto)
     fill_small(proto.graph, skeleton.initializers, name, reopen)
     in_execution_order(proto.graph)
-    settled = onnx_inputs.settle(proto, inputs, dims, batch_size)
+    settled = onnx_inputs.settle(proto, inputs, dims, batch_size, states)
     changed = settled.changed
     noted = notes(proto.graph)  # before resolving takes value_info away
     name_control_flow(proto.graph)
+    if settled.states:
+        progress("settling states")
+        warnings += _settle_states(proto, settled, states, trips)
     progress("resolving shapes")
     shapes, met = resolve(proto, not changed, settled.facts, trips)
     refuse_unknown_loops(trips, met)
@@ -229,8 +238,29 @@ def _resolve(
     if faults and changed:
         raise InputError(f"the input shapes are impossible: {faults[0]}")
     shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
-    told = tuple(one_line(w) for w in (*warnings, *shapes.warnings))
+    told = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
     return Resolved(proto, shapes, skeleton, name, reopen, noted, changed, told)
+
+
+def _settle_states(
+    proto: onnx.ModelProto, settled: onnx_inputs.Settled, stated: Mapping[str, str], trips: Mapping[str, int]
+) -> list[str]:
+    """Give the inputs that are states their shapes; what to warn of.
+
+    Raises:
+        InputError: a state that the user names does not settle, or another has no shape.
+    """
+    remarks, open_ones = settled_states(
+        proto, settled.states, lambda trial: resolve(trial, False, settled.facts, trips)[0]
+    )
+    for name in open_ones:
+        if name in stated:
+            raise InputError(
+                f"the state {name!r} does not settle: output {stated[name]!r} never has the shape that the state has; "
+                f"give its shape with -i"
+            )
+    onnx_inputs.close([v for v in proto.graph.input if v.name in open_ones], settled.symbols)
+    return remarks
 
 
 def parsed(skeleton: Skeleton) -> onnx.ModelProto:
