@@ -42,8 +42,8 @@ def test_symbols_are_asked_for_and_bound(run: Run) -> None:
     code, out, err = run("profile", model)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert "--dim batch=1 --dim sequence=1" in err
-    assert "-i hidden_states:float32:1x1x40" in err
+    assert "--dim batch=1 --dim sequence=128" in err
+    assert "-i hidden_states:float32:1x128x40" in err
     by_symbol = run("profile", model, "--dim", "batch=2", "--dim", "sequence=5", "-f", "json")
     by_input = run("profile", model, "-i", "hidden_states:f32:2x5x40", "-f", "json")
     by_batch = run("profile", model, "-b", 2, "--dim", "sequence=5", "-f", "json")

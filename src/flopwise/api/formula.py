@@ -80,9 +80,9 @@ def formula(
         with using(own_rows(rules)):
             result = _of_module(model, inputs, counting, dims, batch_size, own, progress)
     else:
-        trips = options_of(OnnxOptions, options, keywords).trips
+        of_onnx = options_of(OnnxOptions, options, keywords)
         with using(own_rows(rules)):
-            result = _of_onnx(model, inputs, counting, dims, batch_size, trips, progress)
+            result = _of_onnx(model, inputs, counting, dims, batch_size, of_onnx, progress)
     return replace(result, renderer=_as_text)
 
 
@@ -92,7 +92,7 @@ def _of_onnx(
     counting: Counting,
     dims: Mapping[str, int] | None,
     batch_size: int | None,
-    trips: Mapping[str, int] | None,
+    options: OnnxOptions,
     progress: Callable[[str], None],
 ) -> Formula:
     """The formulas of an ONNX model, which is read once for each point."""
@@ -108,10 +108,13 @@ def _of_onnx(
         opened = open_inputs(signed.inputs, inputs, dims, batch_size)
 
         def at(point: Mapping[str, int]) -> Reading:
-            counts = {**(trips or {}), **{name: point[name] for name in loops}}
+            counts = {**(options.trips or {}), **{name: point[name] for name in loops}}
             try:
                 resolved = resolve_onnx(
-                    signed.model if named else model, opened.at(point), batch_size=batch_size, trips=counts
+                    signed.model if named else model,
+                    opened.at(point),
+                    batch_size=batch_size,
+                    options=replace(options, trips=counts),
                 )
                 graph = graph_of(resolved)
             except FlopwiseError as error:

@@ -12,6 +12,7 @@ from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.profile import profile_graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.onnx.read import graph_of, resolve_onnx
+from flopwise.readers.options import OnnxOptions
 from flopwise.writers.onnx.write import Written, write_onnx
 
 
@@ -28,6 +29,9 @@ def write_shapes(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     trips: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
+    assume: Mapping[str, int] | None = None,
+    largest_graph: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Written:
     """Write an ONNX model with every shape that is known; the file appears only when it is complete.
@@ -44,7 +48,10 @@ def write_shapes(
         rules: as in :func:`flopwise.profile`, for the metadata.
         dims: as in :func:`flopwise.read`.
         batch_size: as in :func:`flopwise.read`.
-        trips: as in :func:`flopwise.read`.
+        trips: as in :class:`~flopwise.OnnxOptions`, like ``states``, ``assume`` and ``largest_graph``.
+        states: inputs that are states, and the outputs that feed them.
+        assume: sizes of dimensions that nothing else says.
+        largest_graph: bytes that the graph may take.
         progress: as in :func:`flopwise.read`.
 
     Returns:
@@ -58,7 +65,9 @@ def write_shapes(
     if not format.writable:
         raise InputError(f"{model}: only ONNX models are written; without -o the shapes of {format.models} are listed")
     with using(own_rows(rules)):
-        resolved = resolve_onnx(model, inputs, dims, batch_size, trips, progress)
+        resolved = resolve_onnx(
+            model, inputs, dims, batch_size, OnnxOptions(trips, states, assume, largest_graph), progress
+        )
     costs = profile_graph(graph_of(resolved, progress), conventions.get("flops"), rules) if annotate else None
     progress("writing the model")
     return write_onnx(model, resolved, path, tensors, weights, costs, copy_data)

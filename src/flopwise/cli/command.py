@@ -18,6 +18,7 @@ GROUPS = (
     "What to count",
     "What to show",
     "Output",
+    "ONNX",
     "PyTorch",
     "Caffe",
 )

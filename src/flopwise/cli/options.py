@@ -29,6 +29,20 @@ def names(ctx: click.Context, param: click.Parameter, value: str | None) -> list
     return [part.strip() for part in value.split(",") if part.strip()] if value else None
 
 
+def _states(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    states = {}
+    for value in values:
+        name, equals, output = value.rpartition("=")
+        if not equals or not name or not output:
+            raise click.BadParameter(f"{value!r} is not of the form INPUT=OUTPUT", ctx, param)
+        states[name] = output
+    return states
+
+
+def _assumed(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, int]:
+    return dimensions(ctx, param, tuple(part.strip() for part in value.split(","))) if value else {}
+
+
 def _arguments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     arguments: dict[str, str] = {}
     for text in values:
@@ -101,6 +115,36 @@ _SIZES = all_of(
         help="How often a loop runs, where the model does not say. Repeatable.",
     ),
 )
+_ONNX = all_of(
+    option(
+        "--state",
+        "states",
+        metavar="INPUT=OUTPUT",
+        multiple=True,
+        callback=_states,
+        group="ONNX",
+        help="A recurrent state: the input has the shape of the output that feeds it. Repeatable.",
+    ),
+    option(
+        "--assume",
+        metavar="NAME=N[,*=N]",
+        callback=_assumed,
+        group="ONNX",
+        help="Sizes of dimensions that nothing else says, such as batch=1,*=64; * stands for all others.",
+    ),
+    option(
+        "--largest-graph",
+        metavar="MB",
+        type=click.IntRange(1),
+        callback=lambda ctx, param, value: None if value is None else value << 20,
+        group="ONNX",
+        help="Megabytes that a graph may take without its weights; default: 512.",
+    ),
+)
+
+#: The options of ONNX models as the functions of the library call them.
+ONNX: tuple[str, ...] = ("trips", "states", "assume", "largest_graph")
+
 _PYTORCH = all_of(
     option(
         "--mode",
@@ -151,10 +195,10 @@ _LANGUAGE = all_of(
 )
 
 #: What fixes the input shapes, and what a format of models needs besides.
-shapes = all_of(_INPUT, _BATCH, _SIZES, _PYTORCH, _LANGUAGE, _CAFFE)
+shapes = all_of(_INPUT, _BATCH, _SIZES, _ONNX, _PYTORCH, _LANGUAGE, _CAFFE)
 
 #: The same with several batch sizes at once.
-shapes_in_batches = all_of(_INPUT, _BATCHES, _SIZES, _PYTORCH, _LANGUAGE, _CAFFE)
+shapes_in_batches = all_of(_INPUT, _BATCHES, _SIZES, _ONNX, _PYTORCH, _LANGUAGE, _CAFFE)
 
 _MODEL = click.argument("model", type=Model())
 

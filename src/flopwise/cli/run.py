@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.cli import BAD, NO, models
+from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output
 from flopwise.cli.progress import Progress
 from flopwise.errors import InputError
@@ -98,7 +99,7 @@ def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
     named = (
         "dims",
         "batch_size",
-        "trips",
+        *ONNX,
         "phase",
         "stages",
         "level",

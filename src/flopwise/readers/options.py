@@ -29,6 +29,13 @@ class OnnxOptions(Options):
 
     #: How often loops run, by name, where the model does not say.
     trips: Mapping[str, int] | None = None
+    #: Recurrent states: an input, and the output that feeds it in the next step. The shape of the one is that of the
+    #: other, found by inferring until both agree. Pairs whose names say so (``r1i`` and ``r1o``) are found.
+    states: Mapping[str, str] | None = None
+    #: Sizes of dimensions that nothing else says, by name; "*" stands for all others. For any figure at once.
+    assume: Mapping[str, int] | None = None
+    #: Bytes that a graph may take without its weights; None: 512 MB, which is some millions of operators.
+    largest_graph: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,9 @@ class Keywords(TypedDict, total=False):
     """The options of all formats as keywords of ``flopwise.read`` and its kin; see the classes above."""
 
     trips: Mapping[str, int] | None
+    states: Mapping[str, str] | None
+    assume: Mapping[str, int] | None
+    largest_graph: int | None
     mode: Mode | None
     grad: bool
     arguments: Mapping[str, str] | None

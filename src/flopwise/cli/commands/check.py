@@ -11,6 +11,7 @@ import click
 
 from flopwise.cli import BAD, NO, models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read
 from flopwise.errors import InputError
@@ -74,7 +75,7 @@ def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "past", "new", "convention")
+    named = ("dims", "batch_size", *ONNX, "phase", "stages", "level", "weights", "past", "new", "convention")
     return {
         **{key: given[key] for key in named},
         "inputs": list(given["inputs"]) or None,

@@ -11,6 +11,7 @@ import click
 
 from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.progress import Progress
@@ -118,7 +119,7 @@ def _profiles(
     import flopwise
     from flopwise.conventions import get
 
-    named = ("dims", "trips", "phase", "stages", "level", "weights", "past", "new")
+    named = ("dims", *ONNX, "phase", "stages", "level", "weights", "past", "new")
     state = {key: given[key] for key in named}
     rules, fold = models.load_rules(given["rules"]), False if given["no_fold"] else None
     chosen = [get(name) for name in conventions]

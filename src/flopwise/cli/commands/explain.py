@@ -9,6 +9,7 @@ import click
 
 from flopwise.cli import options
 from flopwise.cli.command import Command, option
+from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.errors import InputError
@@ -77,7 +78,7 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
             list(given["inputs"]) or None,
             dims=given["dims"],
             batch_size=given["batch_size"],
-            trips=given["trips"],
+            **{name: given[name] for name in ONNX},
             mode=given["mode"],
             arguments=given["arguments"] or None,
             phase=given["phase"],

@@ -9,6 +9,7 @@ import click
 
 from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.progress import Progress
 from flopwise.errors import InputError
@@ -77,7 +78,7 @@ def command(model: str, at: tuple[str, ...], strict: bool, output: Output, **giv
             rules=rules,
             dims=given["dims"],
             batch_size=given["batch_size"],
-            trips=given["trips"],
+            **{name: given[name] for name in ONNX},
             mode=given["mode"],
             arguments=given["arguments"] or None,
             fold=False if given["no_fold"] else None,

@@ -10,6 +10,7 @@ import click
 
 from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.run import run
 from flopwise.errors import InputError
@@ -81,7 +82,7 @@ def _write(model: str, path: str, given: dict[str, Any]) -> int:
             rules=models.load_rules(given["rules"]),
             dims=given["dims"],
             batch_size=given["batch_size"],
-            trips=given["trips"],
+            **{name: given[name] for name in ONNX},
             progress=progress,
         )
     for message in written.told:

@@ -8,6 +8,7 @@ import click
 
 from flopwise.cli import options
 from flopwise.cli.command import Command, option
+from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Written
 from flopwise.cli.progress import Progress
@@ -89,7 +90,7 @@ def command(
         from flopwise.report.commands.weights_figures import prepare
 
         prepare(figures)
-    named = ("dims", "batch_size", "trips", "phase", "stages", "level", "weights", "mode", "arguments")
+    named = ("dims", "batch_size", *ONNX, "phase", "stages", "level", "weights", "mode", "arguments")
     arguments = {key: given[key] for key in named if given[key]}
     if given["inputs"]:
         arguments["inputs"] = list(given["inputs"])

@@ -20,14 +20,14 @@ def _matches(model: object) -> bool:
 def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: OnnxOptions) -> Graph:
     from flopwise.readers.onnx.read import read_onnx
 
-    return read_onnx(model, inputs, dims, batch_size, options.trips, progress)
+    return read_onnx(model, inputs, dims, batch_size, options, progress)
 
 
 def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
     from flopwise.readers.onnx.read import read_stored
     from flopwise.readers.weights.graphs import of_graph
 
-    return of_graph(read_stored(model, inputs=inputs, dims=dims, batch_size=batch_size, trips=options.trips))
+    return of_graph(read_stored(model, inputs=inputs, dims=dims, batch_size=batch_size, options=options))
 
 
 ONNX = Format(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,22 @@ from flopwise.readers.inputs import LARGEST_DIM, InputSpec, given
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
 from flopwise.readers.onnx.sequence_inputs import settle_members
 from flopwise.readers.onnx.states import states_of
+from flopwise.readers.onnx.suggestions import IMAGES, error_of, written
 from flopwise.readers.onnx.types import Facts, Shapes, array_of, concrete, describe, elements
+
+
+class OpenInputError(InputError):
+    """An input still has no concrete shape."""
+
+    def __init__(self, value: onnx.ValueInfoProto, names: Sequence[str]) -> None:
+        """
+        Args:
+            value: the input.
+            names: all inputs that are open.
+        """
+        super().__init__(error_of(value, IMAGES[0]))
+        self.value = value
+        self.names = names
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,7 @@ def settle(
     dims: Mapping[str, int],
     batch_size: int | None,
     states: Mapping[str, str] | None = None,
+    assume: Mapping[str, int] | None = None,
 ) -> Settled:
     """Give each input of the model a concrete shape, but for states whose shapes outputs say.
 
@@ -51,6 +66,7 @@ def settle(
         dims: values of symbols.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         states: inputs that take what an output gave before, and these outputs; more are found by name.
+        assume: sizes of dimensions that nothing else says, by name; "*" for all others.
 
     Raises:
         InputError: an input, symbol or rank does not fit, or a shape is missing.
@@ -80,22 +96,32 @@ def settle(
         _set_batch(values, batch_size, specs, symbols)
     _bind((v for v in graph.input if v.name in fed), dims)
     _bind((v for v in (*graph.input, *graph.value_info, *graph.output) if v.name not in fed), symbols)
-    close([v for v in values if v.name not in fed], {})
+    assumed = close([v for v in values if v.name not in fed], {}, assume or {})
     changed = changed or any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
-    return Settled(changed, facts, fed, symbols, tuple(extents.warnings()))
+    return Settled(changed, facts, fed, symbols, (*extents.warnings(), *assumed))
 
 
-def close(values: Iterable[onnx.ValueInfoProto], symbols: Mapping[str, int]) -> None:
-    """Put numbers in place of symbols in inputs.
+def close(values: Iterable[onnx.ValueInfoProto], symbols: Mapping[str, int], assume: Mapping[str, int]) -> list[str]:
+    """Put numbers in place of symbols in inputs; what was assumed, for a warning.
 
     Raises:
-        InputError: an input still has no concrete shape.
+        OpenInputError: an input still has no concrete shape.
     """
     listed = list(values)
     _bind(listed, symbols)
+    assumed = []
     for value in listed:
-        if value.type.WhichOneof("value") in ("tensor_type", None) and concrete(value.type) is None:
-            raise InputError(_missing(value))
+        if value.type.WhichOneof("value") not in ("tensor_type", None) or concrete(value.type) is not None:
+            continue
+        for dim in value.type.tensor_type.shape.dim if assume else ():
+            if not dim.HasField("dim_value") or dim.dim_value < 0:
+                size = assume.get(dim.dim_param, assume.get("*"))
+                if size is not None:
+                    dim.dim_value = size
+        if concrete(value.type) is None:
+            raise OpenInputError(value, [v.name for v in listed if concrete(v.type) is None])
+        assumed.append(f"{value.name} {written(value).replace(' ', '')}")
+    return [f"sizes are assumed: {', '.join(assumed)}; give them with -i"] if assumed else []
 
 
 class _Extents:
@@ -154,7 +180,7 @@ def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpe
             shape = ()  # one value for a scalar, however it is written
         if len(old) != len(shape):
             raise InputError(
-                f"input {value.name!r} has {len(old)} dimensions ({_written(value) or 'a scalar'}), "
+                f"input {value.name!r} has {len(old)} dimensions ({written(value) or 'a scalar'}), "
                 f"but {len(shape)} are given: {'x'.join(map(str, shape)) or 'a scalar'}"
             )
         for dim, new in zip(old, shape, strict=True):
@@ -230,29 +256,6 @@ def _set_batch(
 
 def _looks_like_batch(dim: Any) -> bool:
     return dim.dim_param.lower() in ("n", "b", "batch", "batch_size", "batchsize")
-
-
-def _missing(value: onnx.ValueInfoProto) -> str:
-    """The error for an input without a concrete shape: its name, and what to type."""
-    tensor = value.type.tensor_type
-    dtype = DTYPES.get(tensor.elem_type, "float32")
-    if not tensor.HasField("shape"):
-        what = shlex.quote(f"{value.name}:{dtype}:")
-        return f"input {value.name!r} has no shape; give it with -i {what}SHAPE, such as 1x3x224x224"
-    known = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in tensor.shape.dim]
-    symbols = list(dict.fromkeys(d.dim_param for d in tensor.shape.dim if d.dim_param))
-    example = "x".join("1" if d is None else str(d) for d in known)
-    cure = f"-i {shlex.quote(f'{value.name}:{dtype}:{example}')}"
-    if symbols and all(d.dim_param or k is not None for d, k in zip(tensor.shape.dim, known, strict=True)):
-        cure = f"{' '.join(f'--dim {shlex.quote(s)}=1' for s in symbols)}, or with {cure}"
-    return f"input {value.name!r} has open dimensions ({_written(value)}); give them with {cure}"
-
-
-def _written(value: onnx.ValueInfoProto) -> str:
-    dims = value.type.tensor_type.shape.dim
-    return " x ".join(
-        str(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or "?" for d in dims
-    )
 
 
 def check_reshapes(model: onnx.ModelProto, shapes: Shapes, batch_size: int) -> None:

@@ -31,7 +31,9 @@ from flopwise.readers.onnx.normalize.spelling import unify
 from flopwise.readers.onnx.shapes.checks import note_faults
 from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.states import settled_states
+from flopwise.readers.onnx.suggestions import complete, error_of, working_image
 from flopwise.readers.onnx.types import Shapes, in_short, one_line
+from flopwise.readers.options import OnnxOptions
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.signature import refuse_other_formats
 from flopwise.readers.source.source import Source
@@ -62,8 +64,7 @@ def read_onnx(
     inputs: Any = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
-    trips: Mapping[str, int] | None = None,
-    states: Mapping[str, str] | None = None,
+    options: OnnxOptions | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Graph:
     """The graph of an ONNX model with the shape of every tensor that can be resolved.
@@ -74,15 +75,15 @@ def read_onnx(
             :func:`flopwise.readers.inputs.given`.
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
-        trips: how often loops run, by name, where the model does not say.
-        states: inputs that are states, and the outputs that feed them, which say their shapes.
+        options: how often loops run, which inputs are states, what is assumed of open dimensions, and how large a graph
+            may be.
         progress: called with the name of each step before it starts.
 
     Raises:
         ModelError: the model cannot be read.
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
-    return graph_of(resolve_onnx(model, inputs, dims, batch_size, trips, states, progress), progress)
+    return graph_of(resolve_onnx(model, inputs, dims, batch_size, options, progress), progress)
 
 
 def resolve_onnx(
@@ -90,47 +91,49 @@ def resolve_onnx(
     inputs: Any = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
-    trips: Mapping[str, int] | None = None,
-    states: Mapping[str, str] | None = None,
+    options: OnnxOptions | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Resolved:
     """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
     progress("reading the graph")
     with _one_line():
-        skeleton, name, source = _skeleton(model)
+        skeleton, name, source = _skeleton(model, options or OnnxOptions())
     with _one_line(name):
         reopen = source.later() if source else None
-        chosen = (inputs, dims or {}, batch_size, trips or {}, states or {})
-        found = _resolve(skeleton, name, reopen, *chosen, progress)
+        found = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, options or OnnxOptions(), progress)
         return replace(found, warnings=(*found.warnings, *_remarks(skeleton, source)))
 
 
-def read_stored(model: object, **given: Any) -> Graph:
+def read_stored(
+    model: object,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    options: OnnxOptions | None = None,
+) -> Graph:
     """The graph of an ONNX model for its stored tensors, which need no input shapes: what stays open stays open.
 
     Args:
-        model: as for `read_onnx`.
-        given: arguments of `read_onnx`; with any of them, what they leave open is an error as there.
+        model: as for `read_onnx`, like the arguments that follow; with any of these, what they leave open is an error
+            as there.
+        inputs: shapes of inputs.
+        dims: values of symbolic dimensions.
+        batch_size: first dimension of the inputs.
+        options: as for `read_onnx`.
 
     Raises:
         ModelError: the model cannot be read.
         InputError: what is given does not fit.
     """
+    chosen = options or OnnxOptions()
     with _one_line():
-        skeleton, name, source = _skeleton(model)
+        skeleton, name, source = _skeleton(model, chosen)
     with _one_line(name):
         reopen = source.later() if source else None
         try:
-            arguments = (
-                given.get("inputs"),
-                given.get("dims") or {},
-                given.get("batch_size"),
-                given.get("trips") or {},
-                given.get("states") or {},
-            )
-            found = _resolve(skeleton, name, reopen, *arguments, lambda step: None)
+            found = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, chosen, lambda step: None)
         except InputError:
-            if any(given.values()):
+            if inputs or dims or batch_size or chosen.trips or chosen.states or chosen.assume:
                 raise
             found = _unresolved(skeleton, name, reopen)
         graph = _with_all_stored(_build(found), skeleton, name, reopen)
@@ -184,13 +187,13 @@ def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: 
         return _build(resolved)
 
 
-def _skeleton(model: object) -> tuple[Skeleton, str, Source | None]:
+def _skeleton(model: object, options: OnnxOptions) -> tuple[Skeleton, str, Source | None]:
     if isinstance(model, onnx.ModelProto):
         return from_proto(model), str(model.graph.name or "<ModelProto>"), None
     source = open_source(model)
     with contextlib.closing(source):
         refuse_other_formats(source)
-        return read_skeleton(source), source.name, source
+        return read_skeleton(source, options.largest_graph), source.name, source
 
 
 @contextlib.contextmanager
@@ -210,8 +213,7 @@ def _resolve(
     inputs: Any,
     dims: Mapping[str, int],
     batch_size: int | None,
-    trips: Mapping[str, int],
-    states: Mapping[str, str],
+    options: OnnxOptions,
     progress: Callable[[str], None],
 ) -> Resolved:
     proto = parsed(skeleton)
@@ -222,13 +224,18 @@ def _resolve(
     proto, warnings = unify(proto)
     fill_small(proto.graph, skeleton.initializers, name, reopen)
     in_execution_order(proto.graph)
-    settled = onnx_inputs.settle(proto, inputs, dims, batch_size, states)
+    try:
+        settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume)
+    except onnx_inputs.OpenInputError as error:
+        image = working_image(proto, error.names, lambda trial: _fits(trial, options))
+        raise InputError(error_of(error.value, image)) from None
+    trips = options.trips or {}
     changed = settled.changed
     noted = notes(proto.graph)  # before resolving takes value_info away
     name_control_flow(proto.graph)
     if settled.states:
         progress("settling states")
-        warnings += _settle_states(proto, settled, states, trips)
+        warnings += _settle_states(proto, settled, options)
     progress("resolving shapes")
     shapes, met = resolve(proto, not changed, settled.facts, trips)
     refuse_unknown_loops(trips, met)
@@ -242,25 +249,33 @@ def _resolve(
     return Resolved(proto, shapes, skeleton, name, reopen, noted, changed, told)
 
 
-def _settle_states(
-    proto: onnx.ModelProto, settled: onnx_inputs.Settled, stated: Mapping[str, str], trips: Mapping[str, int]
-) -> list[str]:
+def _fits(model: onnx.ModelProto, options: OnnxOptions) -> bool:
+    """Whether a model with these inputs has all shapes and nothing in it that cannot run."""
+    with contextlib.suppress(FlopwiseError):
+        name_control_flow(model.graph)
+        shapes = resolve(model, False, trips=options.trips)[0]
+        return complete(shapes, model) and not any(note_faults(model.graph, shapes))
+    return False
+
+
+def _settle_states(proto: onnx.ModelProto, settled: onnx_inputs.Settled, options: OnnxOptions) -> list[str]:
     """Give the inputs that are states their shapes; what to warn of.
 
     Raises:
         InputError: a state that the user names does not settle, or another has no shape.
     """
     remarks, open_ones = settled_states(
-        proto, settled.states, lambda trial: resolve(trial, False, settled.facts, trips)[0]
+        proto, settled.states, lambda trial: resolve(trial, False, settled.facts, options.trips)[0]
     )
+    stated = options.states or {}
     for name in open_ones:
         if name in stated:
             raise InputError(
                 f"the state {name!r} does not settle: output {stated[name]!r} never has the shape that the state has; "
                 f"give its shape with -i"
             )
-    onnx_inputs.close([v for v in proto.graph.input if v.name in open_ones], settled.symbols)
-    return remarks
+    opened = [v for v in proto.graph.input if v.name in open_ones]
+    return [*remarks, *onnx_inputs.close(opened, settled.symbols, options.assume or {})]
 
 
 def parsed(skeleton: Skeleton) -> onnx.ModelProto:

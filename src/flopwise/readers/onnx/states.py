@@ -1,4 +1,4 @@
-"""Recurrent states of ONNX models: inputs that take what an output gave in the step before, so that it says their shape."""
+"""Recurrent states: inputs that take what an output gave in the step before, so that the output says their shapes."""
 
 from __future__ import annotations
 
@@ -75,26 +75,41 @@ def settled_states(
     """
     values = {v.name: v for v in model.graph.input if v.name in states}
     before = {name: _copy(value.type) for name, value in values.items()}
-    for fill in (None, 1):  # open extents say nothing wrong; some models make a state of ones as large as they need it
-        for name, value in values.items():
-            value.type.CopyFrom(_opened(before[name], fill))
-        for _ in range(STEPS):
-            trial = onnx.ModelProto()
-            trial.CopyFrom(model)
-            shapes = resolved(trial)
-            after = {name: shapes.type(output) for name, output in states.items()}
-            shown = {name: _dims(type_) for name, type_ in after.items()}
-            if all(shown[name] == _dims(value.type) for name, value in values.items()):
-                break
-            for name, type_ in after.items():
-                if type_ is not None and len(_dims(type_)) == len(_dims(before[name])):
-                    _set_dims(values[name].type, shown[name])
-        if all(concrete(value.type) is not None and shown[name] == _dims(value.type) for name, value in values.items()):
+    for value in values.values():
+        value.type.CopyFrom(_opened(value.type))  # what a name stands for elsewhere says nothing of a state
+    for _ in range(STEPS + len(values)):
+        if _step(model, values, states, resolved):
+            continue
+        still_open = next((v for v in values.values() if concrete(v.type) is None), None)
+        if still_open is None:
             listed = ", ".join(f"{n} {'x'.join(map(str, _dims(v.type)))} (as {states[n]})" for n, v in values.items())
-            return [f"states take the shapes of the outputs that feed them: {listed}; give them with -i to change that"], []
+            return [f"states take the shapes of the outputs that feed them: {listed}; -i changes that"], []
+        for dim in tensor_type(still_open.type).shape.dim:  # some models make a state of ones as large as they need it
+            if not dim.HasField("dim_value"):
+                dim.dim_value = 1
     for name, value in values.items():
         value.type.CopyFrom(before[name])
     return [], list(states)
+
+
+def _step(
+    model: onnx.ModelProto,
+    values: Mapping[str, onnx.ValueInfoProto],
+    states: Mapping[str, str],
+    resolved: Callable[[onnx.ModelProto], Shapes],
+) -> bool:
+    """Give each state the shape that its output has now; whether that changes one."""
+    trial = onnx.ModelProto()
+    trial.CopyFrom(model)
+    shapes = resolved(trial)
+    changed = False
+    for name, value in values.items():
+        dims, after = _dims(value.type), _dims(shapes.type(states[name]))
+        known = [a if b is None else b for a, b in zip(dims, after, strict=True)] if len(after) == len(dims) else dims
+        if known != dims:
+            _set_dims(value.type, known)
+            changed = True
+    return changed
 
 
 def _fed_by(name: str) -> list[str]:
@@ -116,14 +131,12 @@ def _copy(type_: TypeProto) -> TypeProto:
     return new
 
 
-def _opened(type_: TypeProto, fill: int | None) -> TypeProto:
-    """The type with the extents that the file does not state open, or all the same."""
+def _opened(type_: TypeProto) -> TypeProto:
+    """The type with the extents open that the file does not state."""
     new = _copy(type_)
     for dim in tensor_type(new).shape.dim:
-        if dim.dim_param or not dim.HasField("dim_value"):
+        if not dim.HasField("dim_value"):
             dim.ClearField("value")
-            if fill is not None:
-                dim.dim_value = fill
     return new
 
 

@@ -305,7 +305,9 @@ def test_a_graph_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
         fields(5, fields(8, "x" * (1 << 20))),
         fields(5, number(2, 1) + fields(13, fields(1, "location") + fields(2, "x" * (1 << 20)))),
     ):
-        with pytest.raises(ModelError, match="more than 1 MB without the weights; not a model of a network"):
+        with pytest.raises(
+            ModelError, match="takes more than 1 MB without the weights; allow more with --largest-graph"
+        ):
             skeleton(graph(content))
 
 

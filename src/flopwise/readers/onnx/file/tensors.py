@@ -26,8 +26,8 @@ from flopwise.readers.source.wire import BYTES, VARINT, Field, Window, read_vari
 #: Messages up to this many bytes are taken whole: looking inside costs more than keeping them.
 SMALL = 384
 
-#: What may be left after skipping, in bytes; a graph without weights that is larger is no model of a neural network.
-LARGEST_GRAPH = 32 << 20
+#: What may be left after skipping, in bytes, unless the user says otherwise: millions of operators.
+LARGEST_GRAPH = 512 << 20
 
 #: Tags in the head of a usual tensor: dims one by one or packed, type, name. The raw data comes last.
 _HEAD: frozenset[int] = frozenset({1 << 3 | VARINT, 1 << 3 | BYTES, 2 << 3 | VARINT, 8 << 3 | BYTES})
@@ -57,9 +57,15 @@ class Tensor:
 class TensorWalk:
     """The part of a walk over a file that knows tensors, and counts what is kept."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, largest: int | None = None) -> None:
+        """
+        Args:
+            source: the file.
+            largest: bytes that may be kept; None: LARGEST_GRAPH.
+        """
         self.window = Window(source)
         self.source = source
+        self.largest = LARGEST_GRAPH if largest is None else largest
         self.kept = 0
 
     def keep(self, found: Field) -> bytes:
@@ -74,9 +80,10 @@ class TensorWalk:
             ModelError: too much is kept.
         """
         self.kept += length + FIELD_COST
-        if self.kept > LARGEST_GRAPH:
+        if self.kept > self.largest:
             raise ModelError(
-                f"{self.source.name}: more than {LARGEST_GRAPH >> 20} MB without the weights; not a model of a network"
+                f"{self.source.name}: the graph takes more than {self.largest >> 20:,} MB without the weights; "
+                f"allow more with --largest-graph MB (largest_graph, in bytes)"
             )
 
     def sparse(self, sparse: Field) -> tuple[list[int], Tensor, Tensor, list[bytes]]:

@@ -41,20 +41,24 @@ METADATA_KEPT: frozenset[bytes] = frozenset(
 )
 
 
-def read_skeleton(source: Source) -> Skeleton:
+def read_skeleton(source: Source, largest: int | None = None) -> Skeleton:
     """The model in a source without its weights, and where these lie.
 
+    Args:
+        source: the file.
+        largest: bytes that the model may take without its weights; None: 512 MB.
+
     Raises:
-        ModelError: the source is no ONNX model, or is truncated or damaged.
+        ModelError: the source is no ONNX model, is truncated or damaged, or too large.
     """
-    return _Walk(source).model()
+    return _Walk(source, largest).model()
 
 
 class _Walk(TensorWalk):
     """One pass over a file. Each method rewrites the message at [start, end) without what is to be skipped."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
+    def __init__(self, source: Source, largest: int | None = None) -> None:
+        super().__init__(source, largest)
         self.initializers: dict[str, Stored] = {}
         self.inner: dict[str, Stored] = {}
 
