@@ -161,6 +161,12 @@ _PYTORCH = all_of(
         group="PyTorch",
         help="Argument of package.module:callable. Repeatable.",
     ),
+    option(
+        "--trust-code",
+        is_flag=True,
+        group="PyTorch",
+        help="Let PyTorch load a program from a file, which runs what is in it: TorchScript, operators of its own.",
+    ),
 )
 _NET_LEVEL = option("--level", type=int, group="Caffe", help="Level of the net's state.")
 _CAFFE = all_of(

@@ -109,6 +109,7 @@ def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
         "mode",
         "past",
         "new",
+        "trust_code",
         "masked",
     )
     arguments = {key: given[key] for key in named if key in given}

@@ -57,8 +57,8 @@ def serving(folder: Path, mode: int = RANGES) -> Iterator[Web]:
         def body(self, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 for at in range(0, len(data), 1 << 16):
+                    web.sent += len(data[at : at + (1 << 16)])  # before the client can go on
                     self.wfile.write(data[at : at + (1 << 16)])
-                    web.sent += len(data[at : at + (1 << 16)])
 
         def nothing(self, status: int, **headers: str) -> None:
             self.send_response(status)

@@ -80,6 +80,7 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
             batch_size=given["batch_size"],
             **{name: given[name] for name in ONNX},
             mode=given["mode"],
+            trust_code=given["trust_code"],
             arguments=given["arguments"] or None,
             phase=given["phase"],
             stages=given["stages"],

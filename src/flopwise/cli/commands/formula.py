@@ -80,6 +80,7 @@ def command(model: str, at: tuple[str, ...], strict: bool, output: Output, **giv
             batch_size=given["batch_size"],
             **{name: given[name] for name in ONNX},
             mode=given["mode"],
+            trust_code=given["trust_code"],
             arguments=given["arguments"] or None,
             fold=False if given["no_fold"] else None,
             progress=progress,

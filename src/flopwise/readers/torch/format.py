@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import is_callable
+from flopwise.readers.torch.archive import holds_program, members
 from flopwise.readers.torch.kinds import CHECKPOINTS, PROGRAMS, is_module
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: Tor
     from flopwise.readers.torch.model import module_of
     from flopwise.readers.weights.modules import of_module
 
+    if isinstance(model, (str, os.PathLike)) and not is_callable(model) and holds_program(members(os.fsdecode(model))):
+        from flopwise.readers.torch.program.stored import of_program
+
+        return of_program(os.fsdecode(model))
     return of_module(*module_of(model, options, lambda step: None, in_memory=True))
 
 

@@ -180,11 +180,16 @@ def _silent() -> Iterator[None]:
         yield
 
 
-def loaded(path: str | os.PathLike[str]) -> Any:
+def loaded(path: str | os.PathLike[str], trust_code: bool = False) -> Any:
     """The module in a file: an exported program or a TorchScript file.
 
+    Args:
+        path: the file.
+        trust_code: whether PyTorch may load it, which runs what is in it. Without that, an exported program is read as
+            data, and a TorchScript file is refused.
+
     Raises:
-        ModelError: it is neither, or damaged.
+        ModelError: it is neither, damaged, or not to be trusted.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -200,6 +205,14 @@ def loaded(path: str | os.PathLike[str]) -> Any:
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
     with _named(name), _silent():
+        if not trust_code and is_exported(inside):
+            from flopwise.readers.torch.program.exported import load
+
+            return load(name)
+        if not trust_code:
+            raise ModelError(
+                f"{name}: a TorchScript file is code, which is not run unasked; --trust-code (trust_code=True) runs it"
+            )
         if is_exported(inside):
             with _tensors_only():
                 return torch.export.load(name)

@@ -114,4 +114,6 @@ def module_of(
 
     progress("importing the model")
     name = str(model) if is_callable(model) else os.fspath(model)  # type: ignore[call-overload] # a path, as was asked
-    return (load.made(name, options.arguments, in_memory) if is_callable(model) else load.loaded(name)), name
+    if is_callable(model):
+        return load.made(name, options.arguments, in_memory), name
+    return load.loaded(name, options.trust_code), name

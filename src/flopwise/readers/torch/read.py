@@ -15,6 +15,7 @@ from flopwise.readers.options import Mode
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.graph import nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
+from flopwise.readers.torch.program.exported import ExportedModule
 from flopwise.readers.torch.runs.distribution import gathered
 from flopwise.readers.torch.runs.modules import submodules
 from flopwise.readers.torch.runs.run import RunError, run
@@ -56,7 +57,9 @@ def read_torch(
         InputError: inputs are missing or not understood.
     """
     kind = type(model).__name__
-    if isinstance(model, torch.export.ExportedProgram):
+    if isinstance(model, ExportedModule):
+        inputs, mode, kind = _of_example(model.example, inputs, mode), "as-is", "ExportedProgram"
+    elif isinstance(model, torch.export.ExportedProgram):
         model, inputs, mode = _unpacked(model, inputs, mode)
         kind = "ExportedProgram"
     if not isinstance(model, nn.Module):
@@ -111,6 +114,11 @@ def _graph(
                 f"{kind}: {failed.where}{why}; if the inputs are right, give the module with its tensors in memory, "
                 "not on the meta device"
             ) from failed.__cause__
+        if isinstance(model, ExportedModule):
+            raise ModelError(
+                f"{name or kind}: {failed.where}{why}; a program in a file runs without elements, unless "
+                "--trust-code (trust_code=True) is given"
+            ) from failed.__cause__
         progress("running on real tensors")
         try:
             recorded = run(model, arguments, mode, grad=grad, real=True)
@@ -148,11 +156,16 @@ def _unpacked(program: Any, inputs: Any, mode: Mode) -> tuple[nn.Module, Any, Mo
     Raises:
         InputError: it was exported without examples, and no inputs are given.
     """
+    return program.module(check_guards=False), _of_example(program.example_inputs, inputs, mode), "as-is"
+
+
+def _of_example(example: Any, inputs: Any, mode: Mode) -> Any:
+    """The inputs of an exported program: those that are given, else those that it was exported with."""
     if mode == "train":
         raise InputError("an exported program has the mode that it was exported in")
-    if inputs is None and program.example_inputs is None:
+    if inputs is None and example is None:
         raise InputError("the exported program holds no example inputs; give their shapes with -i")
-    return program.module(check_guards=False), program.example_inputs if inputs is None else inputs, "as-is"
+    return example if inputs is None else inputs
 
 
 class NeedsMemoryError(ModelError):

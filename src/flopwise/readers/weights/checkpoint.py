@@ -18,7 +18,7 @@ from flopwise.errors import FlopwiseError, ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import shown
 from flopwise.readers.source.source import FileSource, Source
-from flopwise.readers.weights.modules import TorchElements, of_module, of_tensors
+from flopwise.readers.weights.modules import TorchElements, of_tensors
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors
 
@@ -60,11 +60,11 @@ def _of_file(path: str) -> StoredTensors:
     import torch
 
     from flopwise.readers.torch.archive import holds_program, members
-    from flopwise.readers.torch.load import loaded
+    from flopwise.readers.torch.program.stored import of_program
 
     zipped = zipfile.is_zipfile(path)
     if holds_program(members(path)):
-        return of_module(loaded(path), path)
+        return of_program(path)
     with _explained(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what a pickle looks like; what matters is an error
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)

@@ -27,6 +27,11 @@ _NAMES = {
 }
 
 
+def dtype_of(name: str) -> str:
+    """flopwise's name of an element type of PyTorch's."""
+    return _NAMES.get(name, name)
+
+
 class TorchElements(Elements):
     """The elements of a tensor of PyTorch's, on whatever device; those on the CPU are views."""
 
@@ -86,8 +91,7 @@ def stored_tensor(
 
     if tensor.layout is not torch.strided or tensor.is_nested:
         return None
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    dtype = _NAMES.get(dtype, dtype)
+    dtype = dtype_of(str(tensor.dtype).removeprefix("torch."))
     if dtype not in BITS or encoding(dtype) is None:
         return None
     shape = tuple(tensor.shape)

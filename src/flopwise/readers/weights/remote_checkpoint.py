@@ -14,12 +14,10 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-import numpy
-
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.weights.encoding import encoding
-from flopwise.readers.weights.storage import ArrayElements, EncodedElements, SourceStorage
+from flopwise.readers.weights.storage import ArrayElements, EncodedElements, SourceStorage, strided
 from flopwise.readers.weights.zip import Archive
 
 #: Longest pickle, in bytes: some 400,000 tensors.
@@ -147,18 +145,4 @@ def _elements(archive: Archive, member: str, tensor: Any, dtype: str, count: int
     if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
         return elements
     marks = (tensor.is_conj(), tensor.is_neg())
-    return ArrayElements(lambda: _strided(elements, shape, strides, stored.elements, marks))
-
-
-def _strided(
-    elements: EncodedElements, shape: tuple[int, ...], strides: tuple[int, ...], each: int, marks: tuple[bool, bool]
-) -> Any:
-    """A tensor whose elements do not lie in its order, or are marked as conjugate or negative."""
-    parts = list(elements.blocks(1 << 18))
-    flat = numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
-    width = flat.itemsize
-    steps = (*(stride * each * width for stride in strides), width)
-    array = numpy.lib.stride_tricks.as_strided(flat, (*shape, each), steps, writeable=False)
-    conjugate, negative = marks
-    array = array.conj() if conjugate else array
-    return -array if negative else array
+    return ArrayElements(lambda: strided(elements, shape, strides, stored.elements, marks))

@@ -314,3 +314,29 @@ class RepeatedElements(Elements):
             return numpy.broadcast_to(numbers(self._value())[0], self._shape)
         except ValueError as error:
             raise ModelError(f"a tensor of shape {self._shape} cannot be made ({error})") from error
+
+
+def strided(
+    elements: EncodedElements,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    each: int = 1,
+    marks: tuple[bool, bool] = (False, False),
+) -> Any:
+    """A tensor whose elements do not lie in its order, or are marked as conjugate or negative.
+
+    Args:
+        elements: what its storage holds, from its first element to its last.
+        shape: its shape, in stored units.
+        strides: in stored units.
+        each: elements of a unit.
+        marks: whether it is marked as conjugate, and as negative.
+    """
+    parts = list(elements.blocks(1 << 18))
+    flat = numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
+    width = flat.itemsize
+    steps = (*(stride * each * width for stride in strides), width)
+    array = numpy.lib.stride_tricks.as_strided(flat, (*shape, each), steps, writeable=False)
+    conjugate, negative = marks
+    array = array.conj() if conjugate else array
+    return -array if negative else array

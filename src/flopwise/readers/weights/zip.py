@@ -92,6 +92,21 @@ class Archive:
                 f"{storage.name}: is truncated; {before[:200]!r} ends at byte {here:,} of {storage.size:,}"
             )
 
+    def whole(self, name: str, most: int) -> bytes:
+        """All bytes of a member, compressed or not, with their sum checked.
+
+        Raises:
+            ModelError: it is not there, or has more than ``most`` bytes.
+            zipfile.BadZipFile: it is damaged.
+        """
+        if name not in self.members:
+            raise ModelError(f"{self._storage.name}: its archive has no {name[:200]!r}")
+        if self.members[name].file_size > most:
+            size = self.members[name].file_size
+            raise ModelError(f"{self._storage.name}: {name!r} of {size:,} bytes is longer than {most:,}")
+        with zipfile.ZipFile(Reading(self._storage.source)) as opened:
+            return opened.read(self.members[name])
+
     def small(self, name: str, most: int) -> bytes:
         """All bytes of a small member, with their sum checked.
 
@@ -99,11 +114,8 @@ class Archive:
             ModelError: it is not there, is compressed, or has more than ``most`` bytes.
             zipfile.BadZipFile: it is damaged.
         """
-        member = self._stored(name)
-        if member.file_size > most:
-            raise ModelError(f"{self._storage.name}: {name!r} of {member.file_size:,} bytes is longer than {most:,}")
-        with zipfile.ZipFile(Reading(self._storage.source)) as opened:
-            return opened.read(member)
+        self._stored(name)
+        return self.whole(name, most)
 
     def span(self, name: str, start: int, end: int) -> Span:
         """The bytes [start, end) of a member.

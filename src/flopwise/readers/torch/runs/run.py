@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValu
 from flopwise.readers.torch.inputs.arguments import Arguments
 from flopwise.readers.torch.inputs.containers import tensors_inside
 from flopwise.readers.torch.inputs.making import filled
+from flopwise.readers.torch.program.exported import ExportedModule
 from flopwise.readers.torch.runs.calls import Calls
 from flopwise.readers.torch.runs.environment import plain_execution
 from flopwise.readers.torch.runs.modules import stored_tensors
@@ -144,6 +146,8 @@ def _give_values(recorder: Recorder, arguments: Arguments) -> None:
 
 def _runner(model: nn.Module, recorder: Recorder) -> Callable[..., Any]:
     """The callable that runs a module: itself, or for a graph that remembers its modules, its operations one by one."""
+    if isinstance(model, ExportedModule):
+        return functools.partial(model.run, recorder.position)
     if not isinstance(model, torch.fx.GraphModule) or not any("nn_module_stack" in n.meta for n in model.graph.nodes):
         return model
     return _GraphRunner(model, recorder)

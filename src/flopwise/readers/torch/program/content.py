@@ -1,0 +1,185 @@
+"""What the archive of an exported program says: tensors, graph, example inputs; as PyTorch 2.5 and later write it.
+
+Source: torch/export/pt2_archive/constants.py and torch/_export/serde/schema.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from flopwise._limits import current
+from flopwise.errors import FlopwiseError, ModelError
+from flopwise.graph import Kind
+
+#: ScalarType of the schema -> PyTorch's name of the element type.
+DTYPES: dict[int, str] = {
+    1: "uint8",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    5: "int64",
+    6: "float16",
+    7: "float32",
+    8: "float64",
+    9: "complex32",
+    10: "complex64",
+    11: "complex128",
+    12: "bool",
+    13: "bfloat16",
+    28: "uint16",
+    29: "float8_e4m3fn",
+    30: "float8_e5m2",
+    31: "float8_e4m3fnuz",
+    32: "float8_e5m2fnuz",
+    33: "float8_e8m0fnu",
+    34: "uint32",
+    35: "uint64",
+}
+
+#: Layout of the schema for tensors whose elements lie at strides.
+STRIDED = 7
+
+
+class Place(NamedTuple):
+    """Where a tensor of an archive lies."""
+
+    #: The member with its elements, the place of the first of them in the file, and its bytes.
+    member: str
+    start: int
+    nbytes: int
+    #: PyTorch's name of the element type.
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    #: Elements before the first.
+    offset: int
+
+
+class Content:
+    """An archive of an exported program."""
+
+    def __init__(self, path: str) -> None:
+        """
+        Raises:
+            ModelError: it is damaged, or written in another way.
+        """
+        self.path = path
+        with damaged(path):
+            self._archive = zipfile.ZipFile(path)
+            names = self._archive.namelist()
+            self._prefix = next(
+                n.removesuffix(end)
+                for end in ("models/model.json", "serialized_exported_program.json")
+                for n in names
+                if n.endswith(end)
+            )
+            self._new = f"{self._prefix}models/model.json" in names
+            if self._text("byteorder", b"little").strip() != b"little":
+                raise ModelError(f"{path}: was written with the highest byte first; load and save it again")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._archive.close()
+
+    def program(self) -> dict[str, Any]:
+        """The graph, its signature and its modules, as the schema has them."""
+        name = "models/model.json" if self._new else "serialized_exported_program.json"
+        with damaged(self.path):
+            return dict(json.loads(self._text(name)))
+
+    def tensors(self) -> tuple[dict[str, Place], dict[str, Any], dict[str, Kind]]:
+        """Tensors that lie in members of their own, those that are pickled (loaded), and what each is for."""
+        places: dict[str, Place] = {}
+        loaded: dict[str, Any] = {}
+        kinds: dict[str, Kind] = {}
+        with damaged(self.path):
+            if not self._new:
+                for member in ("serialized_state_dict.pt", "serialized_constants.pt"):
+                    for name, tensor in self.unpickled(member, {}).items():
+                        if hasattr(tensor, "untyped_storage"):
+                            loaded[name] = tensor
+                            weight = getattr(tensor, "requires_grad", False)
+                            kinds[name] = "constant" if "constants" in member else "weight" if weight else "buffer"
+                return places, loaded, kinds
+            for folder, kind in (("weights", "weights"), ("constants", "constants")):
+                text = self._text(f"data/{folder}/model_{kind}_config.json", b'{"config": {}}')
+                for name, entry in json.loads(text)["config"].items():
+                    kinds[name] = "weight" if entry["is_param"] else "buffer" if kind == "weights" else "constant"
+                    member = f"data/{folder}/{entry['path_name']}"
+                    if entry["tensor_meta"] is None:
+                        continue  # an object, which no operator that is known takes
+                    if entry["use_pickle"]:
+                        loaded[name] = self.unpickled(member)
+                    else:
+                        places[name] = self._place(member, entry["tensor_meta"])
+        return places, loaded, kinds
+
+    def example(self) -> Any:
+        """The inputs that the program was exported with; None where the archive has none."""
+        member = "data/sample_inputs/model.pt" if self._new else "serialized_example_inputs.pt"
+        with damaged(self.path):
+            return self.unpickled(member, None)
+
+    def unpickled(self, member: str, default: Any = ...) -> Any:
+        """What PyTorch's loader of tensors and plain containers gives for a member."""
+        import torch
+
+        data = self._text(member, b"" if default is not ... else None)
+        return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True) if data else default
+
+    def _text(self, member: str, default: bytes | None = None) -> bytes:
+        name = self._prefix + member
+        if default is not None and name not in self._archive.NameToInfo:
+            return default
+        info, most = self._archive.getinfo(name), current().header_bytes
+        if info.file_size > most:
+            raise ModelError(f"{self.path}: {member} has {info.file_size:,} bytes, more than the limit header_bytes")
+        return self._archive.read(info)
+
+    def _place(self, member: str, meta: Mapping[str, Any]) -> Place:
+        info = self._archive.getinfo(self._prefix + member)
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or meta["layout"] != STRIDED:
+            raise ModelError(f"{self.path}: {member} is compressed, encrypted or sparse; load and save it again")
+        with open(self.path, "rb") as file:
+            file.seek(info.header_offset)
+            head = file.read(30)
+        start = info.header_offset + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+        shape, strides = (tuple(_size(size) for size in meta[key]) for key in ("sizes", "strides"))
+        place = Place(
+            member, start, info.file_size, DTYPES[meta["dtype"]], shape, strides, _size(meta["storage_offset"])
+        )
+        if head[:4] != b"PK\x03\x04" or len(shape) != len(strides) or len(shape) > 64:
+            raise ModelError(f"{self.path}: {member} is not what its archive says")
+        return place
+
+
+def _size(size: Mapping[str, Any]) -> int:
+    value = size["as_int"]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise ValueError(f"{str(value)[:50]!r} is not a size")
+    return value
+
+
+def last_element(place: Place) -> int:
+    """The number of elements from the storage's first to the tensor's last."""
+    if not math.prod(place.shape):
+        return place.offset
+    return place.offset + 1 + sum((d - 1) * s for d, s in zip(place.shape, place.strides, strict=True))
+
+
+@contextlib.contextmanager
+def damaged(path: str) -> Iterator[None]:
+    """Any error while an archive is taken apart becomes a ModelError of one line."""
+    try:
+        yield
+    except FlopwiseError:
+        raise
+    except Exception as error:  # zipfile, json and PyTorch's loader raise all kinds for damaged files
+        why = " ".join(str(error).split())[:150]
+        raise ModelError(f"{path}: damaged, or not an archive of this kind ({type(error).__name__}: {why})") from error

@@ -1,0 +1,219 @@
+"""An exported program as a module that runs its operators one by one, looked up by name; nothing is evaluated."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import mmap
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from flopwise.errors import InputError, ModelError
+from flopwise.graph import Module
+from flopwise.readers.source.location import naming
+from flopwise.readers.torch.program.content import Content, Place, damaged, last_element
+from flopwise.readers.torch.program.targets import function, value
+
+#: How deep graphs may nest.
+DEEPEST = 32
+
+
+class ExportedModule(nn.Module):
+    """A program in a file. It runs on meta tensors alone."""
+
+    def __init__(self, path: str, program: Mapping[str, Any], tensors: Mapping[str, Any], example: Any) -> None:
+        """
+        Args:
+            path: the file, for messages.
+            program: what it says (``Content.program``).
+            tensors: its parameters, buffers and constants by name.
+            example: the inputs that it was exported with, as a pair of positional and keyword arguments; or None.
+        """
+        super().__init__()
+        self.path = path
+        self.example = example
+        graph, signature = program["graph_module"]["graph"], program["graph_module"]["signature"]
+        self._block = Block(graph)
+        self._results = [spec["user_output"]["arg"] for spec in signature["output_specs"] if "user_output" in spec]
+        self._written = {
+            spec["buffer_mutation"]["buffer_name"]: spec["buffer_mutation"]["arg"]["name"]
+            for spec in signature["output_specs"]
+            if "buffer_mutation" in spec
+        }
+        self._inputs: list[str] = []
+        self._stored: dict[str, str] = {}
+        for spec in signature["input_specs"]:
+            ((kind, content),) = spec.items()
+            if kind in ("parameter", "buffer", "tensor_constant"):
+                name = content[f"{kind}_name"]
+                self._stored[content["arg"]["name"]] = name
+                self._keep(name, tensors[name], kind)
+            elif kind == "constant_input":
+                self._inputs.append("")
+            elif kind == "user_input":
+                self._inputs.append(_name(content["arg"]))
+            else:
+                raise ModelError(f"{path}: takes an input of the kind {kind[:50]!r}, which is not read")
+        calls = program["graph_module"].get("module_call_graph") or [{}]
+        names = (calls[0].get("signature") or {}).get("forward_arg_names")
+        self.forward = self._forward(names or [name or f"arg_{i}" for i, name in enumerate(self._inputs)])
+
+    def _keep(self, name: str, tensor: Any, kind: str) -> None:
+        """Register a tensor at its path, in modules made for it."""
+        *path, last = name.split(".")
+        owner: nn.Module = self
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, nn.Module())
+            owner = owner.get_submodule(part)
+        if kind == "parameter":
+            owner.register_parameter(last, nn.Parameter(tensor, tensor.is_floating_point()))
+        elif kind == "buffer":
+            owner.register_buffer(last, tensor)
+        else:
+            setattr(owner, last, tensor)
+
+    def _forward(self, names: list[str]) -> Any:
+        parameters = [inspect.Parameter(str(name), inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+        signature = inspect.Signature(parameters)
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs).arguments
+            return self._run(pytree.tree_leaves(tuple(bound.values())), None)
+
+        forward.__signature__ = signature  # type: ignore[attr-defined]
+        return forward
+
+    def run(self, position: Any, *args: Any, **kwargs: Any) -> Any:
+        """As ``forward``; ``position.scope`` follows the modules in which the operators were before the export."""
+        bound = inspect.signature(self.forward).bind(*args, **kwargs).arguments
+        before = position.scope
+        try:
+            with naming(self.path):
+                return self._run(pytree.tree_leaves(tuple(bound.values())), position)
+        finally:
+            position.scope = before
+
+    def _run(self, leaves: list[Any], position: Any) -> Any:
+        if len(leaves) != len(self._inputs):
+            raise InputError(f"{self.path}: takes {len(self._inputs)} tensors or numbers, and not {len(leaves)}")
+        known = {name: leaf for name, leaf in zip(self._inputs, leaves, strict=True) if name}
+        for name, path in self._stored.items():
+            owner, _, last = path.rpartition(".")
+            known[name] = getattr(self.get_submodule(owner), last)
+        self._block.run(known, position)
+        for path, name in self._written.items():
+            owner, _, last = path.rpartition(".")
+            getattr(self.get_submodule(owner), last).copy_(known[name])
+        results = tuple(value(result, known) for result in self._results)
+        return results[0] if len(results) == 1 else results
+
+
+class Block:
+    """A graph of a program: its own, or one in an argument of an operator."""
+
+    #: Kind of an argument that is given by its name.
+    KEYWORD = 2
+
+    def __init__(self, graph: Mapping[str, Any], depth: int = 0) -> None:
+        if depth > DEEPEST:
+            raise ModelError(f"its graphs nest deeper than {DEEPEST}")
+        self._inputs = [_name(argument) for argument in graph["inputs"]]
+        self._outputs = graph["outputs"]
+        self._single = bool(graph.get("is_single_tensor_return"))
+        self._nodes = []
+        for node in graph["nodes"]:
+            blocks = {
+                place: Block(one["arg"]["as_graph"]["graph"], depth + 1)
+                for place, one in enumerate(node["inputs"])
+                if "as_graph" in one["arg"]
+            }
+            self._nodes.append((function(node["target"]), node, blocks, _scope(node.get("metadata") or {})))
+
+    def __call__(self, position: Any, *args: Any) -> Any:
+        """What the graph gives for these inputs."""
+        known = dict(zip(self._inputs, args, strict=True))
+        self.run(known, position)
+        results = tuple(value(output, known) for output in self._outputs)
+        return results[0] if self._single else results
+
+    def run(self, known: dict[str, Any], position: Any) -> None:
+        """Run the operators one after the other, on values by name; what they give is added to these."""
+        for call, node, blocks, scope in self._nodes:
+            if position is not None:
+                position.scope = scope
+            args, kwargs = [], {}
+            for place, argument in enumerate(node["inputs"]):
+                block = blocks.get(place)
+                one = value(argument["arg"], known) if block is None else functools.partial(block, position)
+                if argument.get("kind") == self.KEYWORD:
+                    kwargs[argument["name"]] = one
+                else:
+                    args.append(one)
+            _name_results(node["outputs"], call(*args, **kwargs), known)
+
+
+def _name(argument: Mapping[str, Any]) -> str:
+    """The name of an input; "" for one without."""
+    ((_, content),) = argument.items()
+    return str(content.get("name") or content.get("as_name") or "") if isinstance(content, Mapping) else ""
+
+
+def _name_results(outputs: list[Mapping[str, Any]], result: Any, known: dict[str, Any]) -> None:
+    """Write down what an operator gave under the names that the program has for it."""
+    results = [result] if len(outputs) == 1 else list(result or ())
+    for output, one in zip(outputs, results, strict=False):
+        ((kind, content),) = output.items()
+        if kind == "as_tensor":  # what is handed graphs gives a tuple, whatever is in it
+            known[content["name"]] = one[0] if isinstance(one, (tuple, list)) else one
+        elif kind in ("as_tensors", "as_optional_tensors"):
+            for inner, each in zip(content, one, strict=False):
+                _name_results([inner if kind == "as_optional_tensors" else {"as_tensor": inner}], each, known)
+        elif kind == "as_optional_tensor":
+            _name_results([content], one, known)
+        elif kind in ("as_sym_int", "as_sym_bool", "as_sym_float") and "as_name" in content:
+            known[content["as_name"]] = one
+
+
+def _scope(metadata: Mapping[str, Any]) -> tuple[Module, ...]:
+    """The modules around an operator: ``key,path,class`` of each, with semicolons between them."""
+    steps = [step.split(",", 2) for step in str(metadata.get("nn_module_stack") or "").split(";") if step]
+    return tuple(Module(step[1], step[2].rpartition(".")[2]) for step in steps if len(step) == 3)
+
+
+def load(path: str) -> ExportedModule:
+    """The module of an exported program, its tensors mapped from the file.
+
+    Raises:
+        ModelError: it is damaged, or calls more than operators on tensors and sizes.
+    """
+    with contextlib.closing(Content(path)) as content, damaged(path):
+        places, tensors, _ = content.tensors()
+        tensors |= _mapped(path, places)
+        with naming(path):
+            return ExportedModule(path, content.program(), tensors, content.example())
+
+
+def _mapped(path: str, places: Mapping[str, Place]) -> dict[str, Any]:
+    """Tensors that look into the file; what is written to them stays in memory."""
+    tensors: dict[str, Any] = {}
+    with open(path, "rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if places else None
+        for name, place in places.items():
+            dtype = getattr(torch, place.dtype)
+            count = last_element(place)
+            if count * dtype.itemsize > place.nbytes:
+                raise ModelError(f"{path}: tensor {name!r} of shape {place.shape} is longer than what is stored")
+            flat = torch.empty(0, dtype=dtype)
+            if count:
+                assert view is not None
+                flat = torch.frombuffer(view, dtype=dtype, count=count, offset=place.start)
+            tensors[name] = flat.as_strided(place.shape, place.strides, min(place.offset, count))
+    return tensors

@@ -1,0 +1,181 @@
+"""The stored tensors of a TorchScript file: its pickle is read with stand-ins for whatever it names.
+
+Nothing that the pickle names is imported: its classes become plain objects that hold attributes, and the functions that
+make tensors become notes of where these lie. What else it names ends the reading. The code beside it is looked at as
+text, for the names of parameters and buffers.
+
+Source: torch/csrc/jit/docs/serialization.md.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flopwise._limits import current
+from flopwise.errors import ModelError
+from flopwise.graph import StoredTensor
+from flopwise.readers.source.source import FileSource
+from flopwise.readers.torch.program.content import Place, damaged
+from flopwise.readers.torch.program.stored import at_place, fits
+from flopwise.readers.weights.storage import SourceStorage
+from flopwise.readers.weights.tensor import StoredTensors, in_slots, role_of
+from flopwise.readers.weights.zip import Archive
+
+#: Storage classes of PyTorch -> names of element types.
+_STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+    "QInt8Storage": "int8",
+    "QUInt8Storage": "uint8",
+    "QInt32Storage": "int32",
+}
+
+#: How deep modules may nest.
+DEEPEST = 64
+
+_CLASS = re.compile(
+    r"^class (\w+)\(Module\):\n  __parameters__ = \[([^\]\n]*)\]\n  __buffers__ = \[([^\]\n]*)\]", re.MULTILINE
+)
+
+
+class _Object:
+    """An object of a class that a pickle names; it holds what the pickle gives it."""
+
+    kind = ""
+    state: Any = None
+
+    def __new__(cls, *arguments: Any) -> _Object:
+        return object.__new__(cls)
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Tensor:
+    """In place of the functions that make tensors: where one lies. Nothing about it can be changed by a pickle."""
+
+    __slots__ = ()
+
+    def __call__(
+        self, storage: tuple[str, str], offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any
+    ) -> Place:
+        member, dtype = storage
+        if len(shape) != len(strides) or len(shape) > 64 or not all(map(fits, (offset, *shape, *strides))):
+            raise ModelError("a tensor has an impossible shape")
+        return Place(member, 0, 0, dtype, tuple(shape), tuple(strides), offset)
+
+    def __setstate__(self, state: Any) -> None:
+        raise ModelError("its pickle changes what is not its own")
+
+
+@dataclass(frozen=True)
+class _Class:
+    """The names of the parameters and buffers of a class."""
+
+    parameters: frozenset[str] = field(default_factory=frozenset)
+    buffers: frozenset[str] = field(default_factory=frozenset)
+
+
+def of_script(path: str) -> StoredTensors:
+    """The stored tensors of a TorchScript file.
+
+    Raises:
+        ModelError: it is damaged, or its pickle names what is neither a module nor a tensor.
+    """
+    storage = SourceStorage.of(FileSource(path))
+    with damaged(path):
+        archive = Archive(storage)
+        prefix = next(name.removesuffix("constants.pkl") for name in archive.members if name.endswith("/constants.pkl"))
+        root = _Reader(archive, prefix).load()
+        classes = _classes(archive, prefix)
+        tensors: list[StoredTensor] = []
+        seen: dict[object, str] = {}
+        notes: list[str] = []
+        for name, owner, attribute, place in _places(root, "", 0):
+            if seen.setdefault(place, name) != name:
+                notes = notes or [f"tensor {name!r} is stored under another name too ({seen[place]!r}); counted once"]
+                continue
+            known = classes.get(owner, _Class())
+            role = "weight"
+            if attribute not in known.parameters:
+                role = role_of(name, place.dtype)
+                role = "buffer" if role == "weight" and attribute in known.buffers else role
+            start = archive.place(place.member)
+            at = place._replace(start=start, nbytes=archive.members[place.member].file_size)
+            tensors.append(at_place(name, at, role, storage, owner.rpartition(".")[2]))
+    return replace(StoredTensors.of(storage, "torch", in_slots(tensors), tuple(notes)), model=path)
+
+
+def _places(value: Any, path: str, depth: int) -> Iterator[tuple[str, str, str, Place]]:
+    """The tensors of a module and those in it: name, class of the owner, attribute, place."""
+    if depth > DEEPEST:
+        raise ModelError(f"its modules nest deeper than {DEEPEST}")
+    state = value.state if isinstance(value, _Object) and value.kind.startswith("__torch__") else None
+    if not isinstance(state, dict):
+        return
+    for key, item in state.items():
+        name = f"{path}.{key}" if path else str(key)
+        if isinstance(item, Place):
+            yield name, value.kind, str(key), item
+        else:
+            yield from _places(item, name, depth + 1)
+
+
+def _classes(archive: Archive, prefix: str) -> dict[str, _Class]:
+    """What the code of an archive says about its classes, by qualified name."""
+    classes: dict[str, _Class] = {}
+    for member, info in archive.members.items():
+        if (
+            member.startswith(f"{prefix}code/")
+            and member.endswith(".py")
+            and info.compress_size <= current().header_bytes
+        ):
+            module = member[len(prefix) + 5 : -3].replace("/", ".")
+            for match in _CLASS.finditer(archive.whole(member, current().header_bytes).decode()):
+                names = [frozenset(re.findall(r'"([^"]*)"', match[i])) for i in (2, 3)]
+                classes[f"{module}.{match[1]}"] = _Class(*names)
+    return classes
+
+
+class _Reader(pickle.Unpickler):
+    """Reads the pickle of modules; every name in it stands for something of this file."""
+
+    def __init__(self, archive: Archive, prefix: str) -> None:
+        super().__init__(io.BytesIO(archive.whole(f"{prefix}data.pkl", current().header_bytes)), encoding="utf-8")
+        self._archive = archive
+        self._prefix = prefix
+        self._kinds: dict[str, type[_Object]] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        qualified = f"{module}.{name}"
+        if module == "torch._utils" and name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_qtensor"):
+            return _Tensor()
+        if module == "torch" and name in _STORAGES:
+            return name
+        if qualified in ("collections.OrderedDict", "builtins.dict"):
+            return dict
+        if module.startswith(("__torch__", "torch.jit._pickle")) or qualified == "torch.device":
+            return self._kinds.setdefault(qualified, type("_Named", (_Object,), {"kind": qualified}))
+        raise ModelError(f"its pickle names {qualified[:100]!r}, which is neither a module nor a tensor")
+
+    def persistent_load(self, pid: Any) -> Any:
+        _, kind, key, _, _ = pid
+        member = f"{self._prefix}data/{key}"
+        if kind not in _STORAGES or member not in self._archive.members:
+            raise ModelError(f"its archive has no storage {str(key)[:100]!r}")
+        return member, _STORAGES[kind]
