@@ -182,11 +182,16 @@ def dot(x: Any, y: Any) -> Any:
     return out
 
 
+def squares(x: Any) -> Any:
+    """The squares of an array, added up along the last axis."""
+    return add_up(x * x, [-1], 0)
+
+
 def distance(x: Any, y: Any, p: float = 2.0, eps: float = 0.0) -> Any:
-    """The p-norm of the differences along the last axis; products are accumulated as they are made."""
+    """The p-norm of the differences along the last axis."""
     gap = x - y
     gap = gap + eps if eps else gap
-    return pointwise(sqrt, dot(gap, gap)) if p == 2 else norm(gap, p, [-1])
+    return pointwise(sqrt, squares(gap)) if p == 2 else norm(gap, p, [-1])
 
 
 def cosine_embedding(x: Any, y: Any, t: Any, margin: float = 0.0) -> Any:
@@ -194,7 +199,7 @@ def cosine_embedding(x: Any, y: Any, t: Any, margin: float = 0.0) -> Any:
         cosine = product / sqrt(squares)
         return select(side.equals(1.0), 1.0 - cosine, larger(0.0, cosine - margin))
 
-    return pointwise(scalar, dot(x, y), dot(x, x) * dot(y, y), t)
+    return pointwise(scalar, dot(x, y), squares(x) * squares(y), t)
 
 
 def triplet(a: Any, p: Any, n: Any, power: float = 2.0, swap: bool = False) -> Any:

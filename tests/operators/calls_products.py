@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 from tests.operators.arrays import Input, real
 from tests.operators.calls import Call, call
-from tests.operators.calls_losses import distance, dot
+from tests.operators.calls_losses import distance, dot, squares
 from tests.operators.oracle.attention import attention
 from tests.operators.oracle.linear import conv, matmul
 from tests.operators.oracle.number import erf, larger, mac, nearest, numbers, pointwise, smaller, sqrt
@@ -345,7 +345,7 @@ def cosine(x: Any, y: Any) -> Any:
     x, y = np.broadcast_arrays(x, y)
 
     def length(v: Any) -> Any:
-        return pointwise(lambda s: larger(1e-8, sqrt(s)), dot(v, v))
+        return pointwise(lambda s: larger(1e-8, sqrt(s)), squares(v))
 
     return dot(x, y) / (length(x) * length(y))
 

@@ -280,16 +280,9 @@ def reductions() -> Iterator[Call]:
 
 
 def distance(x: Any, y: Any, p: float) -> Any:
-    """The p-norm of all differences; the products are accumulated as they are made."""
+    """The p-norm of all differences."""
     gap = x - y
-    return sqrt(dot(gap.reshape(-1))) if p == 2 else norm(gap, p)
-
-
-def dot(x: Any) -> Any:
-    total: Any = 0.0
-    for v in x:
-        total = mac(total, v, v)
-    return total
+    return sqrt((gap * gap).sum(initial=0.0)) if p == 2 else norm(gap, p)
 
 
 def counts() -> Iterator[Call]:

@@ -263,9 +263,9 @@ def _crop(mode: str) -> str:
         + "".join(f"s{n} = Unsqueeze({n}, ends)\n" for n in weights)
         + f"""
             values = Concat<axis = -1>({", ".join(f"s{n}" for n in stacked)})
-            shares = Concat<axis = -2>({", ".join(f"s{n}" for n in weights)})
-            m = MatMul(values, shares)
-            m4 = Squeeze(m, last)
+            shares = Concat<axis = -1>({", ".join(f"s{n}" for n in weights)})
+            shared = Mul(values, shares)
+            m4 = ReduceSum<keepdims = 0>(shared, last)
             y = Transpose<perm = [0, 3, 1, 2]>(m4)
         """
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.operators.oracle import numbers, values
-from tests.operators.oracle.number import Number, mac, minus_mac, pointwise, sqrt
+from tests.operators.oracle.number import Number, minus_weighed, pointwise, sqrt, weighed
 
 import flopwise
 from flopwise.analyses.training.optimizers import OPTIMIZERS
@@ -21,23 +21,23 @@ _LR, _MU, _B1, _B2, _EPS, _DECAY = 1e-3, 0.9, 0.9, 0.999, 1e-8, 1e-2
 
 
 def sgd(w: Any, g: Any, *state: Any) -> tuple[Any, ...]:
-    return (pointwise(lambda w, g: minus_mac(w, g, _LR), w, g),)
+    return (pointwise(lambda w, g: minus_weighed(w, g, _LR), w, g),)
 
 
 def momentum(w: Any, g: Any, m: Any, *rest: Any) -> tuple[Any, ...]:
     m = m * _MU + g
-    return pointwise(lambda w, m: minus_mac(w, m, _LR), w, m), m
+    return pointwise(lambda w, m: minus_weighed(w, m, _LR), w, m), m
 
 
 def adam(w: Any, g: Any, m: Any, v: Any, step: Any) -> tuple[Any, ...]:
     step = step + 1.0
     rest1 = 1.0 - step.does("pow", _B1**step.value)
     rest2 = 1.0 - step.does("pow", _B2**step.value)
-    m = pointwise(lambda m, g: mac(m, g - m, 1.0 - _B1), m, g)
-    v = pointwise(lambda v, g: mac(v * _B2, g * (1.0 - _B2), g), v, g)
+    m = pointwise(lambda m, g: weighed(m, g - m, 1.0 - _B1), m, g)
+    v = pointwise(lambda v, g: weighed(v * _B2, g * (1.0 - _B2), g), v, g)
     size, root = -(Number(_LR, step.tally) / rest1), sqrt(rest2)
     denominator = pointwise(lambda v: sqrt(v) / root + _EPS, v)
-    return pointwise(lambda w, m, d: mac(w, m / d, size), w, m, denominator), m, v, step
+    return pointwise(lambda w, m, d: weighed(w, m / d, size), w, m, denominator), m, v, step
 
 
 def adamw(w: Any, g: Any, *state: Any) -> tuple[Any, ...]:
@@ -91,7 +91,7 @@ def test_the_whole_model_steps_once_for_each_weight() -> None:
     training = profile.training
     assert training is not None
     assert training.update is not None
-    assert training.update.mac == 3 * profile.total("params")
+    assert training.update.mul == 6 * profile.total("params")
     assert training.state_bytes == 2 * training.gradient_bytes + 4 * len(training.weights)
     assert training.memory_bytes == (
         training.weight_bytes + training.gradient_bytes + training.state_bytes + training.saved_bytes

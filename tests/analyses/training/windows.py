@@ -9,7 +9,7 @@ import numpy as np
 from tests.analyses.training.derivatives import sum_to
 from tests.analyses.training.layers import kept
 from tests.operators.oracle import DEFINITIONS
-from tests.operators.oracle.number import floor, mac, minus_mac, pointwise, values
+from tests.operators.oracle.number import floor, mac, minus_weighed, pointwise, values, weighed
 from tests.operators.oracle.reduction import add_up
 
 
@@ -35,7 +35,7 @@ def deform_conv(g: Any, y: Any, wanted: Any, x: Any, w: Any, offset: Any, b: Any
             inside = [x[n, c, a, e] if 0 <= a < x.shape[2] and 0 <= e < x.shape[3] else zero for _, _, a, e, _ in near]
             raw: Any = 0.0
             for v, (*_, factor) in zip(inside, near, strict=True):
-                raw = mac(raw, v, factor)
+                raw = weighed(raw, v, factor)
             sample = raw if mask is None else raw * mask[n, k, h, i, j]
             back: Any = 0.0
             for m in range(w.shape[0]):
@@ -44,20 +44,20 @@ def deform_conv(g: Any, y: Any, wanted: Any, x: Any, w: Any, offset: Any, b: Any
                 if wanted & {0, 2, 4}:
                     back = mac(back, g[n, m, i, j], w[m, c, k, h])
             if 4 in wanted:
-                d_mask[n, k, h, i, j] = mac(d_mask[n, k, h, i, j], back, raw)
+                d_mask[n, k, h, i, j] = weighed(d_mask[n, k, h, i, j], back, raw)
             if wanted & {0, 2} and mask is not None:
                 back = back * mask[n, k, h, i, j]
             for v, (*_, a, e, factor) in zip(inside, near, strict=True):
                 if 0 in wanted:
-                    moved = mac(dx[n, c, a, e] if v is not zero else 0.0, back, factor)
+                    moved = weighed(dx[n, c, a, e] if v is not zero else 0.0, back, factor)
                     if v is not zero:
                         dx[n, c, a, e] = moved
             for axis in range(2) if 2 in wanted else ():
                 slope: Any = 0.0
                 for v, (p, q, *_) in zip(inside, near, strict=True):
-                    step = mac if (p, q)[axis] else minus_mac
+                    step = weighed if (p, q)[axis] else minus_weighed
                     slope = step(slope, v, weights[1 - axis][(q, p)[axis]])
-                d_offset[n, k, h, axis, i, j] = mac(d_offset[n, k, h, axis, i, j], back, slope)
+                d_offset[n, k, h, axis, i, j] = weighed(d_offset[n, k, h, axis, i, j], back, slope)
     found = {0: dx, 1: dw, 2: d_offset.reshape(x.shape[0], -1, *spatial), 4: d_mask.reshape(x.shape[0], -1, *spatial)}
     if 3 in wanted:
         found[3] = add_up(g, [0, 2, 3]).reshape(-1)
@@ -118,7 +118,7 @@ def interpolated(
         weights = values(DEFINITIONS["Resize"](kept(unit, x), None, scales, sizes, mode=mode))
         for at in np.ndindex(g.shape):
             if weights[at] != 0.0:
-                dx[place] = dx[place] + g[at] if mode == "nearest" else mac(dx[place], g[at], float(weights[at]))
+                dx[place] = dx[place] + g[at] if mode == "nearest" else weighed(dx[place], g[at], float(weights[at]))
     return {0: dx}
 
 
@@ -138,15 +138,15 @@ def grid_sample(g: Any, y: Any, wanted: Any, x: Any, grid: Any) -> dict[int, Any
             there = [0 <= a < sizes[0] and 0 <= e < sizes[1] for *_, a, e in near]
             if 0 in wanted:
                 for (*_, a, e), factor, inside in zip(near, factors, there, strict=True):
-                    moved = mac(dx[n, c, a, e] if inside else 0.0, g[n, c, i, j], factor)
+                    moved = weighed(dx[n, c, a, e] if inside else 0.0, g[n, c, i, j], factor)
                     if inside:
                         dx[n, c, a, e] = moved
             for axis in range(2) if 1 in wanted else ():
                 slope: Any = 0.0
                 for (p, q, a, e), inside in zip(near, there, strict=True):
-                    step = mac if (p, q)[axis] else minus_mac
+                    step = weighed if (p, q)[axis] else minus_weighed
                     slope = step(slope, x[n, c, a, e] if inside else zero, weights[1 - axis][(q, p)[axis]])
-                dgrid[n, i, j, 1 - axis] = mac(dgrid[n, i, j, 1 - axis], g[n, c, i, j], slope)
+                dgrid[n, i, j, 1 - axis] = weighed(dgrid[n, i, j, 1 - axis], g[n, c, i, j], slope)
     if 1 in wanted:
         for axis, size in enumerate(sizes[::-1]):
             dgrid[..., axis] = pointwise(lambda v, half=size / 2.0: v * half, dgrid[..., axis])

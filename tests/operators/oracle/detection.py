@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.operators.oracle.number import Number, ceil, floor, larger, mac, nearest, plain, smaller
+from tests.operators.oracle.number import Number, ceil, floor, larger, nearest, plain, smaller, weighed
 
 
 def roi_align(
@@ -56,7 +56,7 @@ def _averaged(image: Any, points: Any) -> Any:
     total: Any = Number(0.0, image.flat[0].tally)
     for corners in points:
         for at, weight in corners:
-            total = mac(total, image[at], weight)
+            total = weighed(total, image[at], weight)
     return total / float(max(len(points), 1))
 
 

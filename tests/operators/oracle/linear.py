@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from tests.operators.oracle.number import Number, exp, floor, mac, minus_mac, pointwise
+from tests.operators.oracle.number import Number, exp, floor, mac, minus_mac, pointwise, weighed
 
 
 def zeros(shape: Any, like: Any) -> Any:
@@ -116,7 +116,7 @@ def deform_conv(
             total: Any = 0.0
             for cell, factor in near:
                 inside = all(0 <= i < m for i, m in zip(cell, x.shape[2:], strict=True))
-                total = mac(total, x[(n, c, *cell)] if inside else zero, factor)
+                total = weighed(total, x[(n, c, *cell)] if inside else zero, factor)
             sampled[(n, c, *at)] = total if mask is None else total * mask[(n, g, *at)]
     features, depth = w.shape[:2]
     y = np.empty((x.shape[0], features, *spatial), object)

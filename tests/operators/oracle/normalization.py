@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.operators.oracle.number import exp, log, mac, minus_mac, pointwise, select, sqrt
+from tests.operators.oracle.number import exp, log, pointwise, select, sqrt
 from tests.operators.oracle.reduction import add_up, argument, maximum, mean
 
 
@@ -32,8 +32,8 @@ def batch_normalization(
         running = (mu * momentum + now * (1.0 - momentum), var * momentum + spread * (1.0 - momentum))
         mu, var = now, spread
     factor = scale / pointwise(sqrt, var + epsilon)
-    shift = pointwise(minus_mac, b, mu, factor)
-    y = pointwise(mac, shift.reshape(per_channel), x, factor.reshape(per_channel))
+    shift = b - mu * factor
+    y = x * factor.reshape(per_channel) + shift.reshape(per_channel)
     return (y, *running) if running else y
 
 

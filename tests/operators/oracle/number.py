@@ -105,6 +105,16 @@ def minus_mac(total: Any, a: Number, b: Any) -> Number:
     return a.does("mac", plain(total) - a.value * plain(b))
 
 
+def weighed(total: Any, a: Number, b: Any) -> Number:
+    """``total + a * b`` of an average or a scale, which is no contraction: one multiplication and one addition."""
+    return a * b + plain(total)
+
+
+def minus_weighed(total: Any, a: Number, b: Any) -> Number:
+    """``total - a * b``, likewise."""
+    return plain(total) - a * b
+
+
 def larger(a: Any, b: Number) -> Number:
     """The larger of two, one comparison."""
     return b.does("cmp", max(plain(a), b.value))

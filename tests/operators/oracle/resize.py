@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.operators.oracle.number import Number, floor, mac, nearest
+from tests.operators.oracle.number import Number, floor, mac, nearest, weighed
 
 _A = -0.75
 
@@ -66,7 +66,7 @@ def resize(
         total: Any = 0.0
         for pick in np.ndindex(*(len(n) for n in near)):
             chosen = [n[i] for n, i in zip(near, pick, strict=True)]
-            total = mac(total, x[tuple(j for j, _ in chosen)], math.prod(w for _, w in chosen))
+            total = weighed(total, x[tuple(j for j, _ in chosen)], math.prod(w for _, w in chosen))
         y[at] = total
     return y
 
@@ -89,7 +89,7 @@ def upsample(x: Any, scales: Any, *, mode: str = "nearest") -> Any:
                 rest = where[a] - low[a]
                 weight *= rest if up else 1.0 - rest
                 cell[a] = min(low[a] + up, x.shape[a] - 1)
-            total = mac(total, x[tuple(cell)], weight)
+            total = weighed(total, x[tuple(cell)], weight)
         y[at] = total
     return y
 
@@ -144,7 +144,7 @@ def grid_sample(x: Any, grid: Any, *, mode: str = "linear", padding_mode: str = 
             found = [zero if None in cell else x[(n, c, *cell)] for cell in cells]
             total: Any = 0.0
             for value, factor in zip(found, factors, strict=False):
-                total = mac(total, value, factor)
+                total = weighed(total, value, factor)
             y[(n, c, *at)] = found[0] if mode == "nearest" else total
     return y
 

@@ -22,7 +22,7 @@ def test_a_profile_shows_its_figures_and_convention() -> None:
     text = text_of(html)
     assert "convention macs, unit MAC" in text
     assert "image float32 1×3×64×64" in text
-    assert "1.88 M" in text
+    assert "1.86 M" in text
     assert len(html) < 20_000
     assert html.count("<tr>") < 20
 

@@ -12,14 +12,14 @@ from flopwise.operators.counts import Counts
 from flopwise.profiles.training import Optimizer
 
 _MOMENTS = "m += (1 − β₁)(g − m), v = β₂ v + (1 − β₂) g g, w −= lr / (1 − β₁ᵗ) × m / (√v / √(1 − β₂ᵗ) + ε)"
-_ADAM = Counts(add=2, mac=3, mul=2, sqrt=1, div=2)
+_ADAM = Counts(add=5, mul=5, sqrt=1, div=2)
 _CORRECTIONS = Counts(add=3, pow=2, div=1, sqrt=1, bit=1)
 
 OPTIMIZERS: Mapping[str, Optimizer] = {
     o.name: o
     for o in (
-        Optimizer("sgd", "w −= lr g", Counts(mac=1)),
-        Optimizer("momentum", "m = μ m + g, w −= lr m", Counts(mul=1, add=1, mac=1), copies=1),
+        Optimizer("sgd", "w −= lr g", Counts(mul=1, add=1)),
+        Optimizer("momentum", "m = μ m + g, w −= lr m", Counts(mul=2, add=2), copies=1),
         Optimizer("adam", _MOMENTS, _ADAM, _CORRECTIONS, copies=2, extra=4),
         Optimizer("adamw", f"w ×= 1 − lr λ, {_MOMENTS}", _ADAM + Counts(mul=1), _CORRECTIONS, copies=2, extra=4),
     )

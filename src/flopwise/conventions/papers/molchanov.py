@@ -15,11 +15,11 @@ from flopwise.operators.counts import FLOPS, Counts
 from flopwise.operators.extents import product
 from flopwise.operators.tables import OPERATORS
 
-#: Layers that multiply and accumulate on the way, but are no products: as free as other layers.
-POINTWISE = frozenset({"BatchNormalization", "Resize", "Upsample", "GridSample", "AffineGrid", "RoiAlign"})
-
-#: Operators whose main work is products: the paper has no formula for them.
-WITHOUT_FORMULA = frozenset(op for op, row in OPERATORS.items() if " mac" in row.formula or "as MoE" in row.formula)
+#: Operators whose main work is products, or sums of squares: the paper has no formula for them.
+WITHOUT_FORMULA = frozenset(
+    {op for op, row in OPERATORS.items() if " mac" in row.formula or "as MoE" in row.formula}
+    | {"aten::cdist", "aten::dist", "aten::pairwise_distance", "aten::pdist", "aten::triplet_margin_loss"}
+) - {"AffineGrid"}  # as free as the sampling that it is for
 
 
 def conv(node: Node, counts: Counts | None) -> Counts:
@@ -46,7 +46,7 @@ CONVENTION = Convention(
     source="Molchanov et al., arXiv:1611.06440, appendix A.1",
     weights=FLOPS,
     overrides={
-        **dict.fromkeys(sorted(WITHOUT_FORMULA - POINTWISE), _refused),
+        **dict.fromkeys(sorted(WITHOUT_FORMULA), _refused),
         "Conv": conv,
         "FC": fully_connected,
         "Gemm": fully_connected,

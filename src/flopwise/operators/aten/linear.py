@@ -142,13 +142,13 @@ def sparse_mm(node: Node) -> Counts:
 
 
 def distances(node: Node) -> Counts:
-    """numel(Y) × D × (1 add + 1 mac) + numel(Y) sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp)
+    """numel(Y) × D × (2 add + 1 mul) + numel(Y) sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp)
     for p = ∞, × (2 add + 1 cmp) for p = 0, else × (2 add + 1 bit + 1 pow) + numel(Y) pow; D = X.shape[-1].
 
     https://docs.pytorch.org/docs/stable/generated/torch.cdist.html
     """
     outputs = node.output().numel
-    element, result = norm(node.attrs.get("p", 2.0), Counts(mac=1))
+    element, result = norm(node.attrs.get("p", 2.0))
     return ((Counts(add=1) + element) * extent(node, node.input(0), -1) + result) * outputs
 
 

@@ -146,26 +146,27 @@ def cross_entropy_dense(node: Node) -> Counts:
 
 
 def cosine_embedding(node: Node) -> Counts:
-    """numel(X) × 3 mac + N × (1 mul + 1 sqrt + 1 div + 2 add + 2 cmp): the cosine c of each pair, then 1 − c or max(0,
-    c − margin); reduction mean: N add + 1 div, sum: N add.
+    """numel(X) × (1 mac + 2 mul + 2 add) + N × (1 mul + 1 sqrt + 1 div + 2 add + 2 cmp): the cosine c of each pair,
+    then 1 − c or max(0, c − margin); reduction mean: N add + 1 div, sum: N add.
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineEmbeddingLoss.html
     """
     dims = broadcast(node.input(0).dims, node.input(1).dims)
     pairs = product(dims[:-1])
-    counts = Counts(mac=3 * product(dims)) + Counts(mul=1, sqrt=1, div=1, add=2, cmp=2) * pairs
+    counts = Counts(mac=1, mul=2, add=2) * product(dims) + Counts(mul=1, sqrt=1, div=1, add=2, cmp=2) * pairs
     return counts + _reduced(node, pairs)
 
 
 def triplet_margin(node: Node) -> Counts:
-    """D (numel(X) × (2 add + 1 mac) + N sqrt) + N × (2 add + 1 cmp): D = 2 distances |x − y + ε|, then a margin; p ≠ 2:
-    the norm's own operations for 1 mac and 1 sqrt; swap: D = 3, N cmp more; reduction mean: N add + 1 div, sum: N add.
+    """D (numel(X) × (3 add + 1 mul) + N sqrt) + N × (2 add + 1 cmp): D = 2 distances |x − y + ε|, then a margin; p ≠ 2:
+    the norm's own operations for 1 mul, 1 add and 1 sqrt; swap: D = 3, N cmp more; reduction mean: N add + 1 div, sum:
+    N add.
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginLoss.html
     """
     dims = broadcast(*(node.input(i).dims for i in range(3)))
     samples, swap = product(dims[:-1]), int(node.attrs.get("swap", 0))
-    element, result = norm(node.attrs.get("p", 2.0), Counts(mac=1))
+    element, result = norm(node.attrs.get("p", 2.0))
     distance = (Counts(add=2) + element) * product(dims) + result * samples
     return distance * (2 + swap) + Counts(add=2, cmp=1 + swap) * samples + _reduced(node, samples)
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from flopwise.operators.counts import Counts
 
 
-def norm(p: float, square: Counts) -> tuple[Counts, Counts]:
+def norm(p: float) -> tuple[Counts, Counts]:
     """What a p-norm takes for each element and for each result.
 
     Args:
         p: 0 counts the elements that are not 0.
-        square: what takes one element's square into the sum for p = 2.
 
-    >>> norm(1.0, Counts(mac=1))[0].add
+    >>> norm(1.0)[0].add
     1
     """
     if p == 2:
-        return square, Counts(sqrt=1)
+        return Counts(mul=1, add=1), Counts(sqrt=1)
     if p == 1:
         return Counts(bit=1, add=1), Counts()
     if p == 0:

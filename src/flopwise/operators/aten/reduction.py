@@ -105,12 +105,12 @@ def trace(node: Node) -> Counts:
 
 
 def dist(node: Node) -> Counts:
-    """numel × (1 add + 1 mac) + 1 sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp) for p = ∞, ×
+    """numel × (2 add + 1 mul) + 1 sqrt for p = 2, × (2 add + 1 bit) for p = 1, × (1 add + 1 bit + 1 cmp) for p = ∞, ×
     (2 add + 1 cmp) for p = 0, else × (2 add + 1 bit + 1 pow) + 1 pow; numel of both broadcast.
 
     https://docs.pytorch.org/docs/stable/generated/torch.dist.html
     """
-    element, result = norm(node.attrs.get("p", 2.0), Counts(mac=1))
+    element, result = norm(node.attrs.get("p", 2.0))
     return (Counts(add=1) + element) * product(broadcast(node.input(0).dims, node.input(1).dims)) + result
 
 
@@ -223,7 +223,7 @@ def renorm(node: Node) -> Counts:
     https://docs.pytorch.org/docs/stable/generated/torch.renorm.html
     """
     x = node.input(0)
-    element, result = norm(node.attrs.get("p", 2.0), Counts(mul=1, add=1))
+    element, result = norm(node.attrs.get("p", 2.0))
     slices = extent(node, x, node.attrs.get("dim", 0))
     return (element + Counts(mul=1)) * x.numel + (result + Counts(cmp=1, div=1)) * slices
 

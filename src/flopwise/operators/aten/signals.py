@@ -81,22 +81,22 @@ def corrcoef(node: Node) -> Counts:
 
 
 def cosine_similarity(node: Node) -> Counts:
-    """numel × 3 mac + numel(Y) × (2 sqrt + 2 cmp + 1 mul + 1 div): a product and two norms for each pair, numel of both
-    broadcast.
+    """numel × (1 mac + 2 mul + 2 add) + numel(Y) × (2 sqrt + 2 cmp + 1 mul + 1 div): a product and two norms for each
+    pair, numel of both broadcast.
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineSimilarity.html
     """
     elements = product(broadcast(node.input(0).dims, node.input(1).dims))
-    return Counts(mac=3 * elements) + Counts(sqrt=2, cmp=2, mul=1, div=1) * node.output().numel
+    return Counts(mac=1, mul=2, add=2) * elements + Counts(sqrt=2, cmp=2, mul=1, div=1) * node.output().numel
 
 
 def pairwise_distance(node: Node) -> Counts:
-    """numel × (2 add + 1 mac) + numel(Y) sqrt for p = 2 (the second add is ε), numel × (3 add + 1 bit) for p = 1, numel
+    """numel × (3 add + 1 mul) + numel(Y) sqrt for p = 2 (one add is for ε), numel × (3 add + 1 bit) for p = 1, numel
     × (2 add + 1 bit + 1 cmp) for p = ∞, else numel × (3 add + 1 bit + 1 pow) + numel(Y) pow; numel of both broadcast.
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.PairwiseDistance.html
     """
-    element, result = norm(node.attrs.get("p", 2.0), Counts(mac=1))
+    element, result = norm(node.attrs.get("p", 2.0))
     elements = product(broadcast(node.input(0).dims, node.input(1).dims))
     return (Counts(add=2) + element) * elements + result * node.output().numel
 

@@ -38,10 +38,9 @@ def _products(node: Node, wanted: Wanted, size: int) -> Counts:
 
 def deform_conv(node: Node, wanted: Wanted) -> Counts:
     """X is sampled once more, as in the forward pass. dW: numel(Y) × prod(W.shape[1:]) mac; dX, doffset and dmask: the
-    same mac once for the gradients of the samples; then for each of the S × C samples, with 2ʳ neighbours: dX 2ʳ mac,
-    doffset r × (2ʳ + 1) mac, dmask 1 mac, dX and doffset with a mask 1 mul; r > 2: doffset r × 2ʳ × (r − 2) mul for
-    each sampling position. dB: numel(Y) add.
-    """
+    same mac once for the gradients of the samples; then for each of the S × C samples, with 2ʳ neighbours: dX 2ʳ,
+    doffset r × (2ʳ + 1) and dmask 1 times (1 mul + 1 add), dX and doffset with a mask 1 mul; r > 2: doffset r × 2ʳ × (r
+    − 2) mul for each sampling position. dB: numel(Y) add."""
     sampling = forward.deform_conv(node)
     outputs = node.output().numel
     products = outputs * product(node.input(1).dims[1:])
@@ -52,7 +51,7 @@ def deform_conv(node: Node, wanted: Wanted) -> Counts:
     counts = sampling + again + Counts(mac=products * int(1 in wanted), add=outputs if 3 in wanted else 0)
     if wanted & {0, 2, 4}:
         steps = 2**axes * int(0 in wanted) + axes * (2**axes + 1) * int(2 in wanted) + int(4 in wanted)
-        counts += Counts(mac=products + steps * samples)
+        counts += Counts(mac=products) + Counts(mul=1, add=1) * (steps * samples)
         counts += Counts(mul=samples if node.has_input(4) and wanted & {0, 2} else 0)
     if 2 in wanted and axes > 2:
         counts += Counts(mul=offset.numel * 2**axes * (axes - 2))

@@ -9,9 +9,10 @@ from flopwise.operators.operator import Operator, by
 
 
 def roi_align(node: Node) -> Counts:
-    """at most P × C × 4 mac + numel(Y) div (mode max: P × C × (4 mul + 4 cmp)), P = rois × outH × outW × g the points
-    at which a map is sampled, g = sampling_ratio², or ⌈H/outH⌉ × ⌈W/outW⌉ for regions up to the whole map when it is 0.
-    Each point takes 8 mul + 8 add + 2 div + 10 cmp (place and weights), each region 4 mul + 6 add + 2 div + 4 cmp.
+    """at most P × C × (4 mul + 4 add) + numel(Y) div (mode max: P × C × (4 mul + 4 cmp)), P = rois × outH × outW × g
+    the points at which a map is sampled, g = sampling_ratio², or ⌈H/outH⌉ × ⌈W/outW⌉ for regions up to the whole map
+    when it is 0. Each point takes 8 mul + 8 add + 2 div + 10 cmp (place and weights), each region 4 mul + 6 add + 2 div
+    + 4 cmp.
 
     A point is the bilinear average of 4 elements; places and weights are computed once for all channels.
 
@@ -25,7 +26,7 @@ def roi_align(node: Node) -> Counts:
     counts = Counts(mul=4, add=6, div=2, cmp=4) * regions + Counts(mul=8, add=8, div=2, cmp=10) * points
     if node.attrs.get("mode", "avg") == "max":
         return counts + Counts(mul=4, cmp=4) * (points * channels)
-    return counts + Counts(mac=4 * points * channels, div=y.numel)
+    return counts + Counts(mul=4, add=4) * (points * channels) + Counts(div=y.numel)
 
 
 def max_roi_pool(node: Node) -> Counts:

@@ -36,9 +36,10 @@ def conv_transpose(node: Node) -> Counts:
 
 
 def deform_conv(node: Node) -> Counts:
-    """numel(Y) × prod(W.shape[1:]) mac, and numel(Y) add when B is given; S × C × 2ʳ mac to sample X, S × C mul when a
-    mask is given, S = numel(offset) / (r × offset_group) sampling positions, r spatial axes. Each offset takes 1 add
-    and 1 cmp (the place and its cell) and 2 add (weights), each position with its own offsets 2ʳ × (r − 1) mul.
+    """numel(Y) × prod(W.shape[1:]) mac, and numel(Y) add when B is given; S × C × 2ʳ × (1 mul + 1 add) to sample X, S ×
+    C mul when a mask is given, S = numel(offset) / (r × offset_group) sampling positions, r spatial axes. Each offset
+    takes 1 add and 1 cmp (the place and its cell) and 2 add (weights), each position with its own offsets 2ʳ × (r − 1)
+    mul.
 
     A sampled element is the linear average of its 2ʳ neighbours, made once for all output channels; a neighbour beyond
     the edge is processed like any other.
@@ -53,7 +54,8 @@ def deform_conv(node: Node) -> Counts:
     kernel = product(node.input(1).dims[2:])
     own = extent(node, offset, 0) * groups * kernel * product(offset.dims[2:])
     sampled = extent(node, x, 0) * extent(node, x, 1) * kernel * product(offset.dims[2:])
-    counts = Counts(mac=sampled * 2**axes, mul=own * 2**axes * (axes - 1) + (sampled if node.has_input(4) else 0))
+    averages = sampled * 2**axes
+    counts = Counts(add=averages, mul=averages + own * 2**axes * (axes - 1) + (sampled if node.has_input(4) else 0))
     outputs = node.output().numel
     work = Counts(mac=outputs * product(node.input(1).dims[1:]), add=outputs if node.has_input(3) else 0)
     return counts + Counts(add=3, cmp=1) * offset.numel + work

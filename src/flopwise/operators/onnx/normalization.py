@@ -11,8 +11,8 @@ from flopwise.operators.operator import Operator, by
 
 
 def batch_normalization(node: Node) -> Counts:
-    """numel(X) mac + C × (1 add + 1 sqrt + 1 div + 1 mac), C the number of channels. In training mode also the
-    statistics, numel(X) × (3 add + 1 mul) + 2 C div, and the running ones, C × (4 mul + 2 add).
+    """numel(X) × (1 mul + 1 add) + C × (2 add + 1 sqrt + 1 div + 1 mul), C the number of channels. In training mode
+    also the statistics, numel(X) × (3 add + 1 mul) + 2 C div, and the running ones, C × (4 mul + 2 add).
 
     Each channel is folded to a factor, scale / sqrt(var + epsilon), and a shift, B − mean × factor; then Y = X ×
     factor + shift. Before opset 14 training mode shows by its further outputs.
@@ -22,7 +22,7 @@ def batch_normalization(node: Node) -> Counts:
     x = node.input(0)
     given = [t for t in node.inputs[1:5] if t is not None]
     channels = given[0].numel if given else extent(node, x, 1)
-    counts = Counts(mac=x.numel) + Counts(add=1, sqrt=1, div=1, mac=1) * channels
+    counts = Counts(mul=1, add=1) * x.numel + Counts(add=2, sqrt=1, div=1, mul=1) * channels
     if node.attrs.get("training_mode", 0) or len(node.known_outputs) > 1:
         counts += Counts(add=3, mul=1) * x.numel + Counts(div=2, mul=4, add=2) * channels
     return counts

@@ -1,4 +1,4 @@
-"""Resampling: each element of the result is a weighted average of its neighbourhood in X, one mac per neighbour.
+"""Resampling: each element of the result is a weighted average of its neighbourhood in X, 1 mul + 1 add per neighbour.
 
 A neighbour beyond the edge is processed like any other, and finding a neighbour is addressing, not arithmetic.
 """
@@ -18,8 +18,8 @@ TAPS: dict[str, int] = {"nearest": 1, "linear": 2, "bilinear": 2, "trilinear": 2
 
 
 def resize(node: Node) -> Counts:
-    """numel(Y) × taps mac, taps = 2ʳ for mode linear and 4ʳ for cubic, r the number of axes that change; nearest:
-    nothing. antialias: 2 ⌈n/m⌉ (cubic: 2 ⌈2n/m⌉) taps along an axis that shrinks from n to m.
+    """numel(Y) × taps × (1 mul + 1 add), taps = 2ʳ for mode linear and 4ʳ for cubic, r the number of axes that change;
+    nearest: nothing. antialias: 2 ⌈n/m⌉ (cubic: 2 ⌈2n/m⌉) taps along an axis that shrinks from n to m.
 
     The weights follow from shapes, scales and attributes alone: constants.
 
@@ -36,7 +36,7 @@ def resize(node: Node) -> Counts:
         taps_of = [_stretched(node, taps, n, m) for n, m in changed]
     else:
         taps_of = [taps for _ in changed]
-    return Counts(mac=node.output().numel * product(taps_of) if taps_of else 0)
+    return Counts(mul=1, add=1) * (node.output().numel * product(taps_of) if taps_of else 0)
 
 
 def _stretched(node: Node, taps: int, before: Dim, after: Dim) -> int:
@@ -56,10 +56,10 @@ def _stretched(node: Node, taps: int, before: Dim, after: Dim) -> int:
 
 
 def grid_sample(node: Node) -> Counts:
-    """numel(Y) × taps mac, taps = 2ʳ for mode linear and 4ʳ for cubic, r = grid.shape[-1]; nearest: nothing. For
-    each sampling position taps × (r − 1) mul (weights of the neighbours), and for each coordinate 2 add + 1 mul + 1
-    div (1 add less with align_corners), rounding 1 cmp, and the weights along its axis: linear 2 add, cubic 14 add +
-    12 mul.
+    """numel(Y) × taps × (1 mul + 1 add), taps = 2ʳ for mode linear and 4ʳ for cubic, r = grid.shape[-1]; nearest:
+    nothing. For each sampling position taps × (r − 1) mul (weights of the neighbours), and for each coordinate 2 add +
+    1 mul + 1 div (1 add less with align_corners), rounding 1 cmp, and the weights along its axis: linear 2 add, cubic
+    14 add + 12 mul.
 
     The grid is data, so coordinates and weights are computed, once for all channels.
 
@@ -77,11 +77,14 @@ def grid_sample(node: Node) -> Counts:
     if taps == 1:
         return counts
     counts += (Counts(add=2) if taps == 2 else Counts(add=14, mul=12)) * grid.numel
-    neighbours = taps**axes
-    return counts + Counts(
-        mac=node.output().numel * neighbours,
-        mul=product(grid.dims[:-1]) * neighbours * (axes - 1),
-    )
+    weights = product(grid.dims[:-1]) * taps**axes * (axes - 1)
+    return counts + Counts(mul=weights) + Counts(mul=1, add=1) * samples(node)
+
+
+def samples(node: Node) -> int:
+    """How many elements of X a GridSample averages: numel(Y) × taps; 0 for nearest."""
+    taps = _taps(node, "linear")
+    return 0 if taps == 1 else node.output().numel * taps ** extent(node, node.input(1), -1)
 
 
 def affine_grid(node: Node) -> Counts:

@@ -140,9 +140,10 @@ def bias_softmax(node: Node) -> Counts:
 
 
 def crop_and_resize(node: Node) -> Counts:
-    """numel(Y) × 4 mac (bilinear: 4 neighbours) and rois × h × w × 4 mul (their weights); each of the rois × (h + w)
-    rows and columns takes 1 mul + 1 add (its place), 2 cmp (the edges) and 2 cmp + 2 add (its neighbours and their
-    weights), each of the rois 4 mul + 2 add + 2 div. nearest: no mac and weights, and 1 cmp in place of 2 cmp + 2 add.
+    """numel(Y) × (4 mul + 4 add) (bilinear: 4 neighbours) and rois × h × w × 4 mul (their weights); each of the rois ×
+    (h + w) rows and columns takes 1 mul + 1 add (its place), 2 cmp (the edges) and 2 cmp + 2 add (its neighbours and
+    their weights), each of the rois 4 mul + 2 add + 2 div. nearest: no averages and weights, and 1 cmp in place of 2
+    cmp + 2 add.
 
     Y is (rois, C, h, w). Places beyond the edge are processed like any other.
 
@@ -154,7 +155,9 @@ def crop_and_resize(node: Node) -> Counts:
     work = Counts(mul=4, add=2, div=2) * regions + Counts(mul=1, add=1, cmp=2) * lines
     if node.attrs.get("mode", "bilinear") == "nearest":
         return work + Counts(cmp=lines)
-    return work + Counts(cmp=2, add=2) * lines + Counts(mac=4 * y.numel, mul=4 * regions * height * width)
+    return (
+        work + Counts(cmp=2, add=2) * lines + Counts(mul=4, add=4) * y.numel + Counts(mul=4 * regions * height * width)
+    )
 
 
 def distances(node: Node) -> Counts:
