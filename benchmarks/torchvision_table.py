@@ -22,8 +22,8 @@ import flopwise
 RAFT = 512
 
 SUMMARY = """torchvision {version} publishes the multiply-adds (in G, three decimals) and the parameters of its weights.
-Of {entries} entries, the column MACs of flopwise agrees in {exact}, the parameters in {parameters}. A figure agrees when
-it differs by less than 0.0006 G.
+Of {entries} entries, the column MACs of flopwise agrees in {exact}, the parameters in {parameters}. A figure agrees
+when it differs by less than 0.0006 G.
 
 What depends on weights and constants alone is counted here (`--no-fold`), as torchvision does: the position biases of
 Swin V2, 0.2 to 0.8 % of its multiply-adds, come from a small network over constant coordinates. GoogLeNet is made
