@@ -67,12 +67,12 @@ def test_more_rounds_never_raise_a_minimum() -> None:
 def test_rounds_go_on_until_the_minima_settle() -> None:
     virtual = Virtual()
     sampler = Sampler({"a": virtual.task(100)}, virtual.clock)  # type: ignore[dict-item]
-    for _ in range(9):
+    for _ in range(19):
         sampler.round()
         assert not sampler.settled
     sampler.round()
     assert sampler.settled
-    sampler.sums[-4:] = [200, 160, 140, 100]
+    sampler.sums[-7:] = [200, 180, 160, 150, 140, 120, 100]
     assert not sampler.settled
 
 
@@ -96,3 +96,28 @@ def test_noise_is_the_difference_of_two_equal_tasks() -> None:
 )
 def test_verdicts(values: tuple[float, ...], said: str) -> None:
     assert verdict(*values) == said
+
+
+def test_a_cold_first_run_is_not_a_sample() -> None:
+    """What ran in between has taken the caches: only runs behind a warm one count."""
+    virtual = Virtual()
+    last = ""
+
+    def task(name: str) -> object:
+        def run() -> None:
+            nonlocal last
+            virtual.now += 100 if last == name else 150
+            last = name
+
+        return run
+
+    tasks = {name: task(name) for name in "ab"}
+    cold = Sampler(tasks, virtual.clock)  # type: ignore[arg-type]
+    warm = Sampler(tasks, virtual.clock, warm={"a": 1, "b": 1}, runs={"a": 2, "b": 2})  # type: ignore[arg-type]
+    for _ in range(3):
+        warm.round()
+    assert {s.best for s in warm.samples.values()} == {100}
+    assert {s.runs for s in warm.samples.values()} == {6}
+    last = ""
+    cold.round()
+    assert {s.best for s in cold.samples.values()} == {150}

@@ -16,6 +16,9 @@ WHOLES = ("whole A", "whole B")
 #: Runs of a task before it is measured, the first of which may compile, pack weights or touch memory.
 WARM = 3
 
+#: Timed runs of a task in a round, behind one that brings its code and data back into the caches.
+RUNS = 2
+
 #: Rounds go on for so long even when the minima have settled.
 LEAST_SECONDS = 2.0
 
@@ -79,7 +82,9 @@ def measure(
     built = now() - start
     report({"event": "built", "tasks": len(tasks), "seconds": built})
 
-    sampler = Sampler({name: task.run for name, task in tasks.items()}, clock, before=before)
+    runs = dict.fromkeys(tasks, RUNS)
+    warm = {name: 1 for name in tasks if not name.startswith("streamed")}
+    sampler = Sampler({name: task.run for name, task in tasks.items()}, clock, before=before, warm=warm, runs=runs)
     begin = now()
     interrupted = False
     try:

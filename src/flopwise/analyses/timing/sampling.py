@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 MOST_NOISE, LEAST_CPU = 0.05, 0.9
 
 #: Rounds that are run at least, and the change of the sum of minima under which a session may end.
-LEAST_ROUNDS, SETTLED = 10, 0.01
+LEAST_ROUNDS, SETTLED = 20, 0.01
 
 
 @dataclass(slots=True)
@@ -73,8 +73,10 @@ class Sampler:
     """Runs tasks in interleaved rounds.
 
     Args:
-        tasks: name -> what to time; called once a round.
+        tasks: name -> what to time; sampled once a round.
         clock: what to time with.
+        warm: name -> runs before each sample that are not timed: what ran in between has taken the caches.
+        runs: name -> timed runs of a sample; 1 where it says nothing.
         seed: of the order of each round.
         before: called with the name of a task before it runs, so that a watchdog knows what hangs.
     """
@@ -85,7 +87,10 @@ class Sampler:
         clock: Clock,
         seed: int = 0,
         before: Callable[[str], None] = lambda name: None,
+        warm: Mapping[str, int] | None = None,
+        runs: Mapping[str, int] | None = None,
     ) -> None:
+        self.warm, self.runs = dict(warm or {}), dict(runs or {})
         self.tasks = dict(tasks)
         self.clock = clock
         self.samples = {name: Samples() for name in tasks}
@@ -105,15 +110,17 @@ class Sampler:
         self.rounds += 1
         self.sums.append(sum(s.best or 0 for s in self.samples.values()))
 
-    def sample(self, name: str) -> int:
-        """One sample of a task; nanoseconds."""
+    def sample(self, name: str) -> None:
+        """One sample of a task: its warm runs, then its timed ones."""
         run, clock = self.tasks[name], self.clock
-        switches, cpu = clock.switches(), clock.cpu()
-        start = clock.wall()
-        run()
-        wall = clock.wall() - start
-        self.samples[name].add(wall, clock.cpu() - cpu, clock.switches() != switches)
-        return wall
+        for _ in range(self.warm.get(name, 0)):
+            run()
+        for _ in range(self.runs.get(name, 1)):
+            switches, cpu = clock.switches(), clock.cpu()
+            start = clock.wall()
+            run()
+            wall = clock.wall() - start
+            self.samples[name].add(wall, clock.cpu() - cpu, clock.switches() != switches)
 
     @property
     def settled(self) -> bool:
