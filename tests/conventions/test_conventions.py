@@ -18,7 +18,7 @@ ALL = pytest.mark.parametrize("convention", CONVENTIONS.values(), ids=lambda c: 
 
 
 def test_own_conventions_come_first() -> None:
-    assert list(CONVENTIONS)[:6] == ["flops", "macs", "textbook", "molchanov", "benanza", "onnx-tool"]
+    assert list(CONVENTIONS)[:7] == [*("flops", "macs", "textbook", "dot-product", "molchanov", "benanza", "onnx-tool")]
 
 
 @ALL

@@ -15,6 +15,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "flops": ("canonical", "FLOP_COUNT"),
     "macs": ("canonical", "MAC_COUNT"),
     "textbook": ("papers.textbook", "CONVENTION"),
+    "dot-product": ("papers.dot_product", "CONVENTION"),
     "molchanov": ("papers.molchanov", "CONVENTION"),
     "benanza": ("tools.benanza", "CONVENTION"),
     "onnx-tool": ("tools.onnx_tool", "CONVENTION"),

@@ -1,47 +1,127 @@
-"""The textbook formulas, worked out by hand."""
+"""The text's functions: by hand, and executed as they stand there on real models."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conventions.nodes import Shapes, node, total
 
+import flopwise
+
+PAGE = Path(__file__).parents[4] / "shared" / "pages" / "flops_model.txt"
+
 X = (2, 8, 6, 6)
 N = 2 * 8 * 6 * 6
 
-#: Operator, input shapes, output shapes, attributes, opset, total.
-ROWS: list[tuple[str, Shapes, Shapes, dict[str, Any], int, int | None]] = [
-    ("Conv", [X, (4, 8, 3, 3)], [(2, 4, 4, 4)], {}, 0, 2 * 4 * 4 * 4 * (2 * 72 - 1)),
-    ("Conv", [X, (4, 8, 3, 3), (4,)], [(2, 4, 4, 4)], {}, 0, 2 * 4 * 4 * 4 * 2 * 72),
-    ("Conv", [X, (8, 1, 3, 3)], [(2, 8, 4, 4)], {"group": 8}, 0, 2 * 8 * 4 * 4 * 17),
-    ("Gemm", [(2, 5), (7, 5), (7,)], [(2, 7)], {"transB": 1}, 0, 2 * 7 * 9),
-    ("Gemm", [(2, 5), (5, 7)], [(2, 7)], {"alpha": 0.5}, 0, 2 * 7 * 9),
-    ("MatMul", [(3, 2, 5), (5, 7)], [(3, 2, 7)], {}, 0, 3 * 2 * 7 * 9),
-    ("MatMul", [(2, 0), (0, 7)], [(2, 7)], {}, 0, 0),
-    ("Relu", [X], [X], {}, 0, N),
-    ("LeakyRelu", [X], [X], {}, 0, N),
-    ("PRelu", [X, (8, 1, 1)], [X], {}, 0, N),
-    ("Tanh", [X], [X], {}, 0, 5 * N),
-    ("Sigmoid", [X], [X], {}, 0, 4 * N),
-    ("MaxPool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2]}, 0, 144),
-    ("GlobalMaxPool", [X], [(2, 8, 1, 1)], {}, 0, 16),
-    ("AveragePool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2]}, 0, 144 * 5),
-    ("GlobalAveragePool", [X], [(2, 8, 1, 1)], {}, 0, 16 * 37),
-    ("BatchNormalization", [X, (8,), (8,), (8,), (8,)], [X], {}, 0, 4 * N),
-    ("Softmax", [(2, 10)], [(2, 10)], {}, 0, 2 * 29),
-    ("Softmax", [(2, 3, 10)], [(2, 3, 10)], {"axis": 1}, 13, 20 * 8),
-    ("Softmax", [(2, 3, 10)], [(2, 3, 10)], {}, 11, 2 * 89),
-    ("Softmax", [(2, 3, 10)], [(2, 3, 10)], {"axis": 2}, 11, 6 * 29),
-    ("Dropout", [X], [X], {}, 0, 0),
-    # What the text does not name counts as in flops.
-    ("Add", [X, X], [X], {}, 0, N),
-    ("Reshape", [X, (2,)], [(2, 288)], {}, 0, 0),
-    ("ConvTranspose", [(1, 4, 3, 3), (4, 2, 2, 2)], [(1, 2, 6, 6)], {}, 0, 2 * 36 * 8),
-    ("acme::Mystery", [X], [X], {}, 0, None),
+#: Operator, input shapes, output shapes, attributes, total.
+ROWS: list[tuple[str, Shapes, Shapes, dict[str, Any], int | None]] = [
+    ("Conv", [X, (4, 8, 3, 3)], [(2, 4, 4, 4)], {}, 2 * 4 * 4 * 4 * 72),
+    ("Conv", [X, (4, 8, 3, 3), (4,)], [(2, 4, 4, 4)], {}, 2 * 4 * 4 * 4 * 73),
+    ("Conv", [X, (8, 1, 3, 3)], [(2, 8, 4, 4)], {"group": 8}, 2 * 8 * 4 * 4 * 9),
+    ("ConvTranspose", [(1, 4, 3, 3), (4, 2, 2, 2), (4,)], [(1, 4, 6, 6)], {"group": 2}, 4 * 36 * (2 * 4 + 1)),
+    ("Gemm", [(2, 5), (7, 5), (7,)], [(2, 7)], {"transB": 1}, 2 * 7 * 9),
+    ("MatMul", [(3, 2, 5), (5, 7)], [(3, 2, 7)], {}, 3 * 2 * 7 * 9),
+    ("Relu", [X], [X], {}, N),
+    ("Clip", [X], [X], {}, N),
+    ("Tanh", [X], [X], {}, 5 * N),
+    ("Sigmoid", [X], [X], {}, 4 * N),
+    ("MaxPool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2]}, 144),
+    ("AveragePool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2]}, 144 * 5),
+    ("AveragePool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2], "args": {"kernel_size": 2}}, 144 * 3),
+    ("GlobalAveragePool", [X], [(2, 8, 1, 1)], {}, 0),
+    ("BatchNormalization", [X, (8,), (8,), (8,), (8,)], [X], {}, 4 * N),
+    ("Softmax", [(2, 10)], [(2, 10)], {}, 2 * 29),
+    ("Dropout", [X], [X], {}, 0),
+    ("Add", [X, X], [X], {}, 0),
+    ("Reshape", [X, (2,)], [(2, 288)], {}, 0),
+    ("Einsum", [(2, 3), (3, 4)], [(2, 4)], {"equation": "ij,jk->ik"}, None),
+    ("acme::Mystery", [X], [X], {}, None),
 ]
 
 
-@pytest.mark.parametrize(("op", "inputs", "outputs", "attrs", "version", "count"), ROWS)
-def test_rows(op: str, inputs: Shapes, outputs: Shapes, attrs: dict[str, Any], version: int, count: int | None) -> None:
-    assert total("textbook", node(op, inputs, outputs, attrs, version)) == count
+@pytest.mark.parametrize(("op", "inputs", "outputs", "attrs", "count"), ROWS)
+def test_rows(op: str, inputs: Shapes, outputs: Shapes, attrs: dict[str, Any], count: int | None) -> None:
+    assert total("textbook", node(op, inputs, outputs, attrs)) == count
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """The functions of the page, whose indentation is lost, by name."""
+    torch = pytest.importorskip("torch")
+    lines = PAGE.read_text("utf-8").replace("\\\n", "").splitlines()
+    space: dict[str, Any] = {"_torch": torch}
+    starts = [place for place, line in enumerate(lines) if line.startswith("def ")]
+    for start in starts:
+        end = next(place for place in range(start, len(lines)) if lines[place].startswith("return "))
+        exec("\n    ".join(lines[start : end + 1]), space)
+    return {name: value for name, value in space.items() if re.fullmatch(r"_\w+_flops", name)}
+
+
+def of_the_page(module: Any, shape: tuple[int, ...]) -> int:
+    """What the page's functions count when they hang on a module's layers."""
+    import torch
+    from torch import nn
+
+    of = functions()
+    kinds: dict[tuple[type, ...], str] = {
+        (nn.Linear,): "_linear_flops",
+        (nn.ReLU, nn.ReLU6): "_relu_flops",
+        (nn.Tanh,): "_tanh_flops",
+        (nn.Sigmoid,): "_sigmoid_flops",
+        (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d): "_maxpool_flops",
+        (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d): "_avgpool_flops",
+        (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d): "_bn_flops",
+        (nn.Softmax,): "_softmax_flops",
+        (nn.modules.conv._ConvNd,): "_convNd_flops",
+    }
+    counted: list[int] = []
+    for layer in module.modules():
+        name = next((name for classes, name in kinds.items() if isinstance(layer, classes)), None)
+        if name is not None:
+            layer.register_forward_hook(
+                lambda layer, inputs, output, name=name: counted.append(int(of[name](layer, inputs[0], output)))
+            )
+    with torch.no_grad():
+        module.eval()(torch.empty(shape, device="meta"))
+    return sum(counted)
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="the page is not here")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("alexnet", 773_867_736),
+        ("vgg16", 15_622_522_392),
+        ("resnet50", 4_145_496_600),
+        ("mobilenet_v2", 334_871_512),
+        ("mnasnet1_0", None),
+        ("squeezenet1_0", None),
+    ],
+)
+def test_models_cost_what_the_functions_of_the_page_count(name: str, expected: int | None) -> None:
+    torch = pytest.importorskip("torch")
+    torchvision = pytest.importorskip("tests.torch_vision").torchvision
+    with torch.device("meta"):
+        module = torchvision.models.get_model_builder(name)(weights=None)
+    ours = flopwise.profile(module, (1, 3, 224, 224), convention="textbook").total("count")
+    assert ours == of_the_page(module, (1, 3, 224, 224))
+    assert expected in (None, ours)
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="the page is not here")
+def test_every_function_of_the_page() -> None:
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    with torch.device("meta"):
+        module = nn.Sequential(
+            *(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Tanh(), nn.AvgPool2d(2), nn.Sigmoid(), nn.AvgPool2d((2, 1))),
+            *(nn.ConvTranspose2d(8, 4, 3, groups=2), nn.ReLU6(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout()),
+            *(nn.LazyLinear(10, bias=False), nn.Softmax(1)),
+        )
+        module(torch.empty(2, 3, 20, 20, device="meta"))
+    found = flopwise.profile(module, (2, 3, 20, 20), convention="textbook")
+    assert found.total("count") == of_the_page(module, (2, 3, 20, 20))
+    assert found.exact

@@ -1,4 +1,4 @@
-"""The textbook's formulas on PyTorch modules, written out for each layer that the text names."""
+"""2 n − 1 per dot product on PyTorch modules, written out for each layer that the texts name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ELEMENTS = 2 * 6 * 8 * 8
     ids=str,
 )
 def test_layers_of_the_text(module: Any, shape: Any, flops: int) -> None:
-    found = flopwise.profile(module.eval(), shape, convention="textbook")
+    found = flopwise.profile(module.eval(), shape, convention="dot-product")
     assert (found.total("count"), found.exact) == (flops, True)
     assert any(layer.count == flops for layer in found.rows) or not flops
 
@@ -52,5 +52,5 @@ def test_functions_count_as_the_layers_do() -> None:
         def forward(self, x: Any) -> Any:
             return torch.softmax(torch.tanh(F.relu(x)).sigmoid(), -1)
 
-    found = flopwise.profile(Functions(), (7, 10), convention="textbook")
+    found = flopwise.profile(Functions(), (7, 10), convention="dot-product")
     assert found.total("count") == 70 * (1 + 5 + 4) + 7 * 29
