@@ -220,6 +220,8 @@ class _Program:
     """A model of transformers as a program that can be profiled step by step."""
 
     def __init__(self, module: Any, model: object, kv_dtype: str | None) -> None:
+        from flopwise.readers.torch.language.widths import stored_widths
+
         text = isinstance(model, (str, os.PathLike))
         source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
         self._module = module
@@ -228,11 +230,12 @@ class _Program:
         self.name = type(module).__name__
         self.source = source
         self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
-        self.widths: Mapping[str, Fraction] = {}
+        stored = stored_widths(module, model)
+        self.widths: Mapping[str, Fraction] = stored.elements
         config = module.config.get_text_config()
         lengths = [getattr(config, name, None) for name in _LONGEST]
         self.longest: int | None = next((n for n in lengths if isinstance(n, int) and n > 0), None)
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = stored.notes
 
     def profile(self, past: int, new: int, batch: int) -> Profile:
         """The profile of a call with so many tokens in the state."""

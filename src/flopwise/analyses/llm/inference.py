@@ -12,6 +12,7 @@ from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.rewrites import ABSORB_MLA, absorbed_mla
 from flopwise.analyses.llm.step import Step, step_of
 from flopwise.errors import InputError
+from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 
 
@@ -198,8 +199,10 @@ def inference(
 
 def _stored(profile: Profile, widths: Mapping[str, Fraction]) -> int:
     """Bytes of the stored tensors in the widths that they are stored in."""
-    tensors = {t.name: t for row in profile.rows for t in row.node.known_inputs if t.kind in ("weight", "buffer")}
-    return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in tensors.values()))
+    folding = fold(profile.graph)
+    tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node) if t.sized}
+    kept = [t for t in tensors.values() if t.kind in ("weight", "buffer")]
+    return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in kept))
 
 
 def _notes(program: Program, end: int, decode: Step) -> list[str]:

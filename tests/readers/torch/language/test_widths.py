@@ -1,0 +1,85 @@
+"""Stored widths: of a quantisation's settings beside the bytes of files with its layout, and of files themselves."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers")
+
+from tests.language_models import LLAMA, MIXTURE, written
+
+import flopwise
+
+#: Large enough that a group or block of 128 is one.
+WIDE: dict[str, Any] = {**LLAMA, "hidden_size": 256, "intermediate_size": 512, "head_dim": 64, "num_key_value_heads": 4}
+MATRICES = [(256, 256)] * 4 + [(512, 256)] * 2 + [(256, 512)]
+
+
+def _packed(out: int, into: int, bits: int, group: int) -> int:
+    """Bytes of GPTQ's tensors: packed weights and zero points in words of 32 bits, scales in half precision."""
+    groups = into // group
+    return out * into * bits // 8 + groups * (out * bits // 8) + groups * out * 2
+
+
+#: ``quantization_config`` -> bytes of a matrix of so many outputs and inputs, from the shapes that its files hold.
+LAYOUTS: list[tuple[dict[str, Any], Any]] = [
+    (
+        {"quant_method": "fp8", "weight_block_size": [128, 128]},
+        lambda o, i: o * i + math.ceil(o / 128) * math.ceil(i / 128) * 4,
+    ),
+    ({"quant_method": "mxfp4"}, lambda o, i: o * i // 2 + o * i // 32),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128}, lambda o, i: _packed(o, i, 4, 128) + 4 * i),
+    ({"quant_method": "gptq", "bits": 8, "group_size": 32}, lambda o, i: _packed(o, i, 8, 32) + 4 * i),
+    ({"quant_method": "awq", "bits": 4, "group_size": 128}, lambda o, i: _packed(o, i, 4, 128)),
+    ({"quant_method": "bitsandbytes", "load_in_4bit": True}, lambda o, i: o * i // 2 + o * i // 64 * 4),
+    ({"quant_method": "bitsandbytes", "load_in_8bit": True}, lambda o, i: o * i + o * 4),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "nbytes"), LAYOUTS, ids=lambda x: str(x.get("quant_method")) if isinstance(x, dict) else ""
+)
+def test_settings_stand_for_the_bytes_of_the_files(tmp_path: Path, settings: dict[str, Any], nbytes: Any) -> None:
+    plain = flopwise.llm(written(tmp_path, WIDE), prompt=8, generate=1)
+    small = flopwise.llm(written(tmp_path, {**WIDE, "quantization_config": settings}), prompt=8, generate=1)
+    assert small.params == plain.params
+    before = 2 * sum(2 * out * into for out, into in MATRICES)
+    after = 2 * sum(nbytes(out, into) for out, into in MATRICES)
+    assert small.weight_bytes == pytest.approx(plain.weight_bytes - before + after, rel=0.01)
+    assert small.decode.bytes < plain.decode.bytes
+    assert any("quantised" in note for note in small.notes)
+
+
+def test_stacks_of_experts_are_quantised_too(tmp_path: Path) -> None:
+    config = {**MIXTURE, "quantization_config": {"quant_method": "mxfp4"}}
+    plain, small = (flopwise.llm(written(tmp_path, c), prompt=8, generate=1) for c in (MIXTURE, config))
+    experts = 2 * 8 * 3 * 64 * 96
+    assert plain.weight_bytes - small.weight_bytes > experts * (2 - 17 / 32) * 0.99
+
+
+def test_an_unknown_method_is_noted(tmp_path: Path) -> None:
+    result = flopwise.llm(
+        written(tmp_path, {**LLAMA, "quantization_config": {"quant_method": "new"}}), prompt=8, generate=1
+    )
+    assert any("'new', whose widths are not known" in note for note in result.notes)
+
+
+def test_files_beside_the_configuration_say_their_widths(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.numpy")
+    folder = written(tmp_path, LLAMA)
+    plain = flopwise.llm(folder, prompt=8, generate=1)
+    rows = {
+        "model.embed_tokens.weight": np.zeros((320, 64), np.float16),
+        "lm_head.weight": np.zeros((320, 64), np.int8),
+    }
+    others = np.zeros(plain.params - 2 * 320 * 64, np.int8)
+    safetensors.save_file({**rows, "packed": others}, folder / "model.safetensors")
+    stored = flopwise.llm(folder, prompt=8, generate=1)
+    held = 320 * 64 * 3 + others.nbytes
+    assert stored.weight_bytes == pytest.approx(held, rel=0.01)
+    assert any(f"{held:,} bytes" in note for note in stored.notes)
