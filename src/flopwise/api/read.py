@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.options import Options, options_of
@@ -13,6 +15,23 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from flopwise.readers.options import Keywords
+
+
+def whole(batch_size: Any) -> int | None:
+    """A batch size as a plain number.
+
+    Raises:
+        InputError: it is not a whole number from 0 on.
+    """
+    if batch_size is None:
+        return None
+    try:
+        number = operator.index(batch_size)
+    except TypeError:
+        number = -1
+    if isinstance(batch_size, bool) or number < 0:
+        raise InputError(f"batch_size={batch_size!r}: give a whole number")
+    return number
 
 
 def read(
@@ -54,5 +73,5 @@ def read(
         ModelError: the model cannot be read.
         InputError: a shape is missing or does not fit, or an option is for another format.
     """
-    format = format_of(model)
+    format, batch_size = format_of(model), whole(batch_size)
     return format.read(model, inputs, dims, batch_size, progress, options_of(format.options, options, keywords))

@@ -10,7 +10,7 @@ from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.archive import holds_program, members
-from flopwise.readers.torch.kinds import CHECKPOINTS, PROGRAMS, is_module
+from flopwise.readers.torch.kinds import CHECKPOINTS, PROGRAMS, is_function, is_module
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _matches(model: object) -> bool:
-    return is_module(model) or is_callable(model) or ends_in(model, (*PROGRAMS, *CHECKPOINTS))
+    return is_module(model) or is_function(model) or is_callable(model) or ends_in(model, (*PROGRAMS, *CHECKPOINTS))
 
 
 def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from types import BuiltinFunctionType, FunctionType, MethodType
 
 from flopwise.readers.format import ends_in
 from flopwise.readers.source.location import is_url
@@ -14,6 +16,9 @@ PROGRAMS = (".pt2", ".ts", ".torchscript")
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin")
 
 
+_ROUTINES = (FunctionType, MethodType, BuiltinFunctionType)
+
+
 def is_module(model: object) -> bool:
     """Whether a model is a PyTorch module or exported program; asks PyTorch only when somebody has imported it."""
     torch = sys.modules.get("torch")
@@ -22,6 +27,11 @@ def is_module(model: object) -> bool:
     return isinstance(model, torch.nn.Module) or (
         "torch.export" in sys.modules and isinstance(model, torch.export.ExportedProgram)
     )
+
+
+def is_function(model: object) -> bool:
+    """Whether a model is a plain function, a method or a partial call, which is taken for one of tensors."""
+    return "torch" in sys.modules and isinstance(model, (functools.partial, *_ROUTINES))
 
 
 def is_checkpoint(model: object) -> bool:

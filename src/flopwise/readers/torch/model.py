@@ -10,7 +10,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import is_callable, is_url, shown
-from flopwise.readers.torch.kinds import is_module
+from flopwise.readers.torch.kinds import is_function, is_module
 from flopwise.readers.torch.language.config import is_language_model
 
 
@@ -102,6 +102,10 @@ def module_of(
         raise InputError("arguments are for a model that is given as package.module:callable")
     if is_module(model):
         return model, ""
+    if is_function(model):
+        from flopwise.readers.torch.function import module_of_function
+
+        return module_of_function(model), ""  # type: ignore[arg-type] # it can be called, as was asked
     if is_language_model(model):
         from flopwise.readers.torch.language.model import language_model
 

@@ -17,6 +17,7 @@ from flopwise.readers.torch.graph import nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
 from flopwise.readers.torch.program.exported import ExportedModule
 from flopwise.readers.torch.runs.distribution import gathered
+from flopwise.readers.torch.runs.environment import outside_of_modes, uncompiled
 from flopwise.readers.torch.runs.modules import submodules
 from flopwise.readers.torch.runs.run import RunError, run
 from flopwise.readers.weights.modules import of_torch
@@ -64,8 +65,12 @@ def read_torch(
         kind = "ExportedProgram"
     if not isinstance(model, nn.Module):
         raise ModelError(f"{kind} is not a torch.nn.Module")
-    with _ONE_AT_A_TIME, gathered(model) as notes:
-        return _graph(model, settle(model, inputs, dims, batch_size), progress, mode, grad, name, kind, notes)
+
+    def recorded() -> Graph:
+        with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
+            return _graph(model, settle(model, inputs, dims, batch_size), progress, mode, grad, name, kind, notes)
+
+    return uncompiled(recorded)
 
 
 def result_of(model: nn.Module, inputs: Any) -> Any:

@@ -43,8 +43,12 @@ def position_name(names: Sequence[str], position: int) -> str:
     return names[position] if position < len(names) else f"input{position}"
 
 
+def _is_size(value: Any) -> bool:
+    return isinstance(value, (int, str, numpy.integer)) and not isinstance(value, bool)
+
+
 def is_shape(value: Any) -> bool:
-    return isinstance(value, (tuple, list, torch.Size)) and bool(value) and all(type(v) in (int, str) for v in value)
+    return isinstance(value, (tuple, list, torch.Size)) and bool(value) and all(_is_size(v) for v in value)
 
 
 class Making:
@@ -115,8 +119,8 @@ class Making:
         return tensor
 
     def _size(self, dim: int | str, name: str) -> int:
-        if isinstance(dim, int):
-            return dim
+        if not isinstance(dim, str):
+            return int(dim)
         if dim not in self._dims:
             raise InputError(f"input {name!r}: {dim!r} has no value; give --dim {dim}=NUMBER")
         return self._dims[dim]

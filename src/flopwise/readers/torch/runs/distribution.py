@@ -57,7 +57,7 @@ def _is_distributed(model: nn.Module) -> bool:
             hooks = attributes.get(name)
             if hooks and any(_package(hook).startswith(_PACKAGES) for hook in hooks.values()):
                 return True
-        for parameter in attributes["_parameters"].values():
+        for parameter in attributes.get("_parameters", {}).values():
             if parameter is not None and type(parameter).__module__.startswith(_PACKAGES):
                 return True
     return False
@@ -133,6 +133,6 @@ def _unwrap(model: nn.Module) -> None:
     for module in list(model.modules()):
         if not _is_wrapper(module):
             continue
-        inner = getattr(module, "_fsdp_wrapped_module", None) or vars(module)["_modules"].get("module")
+        inner = getattr(module, "_fsdp_wrapped_module", None) or vars(module).get("_modules", {}).get("module")
         if isinstance(inner, nn.Module):
             vars(module)["forward"] = inner

@@ -4,10 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch
+from torch.utils import _python_dispatch as python_dispatch
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def outside_of_modes() -> Iterator[None]:
+    """Modes of the caller that make every tensor another (fake, functional) are suspended."""
+    if not torch._C._len_torch_dispatch_stack():
+        yield
+        return
+    modes: Any = python_dispatch
+    with modes._disable_current_modes():
+        yield
+
+
+def uncompiled(work: Callable[[], T]) -> T:
+    """What some work gives, in a function that ``torch.compile`` compiles too."""
+    if "torch._dynamo" not in sys.modules:
+        return work()
+    disable: Any = sys.modules["torch._dynamo"].disable
+    result: T = disable(work)()
+    return result
 
 
 @contextlib.contextmanager
