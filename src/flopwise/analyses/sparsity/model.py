@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.sparsity.asking import Asked, Block, Pattern
 from flopwise.analyses.sparsity.measuring import Measured, Stored, Weight, measure
 from flopwise.analyses.sparsity.nbits import Unpacked
-from flopwise.analyses.sparsity.search import Found
+from flopwise.analyses.sparsity.result import Effective, Layer, Sparsity, unknown_tensor
 from flopwise.analyses.sparsity.uses import Use, Uses, multiplies_weights
 from flopwise.analyses.sparsity.views import as_stored
 from flopwise.analyses.sparsity.zeros import PLAIN
@@ -26,127 +26,6 @@ if TYPE_CHECKING:
 
 #: The operator that stands for a tensor in a file without operators.
 ALONE = "flopwise::Tensor"
-
-
-@dataclass(frozen=True, slots=True)
-class Effective:
-    """Multiply-accumulates of a layer, or of a model, that are left when zeros are skipped.
-
-    Of a layer None where its multiply-accumulates or its zeros are unknown.
-    """
-
-    macs: int | None
-    #: Without those of single zero weights.
-    zeros: int | None
-    #: Without those of zero blocks, for each block that was asked for.
-    blocks: tuple[int | None, ...] = ()
-    #: Without those that a pattern saves where all groups of a weight hold it.
-    patterns: tuple[int | None, ...] = ()
-    #: Without those of the zero blocks that the search found.
-    found: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Layer:
-    """One layer: its weights, and its multiply-accumulates."""
-
-    row: Row
-    #: All its trained weights.
-    weights: tuple[Measured, ...]
-    effective: Effective
-    #: Why its multiply-accumulates are counted in full although it has weights ("" when they are not).
-    full: str = ""
-    #: Whether the model does not hold the elements of one of its weights.
-    absent: bool = False
-
-    @property
-    def name(self) -> str:
-        """The layer's name."""
-        return self.row.name
-
-    @property
-    def elements(self) -> int:
-        """Elements of its weights."""
-        return sum(w.elements for w in self.weights)
-
-    @property
-    def zeros(self) -> int | None:
-        """Zeros in its weights; None when they are unknown in one."""
-        return None if self.absent else _sum([w.zeros for w in self.weights])
-
-    @property
-    def found(self) -> Found | None:
-        """What the search found in its largest weight."""
-        return max(self.weights, key=lambda w: w.elements).found if self.weights else None
-
-
-@dataclass(frozen=True, eq=False)
-class Sparsity:
-    """The zeros of a model, each stored weight once."""
-
-    name: str
-    source: str
-    format: str
-    asked: Asked
-    tensors: tuple[Measured, ...]
-    #: The layers that have weights; () where the file has no operators.
-    layers: tuple[Layer, ...]
-    #: Of all layers; None where the file has no operators.
-    effective: Effective | None
-    notes: tuple[str, ...] = ()
-    #: How ``print`` shows it; provided by whoever knows the reports.
-    renderer: Callable[[Sparsity], str] | None = field(default=None, repr=False)
-
-    @property
-    def elements(self) -> int:
-        """Elements of all tensors whose zeros are known."""
-        return sum(t.elements for t in self.tensors if t.zeros is not None)
-
-    @property
-    def zeros(self) -> int:
-        """Zeros of all tensors in which they are known."""
-        return sum(t.zeros for t in self.tensors if t.zeros is not None)
-
-    @property
-    def unknown(self) -> tuple[Measured, ...]:
-        """The tensors in which nobody knows what stands for zero."""
-        return tuple(t for t in self.tensors if t.zeros is None)
-
-    @property
-    def ratio(self) -> float | None:
-        """Share of zeros in the tensors in which they are known; None when there are none."""
-        return self.zeros / self.elements if self.elements else None
-
-    def tensor(self, name: str) -> Measured:
-        """The tensor of a name.
-
-        Raises:
-            InputError: there is none.
-        """
-        found = next((t for t in self.tensors if t.name == name), None)
-        if found is None:
-            raise InputError(unknown_tensor(name, [t.name for t in self.tensors]))
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """The stable JSON schema ``flopwise.sparsity/1``: integers, shares between 0 and 1, or None."""
-        from flopwise.analyses.sparsity.content import content
-
-        return content(self)
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
-
-
-def unknown_tensor(name: str, known: Sequence[str]) -> str:
-    """What to say of a tensor that is not there."""
-    import difflib
-
-    near = difflib.get_close_matches(name, known, 1)
-    hint = (
-        f"did you mean {near[0]!r}?" if near else f"weights: {', '.join(known[:5])}{' ...' if len(known) > 5 else ''}"
-    )
-    return f"no weight is named {name!r}; {hint}"
 
 
 def sparsity_of(
@@ -396,7 +275,3 @@ def _notes(measured: Sequence[Measured], layers: Sequence[Layer]) -> tuple[str, 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(map(repr, names[:3])) + more
-
-
-def _sum(values: Sequence[int | None]) -> int | None:
-    return None if None in values else sum(v for v in values if v is not None)

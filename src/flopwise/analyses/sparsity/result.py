@@ -1,0 +1,237 @@
+"""How sparse a model is, as a result: its tensors, its layers, and what JSON says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flopwise.analyses.sparsity.asking import Asked
+from flopwise.analyses.sparsity.measuring import Measured
+from flopwise.analyses.sparsity.search import Found
+from flopwise.errors import InputError
+from flopwise.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """Multiply-accumulates of a layer, or of a model, that are left when zeros are skipped.
+
+    Of a layer None where its multiply-accumulates or its zeros are unknown.
+    """
+
+    macs: int | None
+    #: Without those of single zero weights.
+    zeros: int | None
+    #: Without those of zero blocks, for each block that was asked for.
+    blocks: tuple[int | None, ...] = ()
+    #: Without those that a pattern saves where all groups of a weight hold it.
+    patterns: tuple[int | None, ...] = ()
+    #: Without those of the zero blocks that the search found.
+    found: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One layer: its weights, and its multiply-accumulates."""
+
+    row: Row
+    #: All its trained weights.
+    weights: tuple[Measured, ...]
+    effective: Effective
+    #: Why its multiply-accumulates are counted in full although it has weights ("" when they are not).
+    full: str = ""
+    #: Whether the model does not hold the elements of one of its weights.
+    absent: bool = False
+
+    @property
+    def name(self) -> str:
+        """The layer's name."""
+        return self.row.name
+
+    @property
+    def elements(self) -> int:
+        """Elements of its weights."""
+        return sum(w.elements for w in self.weights)
+
+    @property
+    def zeros(self) -> int | None:
+        """Zeros in its weights; None when they are unknown in one."""
+        return None if self.absent else total([w.zeros for w in self.weights])
+
+    @property
+    def found(self) -> Found | None:
+        """What the search found in its largest weight."""
+        return max(self.weights, key=lambda w: w.elements).found if self.weights else None
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsity:
+    """The zeros of a model, each stored weight once."""
+
+    name: str
+    source: str
+    format: str
+    asked: Asked
+    tensors: tuple[Measured, ...]
+    #: The layers that have weights; () where the file has no operators.
+    layers: tuple[Layer, ...]
+    #: Of all layers; None where the file has no operators.
+    effective: Effective | None
+    notes: tuple[str, ...] = ()
+    #: How ``print`` shows it; provided by whoever knows the reports.
+    renderer: Callable[[Sparsity], str] | None = field(default=None, repr=False)
+
+    @property
+    def elements(self) -> int:
+        """Elements of all tensors whose zeros are known."""
+        return sum(t.elements for t in self.tensors if t.zeros is not None)
+
+    @property
+    def zeros(self) -> int:
+        """Zeros of all tensors in which they are known."""
+        return sum(t.zeros for t in self.tensors if t.zeros is not None)
+
+    @property
+    def unknown(self) -> tuple[Measured, ...]:
+        """The tensors in which nobody knows what stands for zero."""
+        return tuple(t for t in self.tensors if t.zeros is None)
+
+    @property
+    def ratio(self) -> float | None:
+        """Share of zeros in the tensors in which they are known; None when there are none."""
+        return self.zeros / self.elements if self.elements else None
+
+    def tensor(self, name: str) -> Measured:
+        """The tensor of a name.
+
+        Raises:
+            InputError: there is none.
+        """
+        found = next((t for t in self.tensors if t.name == name), None)
+        if found is None:
+            raise InputError(unknown_tensor(name, [t.name for t in self.tensors]))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON schema ``flopwise.sparsity/1``: integers, shares between 0 and 1, or None."""
+        return _content(self)
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+
+def unknown_tensor(name: str, known: Sequence[str]) -> str:
+    """What to say of a tensor that is not there."""
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1)
+    hint = (
+        f"did you mean {near[0]!r}?" if near else f"weights: {', '.join(known[:5])}{' ...' if len(known) > 5 else ''}"
+    )
+    return f"no weight is named {name!r}; {hint}"
+
+
+def _content(sparsity: Sparsity) -> dict[str, Any]:
+    """The schema: integers, shares between 0 and 1, texts, or None where something is unknown."""
+    asked = sparsity.asked
+    return {
+        "schema": "flopwise.sparsity/1",
+        "model": {"name": sparsity.name, "source": sparsity.source, "format": sparsity.format},
+        "asked": {
+            "blocks": [str(b) for b in asked.blocks],
+            "patterns": [str(p) for p in asked.patterns],
+            "min_size": asked.min_size,
+            "min_ratio": asked.min_ratio,
+            "tolerance": asked.tolerance,
+            "ranks": None if asked.ranks is None else sorted(asked.ranks),
+            "order": asked.order,
+        },
+        "totals": {
+            "tensors": len(sparsity.tensors),
+            "elements": sparsity.elements,
+            "zeros": sparsity.zeros,
+            "ratio": sparsity.ratio,
+            "unknown": len(sparsity.unknown),
+            **_effective(sparsity.effective, sparsity),
+        },
+        "tensors": [_tensor(t) for t in sparsity.tensors],
+        "layers": [_layer(layer, sparsity) for layer in sparsity.layers],
+        "notes": list(sparsity.notes),
+    }
+
+
+def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any]:
+    if effective is None:
+        return {"macs": None, "effective_macs": None}
+    asked = sparsity.asked
+    return {
+        "macs": effective.macs,
+        "effective_macs": {
+            "zeros": effective.zeros,
+            "search": effective.found,
+            "blocks": {str(b): macs for b, macs in zip(asked.blocks, effective.blocks, strict=True)},
+            "patterns": {str(p): macs for p, macs in zip(asked.patterns, effective.patterns, strict=True)},
+        },
+    }
+
+
+def _tensor(tensor: Measured) -> dict[str, Any]:
+    found = tensor.found
+    return {
+        "name": tensor.name,
+        "layer": tensor.layer,
+        "op": tensor.op,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype,
+        "matrix": {"matrices": tensor.matrices, "rows": tensor.rows, "columns": tensor.columns},
+        "elements": tensor.elements,
+        "zero_point": tensor.zero_point,
+        "zeros": tensor.zeros,
+        "ratio": tensor.ratio,
+        "search": None if found is None else {"block": [found.first, found.second], "ratio": found.ratio},
+        "blocks": [
+            {
+                "block": str(b.block),
+                "blocks": b.blocks,
+                "at_edges": b.at_edges,
+                "zero": b.zero,
+                "ratio": b.ratio,
+                "elements": b.elements,
+            }
+            for b in tensor.blocks
+        ],
+        "patterns": [
+            {
+                "pattern": str(g.pattern),
+                "groups": g.groups,
+                "holding": g.holding,
+                "ratio": g.ratio,
+                "holds": g.holds,
+            }
+            for g in tensor.patterns
+        ],
+        "outputs": tensor.outputs,
+        "zero_outputs": tensor.zero_outputs,
+        "inputs": tensor.inputs,
+        "zero_inputs": tensor.zero_inputs,
+        "note": tensor.note,
+    }
+
+
+def _layer(layer: Layer, sparsity: Sparsity) -> dict[str, Any]:
+    zeros, elements = layer.zeros, layer.elements
+    return {
+        "name": layer.name,
+        "op": layer.row.node.op,
+        "tensors": [w.name for w in layer.weights],
+        "elements": elements,
+        "zeros": zeros,
+        "ratio": None if zeros is None else zeros / elements if elements else 0.0,
+        **_effective(layer.effective, sparsity),
+    }
+
+
+def total(values: Sequence[int | None]) -> int | None:
+    """The sum; None where one of the values is unknown."""
+    return None if None in values else sum(v for v in values if v is not None)
