@@ -23,14 +23,14 @@ def budget(tmp_path: Path) -> Path:
 def test_kept(run: Run, tiny: Path, budget: Path) -> None:
     code, out, err = run("check", tiny, "--budget", budget)
     assert (code, err) == (0, "")
-    assert "all 2 limits are kept" in out
+    assert "all 2 limits are met" in out
 
 
 def test_broken(run: Run, tiny: Path, budget: Path) -> None:
     budget.write_text('[model]\nparams = 44369\nunknown = 0\n[layers."*conv1*"]\nmacs = 1\n')
     code, out, err = run("check", tiny, "--budget", budget)
     assert (code, err) == (1, "")
-    assert "2 of 3 limits are broken" in out
+    assert "2 of 3 limits are exceeded" in out
     assert "1 too many" in out
     assert "unknown" not in out  # what held is not in the way
     found = json.loads(run("check", tiny, "--budget", budget, "-f", "json").out)
@@ -54,7 +54,7 @@ def test_update(run: Run, tiny: Path, budget: Path) -> None:
     budget.write_text("[model]\nparams = 1 # all of them\nunknown = 7\n")
     code, out, err = run("check", tiny, "--budget", budget, "--update")
     assert (code, out) == (0, "")
-    assert "has the figures of today" in err
+    assert "updated with the figures of today" in err
     assert budget.read_text() == "[model]\nparams = 44370 # all of them\nunknown = 0\n"
     assert "as it was" in run("check", tiny, "--budget", budget, "--update").err
 
@@ -99,7 +99,7 @@ def test_a_model_that_is_not_there(run: Run, tiny: Path, budget: Path, tmp_path:
     assert (code, out, err.count("\n")) == (2, "", 1)
     code, out, err = run("check", tiny, tmp_path / "none.onnx", "--budget", budget)
     assert (code, err.count("\n")) == (2, 1)
-    assert "limits are kept" in out
+    assert "limits are met" in out
     before = budget.read_text()
     assert run("check", tiny, tmp_path / "none.onnx", "--budget", budget, "--update").code == 2
     assert budget.read_text() == before
@@ -118,7 +118,7 @@ def test_update_says_what_it_leaves(run: Run, tiny: Path, tmp_path: Path) -> Non
     budget.write_text('[model]\nparams = 1\n[layers."nothing"]\nmacs = 1\n')
     code, out, err = run("check", tiny, "--budget", budget, "--update")
     assert (code, out) == (0, "")
-    assert "layers.nothing.macs stays, because no layer has such a name" in err
+    assert "layers.nothing.macs is left as it is, because no layer has that name" in err
     assert budget.read_text() == '[model]\nparams = 44370\n[layers."nothing"]\nmacs = 1\n'
 
 

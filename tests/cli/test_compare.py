@@ -85,7 +85,7 @@ def test_fail_on(run: Run, models: tuple[Path, Path]) -> None:
         (("one.onnx", "other.onnx", "--columns", "mac"), "unknown figure 'mac'"),
         (("one.onnx", "other.onnx", "-o", "no/such/folder.md"), "cannot be written"),
         (("one.onnx", "-b", "1,0"), "not a list of whole numbers"),
-        (("one.onnx", "-i", "x:1x3x8x8|1x3x9x9", "-i", "y:1|2|3"), "as many sizes"),
+        (("one.onnx", "-i", "x:1x3x8x8|1x3x9x9", "-i", "y:1|2|3"), "the same number of sizes"),
     ],
 )
 def test_bad_usage(

@@ -21,7 +21,7 @@ def test_text(run: Run, past: Path) -> None:
     code, out, err = run("formula", past)
     assert (code, err) == (0, "")
     assert "MACs                = 32*batch*seq*(past_length + seq + 32)" in out
-    assert "verified against the profile at" in out
+    assert "checked against the profile at" in out
 
 
 def test_json(run: Run, past: Path) -> None:

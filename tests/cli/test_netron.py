@@ -24,7 +24,7 @@ def test_in_any_convention_and_format(run: Run, tiny: Path, tmp_path: Path) -> N
     assert code == 0
     count = json.loads(out)["totals"]["count"]
     told = {item["name"]: item["value"] for item in json.loads(attachment.read_text())["metrics"][:10]}
-    assert str(count) in str(told["FLOP (benanza)"]).replace(",", "")
+    assert str(count) in str(told["FLOPs (benanza)"]).replace(",", "")
 
 
 @pytest.mark.parametrize("name", ["netron.txt", "json", "netron.json.bak"])

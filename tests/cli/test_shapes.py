@@ -109,7 +109,7 @@ def test_what_is_missing_is_told(run: Run, tmp_path: Path) -> None:
     onnx.save(net, tmp_path / "m.onnx")
     code, out, err = run("shapes", tmp_path / "m.onnx", "-o", tmp_path / "n.onnx")
     assert (code, out) == (0, "")
-    assert err == "flopwise: unresolved: 2 tensors have no certain shape in the file; the first is 'a'\n"
+    assert err == "flopwise: unresolved: 2 tensors have no known shape in the file; the first is 'a'\n"
 
 
 def test_own_rules(run: Run, tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_an_unknown_ending_is_refused_with_the_known_ones() -> None:
     [
         ({"format": "xml"}, "unknown format 'xml'; choose table, tree, markdown, csv, json, latex"),
         ({"by": "colour"}, "cannot group by 'colour'; choose layer, op, module, dtype"),
-        ({"top": 0}, "the top 0 lines cannot be shown; give 1 or more"),
+        ({"top": 0}, "--top 0: give 1 or more"),
         ({"sort": "flop"}, "unknown column 'flop'; did you mean 'flops'?"),
     ],
 )

@@ -25,22 +25,22 @@ TRACEBACK = "FLOPWISE_TRACEBACK"
 COMMANDS: dict[str, str] = {
     "profile": "Operations, parameters, activations and memory, per layer and in total.",
     "flops": "Operations by class (multiply-adds, additions, ...), in total or per layer.",
-    "compare": "Models, conventions, batch or input sizes side by side, layer by layer; exit code 1 on growth.",
-    "check": "Whether models keep to a budget; exit code 1 and a table of what broke.",
-    "memory": "Weights, live activations and their peak, a plan of where they lie, and what training adds.",
-    "bound": "How long a model takes at least on a device: the floor of arithmetic and memory, layer by layer.",
+    "compare": "Models, conventions, batch sizes or input sizes side by side; exit code 1 on growth.",
+    "check": "Check models against a budget; exit code 1 and a table of the limits that are exceeded.",
+    "memory": "Weights, activations and their peak, an allocation plan, and what training adds.",
+    "bound": "The least time a model can take on a device, by arithmetic and memory, layer by layer.",
+    "devices": "The devices that flopwise knows: what they compute and move per second, with sources.",
     "bench": "Measure a model with an engine on this machine, the whole and node by node, and keep the figures.",
-    "devices": "The devices that are known and present: what they compute and move in a second, with sources.",
     "table": "Several models as one table for a paper (LaTeX, Markdown), one line each.",
-    "sparsity": "Zeros of the weights: single ones, blocks, N:M patterns, channels, and the MACs that they save.",
-    "weights": "Range, deviation, zeros and histograms of the weights, per layer or tensor; also as figures.",
+    "sparsity": "Zeros in the weights: single zeros, blocks, N:M patterns, channels, and the MACs they save.",
+    "weights": "Range, standard deviation, zeros and histograms of the weights, per layer or tensor; also as figures.",
     "layers": "Layers with their input and output names and shapes; also as a Graphviz graph.",
-    "shapes": "Shape and element type of every tensor; with -o FILE.onnx the model with all shapes in it.",
+    "shapes": "Shape and element type of every tensor; with -o FILE.onnx, the model with all shapes written into it.",
     "llm": "Language models: prefill, decoding, cache and memory, from a configuration alone.",
     "formula": "Costs as closed formulas in the open dimensions of a model (batch, sequence ...).",
     "explain": "The formula of an operator, or where two conventions differ on a model.",
     "conventions": "The counting conventions and where they come from.",
-    "operators": "The operators that have a rule, and their formulas.",
+    "operators": "The operators that flopwise can count, and their formulas.",
 }
 
 
@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _say("out of memory")
     except RecursionError:
-        return _say("the model nests too deeply")
+        return _say("the model is nested too deeply")
     except Exception as error:  # 1 is an answer, and no crash may look like one
         if os.environ.get(TRACEBACK):
             raise

@@ -87,7 +87,7 @@ def test_narrow_terminal(formula: flopwise.Formula) -> None:
 
 
 def test_no_header(formula: flopwise.Formula) -> None:
-    assert render(formula, look=Look(header=False)).startswith("FLOP (flops)")
+    assert render(formula, look=Look(header=False)).startswith("FLOPs")
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_conventions_side_by_side(browser: Any, tmp_path: Path) -> None:
     page = Page(browser, as_text(comparison_report(found), "html"), tmp_path)
     assert "Convention flops" in page.find("#conventions").text
     assert "Convention macs" in page.find("#conventions").text
-    assert page.find("#table th[data-key='count:1']").text == "MAC (macs) B"
+    assert page.find("#table th[data-key='count:1']").text == "MACs B"
     assert page.errors() == []
 
 

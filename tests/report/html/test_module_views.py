@@ -56,7 +56,7 @@ def test_the_table() -> None:
     assert "note: not called: never, heads.1, direct" in text
     wide = render(odd(), "table", by="module")
     assert "activations" in wide
-    assert "MAC (fvcore)" in wide
+    assert "MACs (fvcore)" in wide
 
 
 def test_the_tree() -> None:

@@ -19,7 +19,7 @@ RESNET = "examples/tiny_resnet.onnx"
 def test_each_layer_has_its_count() -> None:
     profile = flopwise.profile(RESNET, convention="macs")
     data = json.loads(render(profile))
-    assert data["name"] == "MAC (macs)"
+    assert data["name"] == "MACs"
     assert data["results"] == {row.name: {"value": row.count} for row in profile.rows}
     assert [stop["stop"] for stop in data["gradient"]] == [0.0, 0.35, 1.0]
 

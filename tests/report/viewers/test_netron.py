@@ -52,7 +52,7 @@ def test_layers() -> None:
     metrics = items(profile, "metrics", "node")
     assert list(metrics) == [row.name for row in profile.rows]
     assert metrics["conv1"] == {
-        "FLOP (benanza)": profile.rows[0].count,
+        "FLOPs (benanza)": profile.rows[0].count,
         "MACs": profile.rows[0].macs,
         "FLOPs": profile.rows[0].flops,
         "params": 112,
@@ -61,9 +61,9 @@ def test_layers() -> None:
         "activations": 256,
         "output bytes": 1024,
     }
-    assert metrics["pool1"]["MACs"] == metrics["pool1"]["FLOP (benanza)"] == "?"
+    assert metrics["pool1"]["MACs"] == metrics["pool1"]["FLOPs (benanza)"] == "?"
     assert items(mystery(), "metadata", "node") == {"pool1": {"flopwise": "no rule"}}
-    assert "FLOP (flops)" not in items(mystery(), "metrics", "node")["conv1"]
+    assert "FLOPs (flops)" not in items(mystery(), "metrics", "node")["conv1"]
 
 
 def test_values() -> None:
@@ -149,7 +149,7 @@ def test_folded_operators_say_so() -> None:
     nodes = [Node("Transpose", "turned", (w,), (v,)), Node("MatMul", "product", (x, v), (y,))]
     profile = profiled(graph(nodes, [x], [y], "net"))
     assert list(items(profile, "metrics", "node")) == ["product"]
-    remark = "not counted: it runs once, or the convention leaves it out"
+    remark = "not counted: it runs only once, or the convention leaves it out"
     assert items(profile, "metadata", "node") == {"turned": {"flopwise": remark}}
 
 

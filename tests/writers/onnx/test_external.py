@@ -51,7 +51,7 @@ def test_in_the_same_folder_the_references_stay(old: Path) -> None:
 
 
 def test_in_another_folder_the_data_is_missed(old: Path, new: Path) -> None:
-    with pytest.raises(InputError, match=r"its data lies in 'weights/m\.data' beside the model.*--copy-data, or leave"):
+    with pytest.raises(InputError, match=r"its data is in 'weights/m\.data' beside the model.*--copy-data, or leave"):
         flopwise.write_shapes(old, new)
     assert not os.listdir(new.parent)
 
@@ -81,7 +81,7 @@ def test_missing_data(old: Path, new: Path) -> None:
 def test_data_outside_the_folder(old: Path, new: Path, tmp_path: Path) -> None:
     (old.parent / DATA).rename(tmp_path / "secret")
     (old.parent / DATA).symlink_to(tmp_path / "secret")
-    with pytest.raises(InputError, match="lies outside the model's folder; refused"):
+    with pytest.raises(InputError, match="is outside the model's folder; refused"):
         flopwise.write_shapes(old, new, copy_data=True)
     assert not os.listdir(new.parent)
 

@@ -211,7 +211,7 @@ def test_a_branch_that_contradicts_the_shapes(tmp_path: Path) -> None:
     assert session.run(None, {"x": x, "z": x})[0].shape == (2, 3)
     told = flopwise.write_shapes(squeezed(), tmp_path / "y.onnx", {"x": (2, 3), "z": (2, 3)})
     assert (told.unresolved, told.left) == ((), ("x", "h"))
-    assert told.told[0].startswith("left as they are: 2 tensors, the first is 'x'; a branch that does not run")
+    assert told.told[0].startswith("unchanged: 2 tensors, the first is 'x'; a branch that does not run")
     assert shapes(write(squeezed(), tmp_path, {"x": (2, 1), "z": (2, 1)}).graph)["x"] == (2, 1)
 
 
@@ -296,7 +296,7 @@ def test_a_source_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("m.pb", "a model is written as .onnx"), ("none/m.onnx", "no such directory"), ("d.onnx", "is a directory")],
+    [("m.pb", "models are written as .onnx files"), ("none/m.onnx", "no such directory"), ("d.onnx", "is a directory")],
 )
 def test_places_that_are_refused(tmp_path: Path, name: str, told: str) -> None:
     (tmp_path / "d.onnx").mkdir()
@@ -319,10 +319,10 @@ def test_hidden_tensors_become_outputs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("net", "name", "told"),
     [
-        (conv_net(), "conv.x", r"no operator makes a tensor 'conv.x'; flopwise shapes lists them"),
+        (conv_net(), "conv.x", r"no operator produces a tensor 'conv.x'; flopwise shapes lists them"),
         (model([node("Relu", "x", "hidden_1"), node("Relu", "hidden_1", "y")], {"x": (1,)}), "hidden_2", "'hidden_1'"),
         (branches(), "e", "tensor 'e' is inside control flow"),
-        (custom(), "b", "tensor 'b' cannot become an output: its element type is unknown"),
+        (custom(), "b", "tensor 'b' cannot be an output: its element type is unknown"),
     ],
 )
 def test_tensors_that_cannot(tmp_path: Path, net: onnx.ModelProto, name: str, told: str) -> None:

@@ -73,14 +73,14 @@ def asked(
     """
     for name, share in (("ratio", min_ratio), ("tolerance", tolerance)):
         if not 0 <= share <= 1:
-            raise InputError(f"the {name} {share!r} is no share: it lies between 0 and 1")
+            raise InputError(f"the {name} {share!r} is not a share between 0 and 1")
     if min_size < 0:
         raise InputError(f"the minimum size {min_size} is below 0")
     if order not in ("stored", "channels-last"):
         raise InputError(f"unknown order {order!r}; known: stored, channels-last")
     found = None if ranks is None else frozenset(ranks)
     if found is not None and (not found or min(found) < 2):
-        raise InputError("the search for blocks takes ranks from 2 on")
+        raise InputError("the search for blocks takes ranks of 2 or more")
     return Asked(
         tuple(dict.fromkeys(block(b) for b in _parts(blocks))),
         tuple(dict.fromkeys(pattern(p) for p in _parts(patterns))),
@@ -103,7 +103,7 @@ def block(given: str | Sequence[int]) -> Block:
     """
     extents = _numbers(given, "x")
     if extents is None or len(extents) != 2 or min(extents) < 1:
-        raise InputError(f"{_shown(given)} is no block: it has rows and columns from 1 on, such as 4x1")
+        raise InputError(f"{_shown(given)} is not a block of rows and columns, such as 4x1")
     if max(extents) > MOST:
         raise InputError(f"the block {_shown(given)} is larger than {MOST} rows or columns")
     return Block(*extents)
@@ -120,7 +120,7 @@ def pattern(given: str | Sequence[int]) -> Pattern:
     """
     numbers = _numbers(given, ":")
     if numbers is None or len(numbers) != 2 or not 0 <= numbers[0] < numbers[1]:
-        raise InputError(f"{_shown(given)} is no pattern: it keeps N of M elements, N below M, such as 2:4")
+        raise InputError(f"{_shown(given)} is not a pattern: N of M elements with N below M, such as 2:4")
     if numbers[1] > MOST:
         raise InputError(f"the pattern {_shown(given)} has groups of more than {MOST} elements")
     return Pattern(*numbers)

@@ -128,10 +128,10 @@ def sparsity_of_stored(
         if p.dtype != "string"
     ]
     measured = tuple(measure(weights, asked, threads, progress))
-    notes = [f"no layers and no effective MACs, because {why}; rows are the first axis of a tensor"]
+    notes = [f"no layers and no effective MACs, because {why}; rows are the first axis of each tensor"]
     integers = [m.name for m in measured if m.dtype.startswith(("int", "uint"))]
     if integers:
-        notes.append(f"zero points are not known here; 0 is taken for zero in {_some(integers)}")
+        notes.append(f"zero points are not known; 0 counts as zero in {_some(integers)}")
     return Sparsity("", source, format, asked, measured, (), None, (*notes, *_notes(measured, ())))
 
 
@@ -265,10 +265,10 @@ def _notes(measured: Sequence[Measured], layers: Sequence[Layer]) -> tuple[str, 
         notes.append(f"unknown: the MACs of {_some(uncounted)}; totals are lower bounds")
     full = sorted({layer.row.node.op for layer in layers if layer.full})
     if full:
-        notes.append(f"effective MACs count {_some(full)} in full: how often each weight is used there is not known")
+        notes.append(f"effective MACs count {_some(full)} in full: it is not known how often each weight is used")
     assumed = [m.name for m in measured if m.zeros is not None and m.note]
     if assumed:
-        notes.append(f"rows of {_some(assumed)} are taken to be the first axis: the operators do not say")
+        notes.append(f"rows of {_some(assumed)} are assumed to be the first axis, because the operators do not say")
     return tuple(notes)
 
 

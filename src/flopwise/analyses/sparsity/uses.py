@@ -228,7 +228,7 @@ class Uses:
 
 
 #: What is said where the operator does not tell outputs from the reduction.
-ASSUMED = "rows are taken to be the first axis"
+ASSUMED = "rows are assumed to be the first axis"
 
 
 def _passes(operator: Operator) -> bool:

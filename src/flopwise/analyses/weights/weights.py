@@ -63,7 +63,7 @@ def measured(
     patterns = [layers] if isinstance(layers, str) else list(layers or ["*"])
     chosen = {name: group for name, group in groups.items() if any(fnmatch.fnmatchcase(name, p) for p in patterns)}
     if groups and not chosen:
-        raise InputError(f"no {by} is called {', '.join(patterns)}; there are {', '.join(list(groups)[:5])} ...")
+        raise InputError(f"no {by} is called {', '.join(patterns)}; the first are {', '.join(list(groups)[:5])}")
     every = sum(p.numel for group in chosen.values() for p in group)
     code, count = loops(every), threads or os.cpu_count() or 1
     found: dict[str, tuple[Entry, Moments, Moments]] = {}
@@ -99,7 +99,7 @@ def check_options(by: str, bins: int, threads: int | None) -> None:
     if not 1 <= bins <= MOST_BINS:
         raise InputError(f"a histogram has 1 to {MOST_BINS:,} bins, not {bins}")
     if threads is not None and threads < 1:
-        raise InputError(f"{threads} threads do no work; give 1 or more")
+        raise InputError(f"{threads} threads: give 1 or more")
 
 
 def _say(progress: Callable[[str], None] | None, done: int, every: int) -> None:
@@ -127,8 +127,8 @@ def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor
     if len(kept) < len(numbers):
         left = [p for p in numbers if not (floating(p.dtype) and p.role != "constant")]
         notes.append(
-            f"{_tensors(len(left))} of integers or constants with {_elements(sum(p.numel for p in left))} in no layer; "
-            "see them by tensor"
+            f"{_tensors(len(left))} of integers or constants with {_elements(sum(p.numel for p in left))} "
+            "belong to no layer; --by tensor lists them"
         )
     together: dict[str, list[StoredTensor]] = {}
     for tensor in kept:
@@ -228,4 +228,4 @@ def _strange(total: Entry) -> list[str]:
     """What must be said of NaN and infinities."""
     if not total.nan and not total.infinite:
         return []
-    return [f"{total.nan:,} NaN and {total.infinite:,} infinite elements, counted apart and part of no other figure"]
+    return [f"{total.nan:,} NaN and {total.infinite:,} infinite elements are in no other figure"]

@@ -42,7 +42,7 @@ from flopwise.errors import InputError
 @options.units
 @writes("sheet", "content")
 def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, **given: Any) -> int:
-    """Whether each MODEL keeps to a budget: exit code 1 and a table of what is over it, or 0 and what is within.
+    """Check each MODEL against a budget: exit code 1 and a table of the limits that are exceeded, or 0.
 
     Of a directory, every model in it is checked.
     """
@@ -91,9 +91,9 @@ def _update(verdicts: Sequence[Any], budget: str) -> int:
         text = file.read()
     new = updated(text, verdicts, budget)
     write(new, budget)
-    print(f"flopwise: {budget}: {'as it was' if new == text else 'has the figures of today'}", file=sys.stderr)
+    print(f"flopwise: {budget}: {'unchanged' if new == text else 'updated with the figures of today'}", file=sys.stderr)
     for where in dict.fromkeys(".".join(v.limit.path) for v in verdicts if v.missing):
-        print(f"flopwise: {budget}: {where} stays, because no layer has such a name", file=sys.stderr)
+        print(f"flopwise: {budget}: {where} is left as it is, because no layer has that name", file=sys.stderr)
     return 0
 
 
@@ -104,12 +104,12 @@ def _make(paths: Sequence[str], budget: str, given: dict[str, Any]) -> int:
     from flopwise.cli.progress import Progress
 
     if len(paths) > 1:
-        raise InputError(f"{budget}: no such file; a new one is made from one model, and {len(paths)} are given")
+        raise InputError(f"{budget}: no such file; a new budget is made from one model, not {len(paths)}")
     arguments = _arguments(given)
     convention = arguments.pop("convention")
     with Progress() as progress:
         profile = flopwise.profile(paths[0], convention=convention or "flops", progress=progress, **arguments)
     settings = Settings(convention, given["batch_size"], list(given["inputs"]), given["dims"])
     write(new_budget(profile, settings), budget)
-    print(f"flopwise: {budget}: made with the figures of {paths[0]}", file=sys.stderr)
+    print(f"flopwise: {budget}: written with the figures of {paths[0]}", file=sys.stderr)
     return 0

@@ -98,7 +98,7 @@ def _compared(paths: Sequence[str], given: dict[str, Any]) -> Comparison:
     ways = {"models": len(paths), "-c": len(conventions), "-b": len(sizes), "-i": len(inputs)}
     several = [name for name, count in ways.items() if count > 1]
     if len(several) > 1:
-        raise InputError(f"one thing at a time: several were given for {' and '.join(several)}")
+        raise InputError(f"compare one thing at a time, not several of {' and '.join(several)}")
     if not several:
         raise InputError(f"{paths[0]}: give a second model, or several of -c, -b or -i (sizes with | between them)")
     labels = {"-b": [f"batch {size}" for size in sizes], "-i": [", ".join(texts) for texts in inputs]}.get(several[0])
@@ -144,7 +144,7 @@ def variants(inputs: Sequence[str]) -> list[list[str]]:
     texts = [_sizes(text) for text in inputs]
     counts = {len(sizes) for sizes in texts if len(sizes) > 1}
     if len(counts) > 1:
-        raise InputError(f"each -i has as many sizes as the others, or one; here are {sorted(counts)}")
+        raise InputError(f"every -i needs the same number of sizes, or one; these have {sorted(counts)}")
     count = max(counts, default=1)
     return [[sizes[variant if len(sizes) > 1 else 0] for sizes in texts] for variant in range(count)]
 

@@ -69,7 +69,7 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
 
     chosen = [get(name) for name in dict.fromkeys(conventions)]
     if len(chosen) < 2:
-        raise InputError("comparing takes two conventions: give -c twice")
+        raise InputError("give -c twice: comparing takes two conventions")
     if os.path.isdir(path):
         raise InputError(f"{path}: is a directory; explain compares conventions on one model")
     with Progress() as progress:

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     examples=["model.onnx", "model.onnx -b 1,8,64", "model.onnx --train --optimizer adam"],
 )
 @options.model_in_batches
-@option("--inplace", is_flag=True, help="Let element-wise operators overwrite inputs that nothing needs any more.")
-@option(
-    "--align", type=int, default=ALIGNMENT, show_default=True, help="Bytes that offsets in the plan are multiples of."
-)
+@option("--inplace", is_flag=True, help="Let element-wise operators overwrite inputs that are not needed any more.")
+@option("--align", type=int, default=ALIGNMENT, show_default=True, help="Alignment of the offsets in bytes.")
 @options.training
 @options.units
 @writes("sheet", "content")
@@ -39,13 +37,14 @@ if TYPE_CHECKING:
     type=Written(),
     metavar="FILE",
     group="Output",
-    help="Also write where each activation can lie in one block (JSON).",
+    help="Also write an offset for each activation in one block of memory (JSON).",
 )
 def command(model: str, plan: str | None, output: Output, **given: Any) -> int:
-    """Memory of MODEL: weights by type, activations, how many bytes are alive at once, and the tensors alive then.
+    """Memory of MODEL: weights by type, activations, the most bytes alive at once, and the tensors alive then.
 
-    Beside the peak stands the size of one block of memory that holds all activations, planned so that nothing that is
-    alive at once overlaps. With --train: gradients, the optimizer's state and what is saved for the backward pass.
+    Beside the peak stands the size of one block of memory (an arena) that holds all activations, planned so that
+    tensors alive at the same time do not overlap. With --train: gradients, the optimizer's state and what is saved for
+    the backward pass.
     """
     from flopwise.report.commands.memory import memory_of, memory_report
 

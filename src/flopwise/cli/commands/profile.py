@@ -68,7 +68,7 @@ def command(
     from flopwise.report.sheet.zeros import KEYS, with_zeros
 
     if not given["train"] and (missing := [key for key in given["columns"] or () if key in OF_TRAINING]):
-        raise InputError(f"the column {missing[0]!r} is part of a training step: ask for it with --train")
+        raise InputError(f"the column {missing[0]!r} belongs to a training step: add --train")
     sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
     given["batch_size"] = sizes[0] if sizes else None
     overlays = {o: path for o, path in {"--netron": netron, "--model-explorer": model_explorer}.items() if path}

@@ -63,7 +63,7 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     type=float,
     default=_USUAL.tolerance,
     show_default=True,
-    help="How far the share of zero blocks may lie below that of zeros.",
+    help="How far the share of zero blocks may be below the share of zeros.",
 )
 @option("--ranks", metavar="A,B", callback=_ranks, help="Ranks of the tensors to search; default: all.")
 @option("--strict", is_flag=True, help="Exit with 1 when the zeros of a weight or the MACs of a layer are unknown.")
@@ -95,7 +95,7 @@ def command(model: str, strict: bool, by: str, top: int | None, output: Output, 
     from flopwise.report.commands.sparsity import sparsity_report
 
     if given["tensors"] and by == "layer":
-        raise InputError("--tensor: reads single weights; layers need all of theirs")
+        raise InputError("--tensor reads single weights, and --by layer needs all of them")
     thresholds = {
         key: given[key] for key in ("blocks", "patterns", "min_size", "min_ratio", "tolerance", "ranks", "order")
     }

@@ -27,7 +27,7 @@ from flopwise.errors import InputError
 @options.model
 @option("--layers", metavar="PATTERN", multiple=True, help="Only names that match, such as 'conv*'. Repeatable.")
 @option("--bins", type=int, default=100, show_default=True, help="Bins of each histogram.")
-@option("--no-histogram", is_flag=True, help="Make no histograms: faster, but without percentiles.")
+@option("--no-histogram", is_flag=True, help="Skip the histograms: faster, but without percentiles.")
 @option("--threads", type=click.IntRange(1), help="How many threads; default: one for each core.")
 @option(
     "--by",
@@ -80,12 +80,12 @@ def command(
 
     if given["no_histogram"] and (figures is not None or bins_json is not None):
         raise InputError(
-            f"{'--figures' if figures is not None else '--bins-json'} needs what --no-histogram leaves out"
+            f"{'--figures' if figures is not None else '--bins-json'} needs the histograms; leave --no-histogram out"
         )
     for key in (*(given["columns"] or ()), *([given["sort"]] if given["sort"] else ())):
         column(key)
         if given["no_histogram"] and key in (*PERCENTILES, "histogram"):
-            raise InputError(f"{key} needs what --no-histogram leaves out")
+            raise InputError(f"{key} needs the histograms; leave --no-histogram out")
     if figures is not None:
         from flopwise.report.commands.weights_figures import prepare
 

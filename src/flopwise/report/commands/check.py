@@ -44,8 +44,8 @@ def _told(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) ->
     models = dict.fromkeys(v.model for v in verdicts)
     who = look.text(next(iter(models))) if len(models) == 1 else f"{len(models)} models"
     if not broken:
-        return f"{who}: all {len(verdicts)} limits are kept" if len(verdicts) > 1 else f"{who}: the limit is kept"
-    return f"{who}: {len(broken)} of {len(verdicts)} limits {'is' if len(broken) == 1 else 'are'} broken"
+        return f"{who}: all {len(verdicts)} limits are met" if len(verdicts) > 1 else f"{who}: the limit is met"
+    return f"{who}: {len(broken)} of {len(verdicts)} limits {'is' if len(broken) == 1 else 'are'} exceeded"
 
 
 def _values(verdict: Verdict, named: bool, look: Look, data: bool) -> tuple[Value, ...]:

@@ -13,6 +13,7 @@ from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Kind, Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, model_name, shape_text
 from flopwise.report.sheet.text import cells, shorten
+from flopwise.report.sheet.units import count_title
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Break, Comparison, Group
@@ -127,7 +128,7 @@ def _title(figure: str, comparison: Comparison, model: int | None = None) -> str
         return _TITLES.get(figure, figure)
     if model is None and len({c.name for c in conventions}) > 1:
         return "count"
-    return f"{conventions[model or 0].unit} ({conventions[model or 0].name})"
+    return count_title(conventions[model or 0].unit, conventions[model or 0].name)
 
 
 def _kind(figure: str) -> Kind:
@@ -238,7 +239,7 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
             *(head for rank, figure in enumerate(figures, 2) for head in _heads(figure, comparison, look, rank)),
         ),
         lines=tuple(lines),
-        notes=(f"{hidden} layers are the same in all (--full shows them)",) if hidden else (),
+        notes=(f"{hidden} layers are the same in all models (--full shows them)",) if hidden else (),
         squeeze=True,
         complete=True,
     )
@@ -261,7 +262,7 @@ def render_broken(breaks: Sequence[Break]) -> str:
 def _broken(found: Break) -> str:
     condition = found.condition
     if found.first is None or found.other is None:
-        return f"{found.label}: {condition.text}: nobody knows, because {condition.figure} is not known exactly"
+        return f"{found.label}: {condition.text}: not known, because {condition.figure} is a lower bound or unknown"
     values: Values = (found.first, found.other)
     share = percent(values, 1)
     more = difference(values, 1) or 0

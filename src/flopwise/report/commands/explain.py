@@ -15,6 +15,7 @@ from flopwise.report.reference.tables import prose_report, spec_url, weighed
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about
+from flopwise.report.sheet.units import count_title
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -136,7 +137,7 @@ def difference_sheet(profiles: Sequence[Profile], by: str, look: Look) -> Sheet:
     first, *others = [p.convention for p in profiles]
     heads = [Head("name", "operator" if by == "op" else "layer", "text", 0)]
     heads += [Head("layers", "layers", "number", 3)] if by == "op" else []
-    heads += [Head(p.convention.name, f"{p.convention.unit} ({p.convention.name})", "number", 1) for p in profiles]
+    heads += [Head(p.convention.name, count_title(p.convention.unit, p.convention.name), "number", 1) for p in profiles]
     heads += [Head(f"{c.name}-{first.name}", f"{c.name} − {first.name}", "number", 2) for c in others]
     lines = []
     for part in _parts(profiles, by):

@@ -76,7 +76,7 @@ def _in_total(profile: Profile, look: Look, data: bool) -> Sheet:
     """
     convention = profile.convention
     named = (profile.sum.unknown, convention.name, convention.unit) if data else ()
-    labels = [*map(look.text, classes_of(profile)), "total" if named else look.text(f"Total {convention.unit}")]
+    labels = [*map(look.text, classes_of(profile)), "total" if named else look.text(f"Total {convention.unit}s")]
     figures = _figures(profile.sum, profile)
     *lines, total = (Line((label, figure, *named)) for label, figure in zip(labels, figures, strict=True))
     return Sheet(
@@ -102,7 +102,7 @@ def _per_layer(profile: Profile, look: Look, data: bool) -> Sheet:
             Head("name", "layer", "text", 0),
             Head("type", "type", "text", 4),
             *classes,
-            Head("total", look.text(f"total {convention.unit}"), "number", 1, convention.display.human),
+            Head("total", look.text(f"total {convention.unit}s"), "number", 1, convention.display.human),
             *(NAMED if named else ()),
         ),
         lines=tuple(
@@ -124,7 +124,7 @@ def _without_zeros(sheet: Sheet) -> Sheet:
     zero = [i for i, v in enumerate(total) if v == 0 and sheet.heads[i].key in CLASSES]
     if not zero:
         return sheet
-    note = f"no operations of the classes {', '.join(sheet.heads[i].title for i in zero)}"
+    note = f"no operations of these classes: {', '.join(sheet.heads[i].title for i in zero)}"
     lean = only(sheet, [i for i in range(len(sheet.heads)) if i not in zero])
     return replace(lean, notes=(note, *sheet.notes))
 

@@ -13,13 +13,14 @@ from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, is_gap
 from flopwise.report.sheet.text import pad, wrap
+from flopwise.report.sheet.units import count_title
 
 if TYPE_CHECKING:
     from flopwise.analyses.formula.formula import Formula, Group
 
 #: Figure -> its title.
 TITLES = {
-    "count": "{unit} ({convention})",
+    "count": "{count}",
     "macs": "MACs",
     "flops": "FLOPs",
     "params": "parameters",
@@ -142,7 +143,7 @@ def values_report(
 
 
 def _title(figure: str, formula: Formula, look: Look) -> str:
-    return look.text(TITLES[figure].format(unit=formula.convention.unit, convention=formula.convention.name))
+    return look.text(TITLES[figure].format(count=count_title(formula.convention.unit, formula.convention.name)))
 
 
 def _about(formula: Formula, look: Look) -> tuple[str, ...]:
@@ -229,7 +230,7 @@ def _verified(formula: Formula, look: Look) -> str:
     points = [" ".join(f"{n}={s}" for n, s in p.items()) for p in formula.verified_at]
     more = f" and {len(points) - POINTS_SHOWN} more" if len(points) > POINTS_SHOWN else ""
     count = f"{len(points)} point" + ("s" if len(points) != 1 else "")
-    return look.text(f"verified against the profile at {count}: {', '.join(points[:POINTS_SHOWN])}{more}")
+    return look.text(f"checked against the profile at {count}: {', '.join(points[:POINTS_SHOWN])}{more}")
 
 
 def _table(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:

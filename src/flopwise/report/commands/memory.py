@@ -85,7 +85,7 @@ def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMEN
     notes = []
     if found.missing:
         more = f" and {len(found.missing) - 1} more" if len(found.missing) > 1 else ""
-        notes.append(f"unknown: live bytes, because nobody knows the size of {found.missing[0]!r}{more}")
+        notes.append(f"unknown: live bytes, because of the unknown size of {found.missing[0]!r}{more}")
     elif plan is None:
         notes.append("unknown: the arena, because too many tensors are alive at once to plan it")
     return Memory(profile, found, plan, tuple(notes))

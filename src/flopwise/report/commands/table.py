@@ -13,7 +13,7 @@ from flopwise.report.formats.latex import escape
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, is_gap, shape_text
-from flopwise.report.sheet.units import PREFIXES, exact
+from flopwise.report.sheet.units import PREFIXES, count_title, exact
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -42,7 +42,7 @@ MEASURES: dict[str, Measure] = {
     "buffers": Measure("buffers", "", _total("buffers")),
     "macs": Measure("MACs", "", _total("macs")),
     "flops": Measure("FLOPs", "", _total("flops")),
-    "count": Measure("{unit}s ({convention})", "", _total("count")),
+    "count": Measure("{count}", "", _total("count")),
     "activations": Measure("activations", "", _total("activations")),
     "weight_bytes": Measure("weights", "B", _total("weight_bytes")),
     "output_bytes": Measure("outputs", "B", _total("output_bytes")),
@@ -230,7 +230,7 @@ def _thousands(value: int) -> int:
 
 def _head(key: str, scale: _Scale, profile: Profile, look: Look) -> Head:
     measure, convention = MEASURES[key], profile.convention
-    title = look.text(measure.title.format(unit=convention.unit, convention=convention.name))
+    title = look.text(measure.title.format(count=count_title(convention.unit, convention.name)))
     unit = PREFIXES[scale.power] + measure.unit
     return Head(key, f"{title} [{unit}]" if unit else title, "number")
 

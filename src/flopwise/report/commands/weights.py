@@ -81,8 +81,8 @@ def _hint(weights: Weights) -> str:
 
 
 def _about(weights: Weights, look: Look) -> tuple[str, ...]:
-    what = "all floating-point weights of a layer together" if weights.by == "layer" else "each tensor by itself"
-    return (look.text(weights.model or "model"), what, "deviation of the population")
+    what = "floating-point weights, one line per layer" if weights.by == "layer" else "one line per tensor"
+    return (look.text(weights.model or "model"), what, "population standard deviation")
 
 
 def _sorted(entries: Sequence[Entry], key: str | None) -> list[Entry]:

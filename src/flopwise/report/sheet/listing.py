@@ -44,7 +44,7 @@ def sorting(choice: Choice) -> Column | None:
         InputError: there is no such column, or the top is of no lines.
     """
     if choice.top is not None and choice.top < 1:
-        raise InputError(f"the top {choice.top} lines cannot be shown; give 1 or more")
+        raise InputError(f"--top {choice.top}: give 1 or more")
     return select([choice.sort])[0] if choice.sort else COLUMNS["count"] if choice.top else None
 
 
@@ -108,7 +108,7 @@ def _level(item: Item) -> int:
 def notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
     """The profile's notes, after what the grouping has to say."""
     flat = by == "module" and profile.rows and not any(row.node.scope for row in profile.rows)
-    own = ["the model names no modules: its layers are all at its top"] if flat else []
+    own = ["the model has no module names; all layers are at the top level"] if flat else []
     own += [] if profile.rows else ["the model has no layers"]
     own += _uncalled(profile) if by == "module" else []
     return tuple(look.text(note) for note in (*own, *profile.notes))

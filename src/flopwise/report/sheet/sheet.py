@@ -118,7 +118,7 @@ class Sheet:
 def head(column: Column, profile: Profile, by: str, look: Look) -> Head:
     """The head of a column, its title filled in."""
     convention, (one, kind) = profile.convention, NAMED[by]
-    title = column.title.format(unit=convention.unit, convention=convention.name, one=one, kind=kind)
+    title = column.title.format(count=units.count_title(convention.unit, convention.name), one=one, kind=kind)
     figure = COLUMNS.get(column.key.removesuffix("%"), column)
     if column.kind == "percent" and isinstance(cell(figure, profile.sum, profile), AtLeast):
         title += " of known"
@@ -220,7 +220,7 @@ _SUMMARY = (
 def summary(profile: Profile, look: Look) -> tuple[Figure, ...]:
     """The model's totals."""
     convention = profile.convention
-    count = ("count", f"{convention.unit} ({convention.name})", convention.unit)
+    count = ("count", units.count_title(convention.unit, convention.name), convention.unit)
     figures = []
     for key, title, unit in (count, *_SUMMARY):
         if key == convention.name:  # flops counts FLOPs and macs MACs: once is enough

@@ -7,6 +7,15 @@ from decimal import Decimal
 PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 
 
+def count_title(unit: str, convention: str) -> str:
+    """What counts of a convention are called: its unit, and its name where that says more.
+
+    >>> count_title("FLOP", "flops"), count_title("MAC", "fvcore")
+    ('FLOPs', 'MACs (fvcore)')
+    """
+    return f"{unit}s" if convention == f"{unit}s".lower() else f"{unit}s ({convention})"
+
+
 def exact(number: int, unit: str = "") -> str:
     """Every digit, in groups of three.
 

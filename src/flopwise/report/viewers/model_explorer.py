@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.graph import Graph
 from flopwise.report.formats import json
+from flopwise.report.sheet.units import count_title
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -34,7 +35,7 @@ def render(profile: Profile) -> str:
     ids = _ids(profile.graph)
     results = {ids[at]: {"value": _value(counts[at])} for at in sorted(counts)}
     gradient = [{"stop": stop, "bgColor": ground, "textColor": ink} for stop, ground, ink in GRADIENT]
-    return json.dump({"name": f"{convention.unit} ({convention.name})", "results": results, "gradient": gradient})
+    return json.dump({"name": count_title(convention.unit, convention.name), "results": results, "gradient": gradient})
 
 
 def _value(counts: Sequence[int | None]) -> int | str:

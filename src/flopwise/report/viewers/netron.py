@@ -16,6 +16,7 @@ from flopwise.graph import STORED, Node, Tensor
 from flopwise.report.formats import json
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
 from flopwise.report.sheet.sheet import Look, shape_text
+from flopwise.report.sheet.units import count_title
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _titled(key: str, value: Value) -> tuple[str, Any]:
 def _count(profile: Profile) -> str:
     """What the count is called; it is one of the other figures in flopwise's own conventions."""
     convention = profile.convention
-    return "" if convention.name in FIGURES else f"{convention.unit} ({convention.name})"
+    return "" if convention.name in FIGURES else count_title(convention.unit, convention.name)
 
 
 def _figures(row: Row, profile: Profile) -> _Told:
@@ -146,7 +147,7 @@ def _figures(row: Row, profile: Profile) -> _Told:
 def _remarks(row: Row | None) -> _Told:
     """What else there is to know of a layer."""
     if row is None:
-        return {"flopwise": "not counted: it runs once, or the convention leaves it out"}
+        return {"flopwise": "not counted: it runs only once, or the convention leaves it out"}
     told: _Told = {"flopwise": row.note} if row.note else {}
     if row.within:
         told["runs in one inference"] = "?" if row.times is None else row.times

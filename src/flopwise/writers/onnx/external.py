@@ -42,12 +42,12 @@ def copies(locations: Iterable[str], old: Path | None, new: Path, copy: bool) ->
     for location in locations:
         if old is None:
             raise InputError(
-                f"its data lies in {location!r} beside the model, which was not given as a path; "
+                f"its data is in {location!r} beside the model, which was not given as a path; "
                 "give the path, or leave the weights out (--no-weights)"
             )
         source, target = old / location, new / location
         if not os.path.realpath(source).startswith(os.path.join(os.path.realpath(old), "")):
-            raise InputError(f"its data {location!r} lies outside the model's folder; refused")
+            raise InputError(f"its data {location!r} is outside the model's folder; refused")
         if not source.is_file():
             if old.samefile(new):
                 continue
@@ -58,7 +58,7 @@ def copies(locations: Iterable[str], old: Path | None, new: Path, copy: bool) ->
             raise InputError(f"{target}: exists already and is not the model's data; choose another folder")
         if not copy:
             raise InputError(
-                f"its data lies in {location!r} beside the model, which must lie beside the new one as well; write to "
+                f"its data is in {location!r} beside the model, which must be beside the new one as well; write to "
                 f"that folder, or add --copy-data, or leave the weights out with --no-weights"
             )
         found[source] = target

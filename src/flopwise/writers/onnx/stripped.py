@@ -76,7 +76,7 @@ class Hollow:
         """
         if self.version < SPARSE:
             raise InputError(
-                f"operator set {self.version} has no way to write a tensor without its elements; "
+                f"operator set {self.version} cannot write a tensor without its elements; "
                 f"convert the model to {SPARSE} or later first (onnx.version_converter does it)"
             )
         values = onnx.TensorProto(data_type=code, dims=[0])

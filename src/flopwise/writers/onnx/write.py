@@ -50,14 +50,14 @@ class Written:
         if self.unresolved:
             many = len(self.unresolved)
             those = f"{many} tensors have" if many > 1 else "1 tensor has"
-            lines.append(f"unresolved: {those} no certain shape in the file; the first is {self.unresolved[0]!r}")
+            lines.append(f"unresolved: {those} no known shape in the file; the first is {self.unresolved[0]!r}")
         if self.left:
             lines.append(
-                f"left as they are: {len(self.left)} tensors, the first is {self.left[0]!r}; a branch that does not "
+                f"unchanged: {len(self.left)} tensors, the first is {self.left[0]!r}; a branch that does not "
                 "run contradicts their shapes, and onnxruntime would refuse the model"
             )
         if self.unannotated:
-            lines.append(f"unannotated: {self.unannotated} operators in functions belong to no call for certain")
+            lines.append(f"unannotated: {self.unannotated} operators in functions are shared by several calls")
         return tuple(lines)
 
 
@@ -87,7 +87,7 @@ def write_onnx(
     """
     path = os.fspath(path)
     if not path.lower().endswith(ENDING):
-        raise InputError(f"{path}: a model is written as {ENDING}")
+        raise InputError(f"{path}: models are written as {ENDING} files")
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
         raise InputError(f"{path}: {'is a directory' if os.path.isdir(path) else 'there is no such directory'}")
     made = plan(resolved)
@@ -132,13 +132,13 @@ def _outputs(tensors: Sequence[str], made: GraphPlan) -> list[str]:
         if name in made.made:
             value = made.values.get(name)
             if value is None or (value.type.HasField("tensor_type") and not value.type.tensor_type.elem_type):
-                raise InputError(f"tensor {name!r} cannot become an output: its element type is unknown")
+                raise InputError(f"tensor {name!r} cannot be an output: its element type is unknown")
             continue
         if name in inside:
             raise InputError(f"tensor {name!r} is inside control flow; only tensors of the main graph can be outputs")
         near = difflib.get_close_matches(name, made.made, 3)
         hint = f"; did you mean {', '.join(map(repr, near))}?" if near else "; flopwise shapes lists them"
-        raise InputError(f"no operator makes a tensor {name!r}{hint}")
+        raise InputError(f"no operator produces a tensor {name!r}{hint}")
     return list(dict.fromkeys(tensors))
 
 
@@ -149,5 +149,5 @@ def _in_memory(model: object, name: str) -> Callable[[], Source]:
     try:
         data = model.SerializeToString()
     except Exception as error:  # protobuf raises several kinds
-        raise ModelError(f"{name}: cannot be serialised; models over 2 GB have to be given as a file") from error
+        raise ModelError(f"{name}: cannot be serialised; give models over 2 GB as a file") from error
     return lambda: BytesSource(data, name)

@@ -6,7 +6,7 @@ Object.assign(flopwise, (() => {
 
   const convention = () => data.conventions[state.convention];
   const measures = {
-    count: { title: () => `${convention().unit} (${convention().name})`, unit: () => convention().unit, of: () => convention().counts },
+    count: { title: () => flopwise.counted(convention()), unit: () => convention().unit, of: () => convention().counts },
     params: { title: () => "parameters", unit: () => "", of: () => data.layers.params },
     weight_bytes: { title: () => "weight bytes", unit: () => "B", of: () => data.layers.weight_bytes },
     output_bytes: { title: () => "output bytes", unit: () => "B", of: () => data.layers.output_bytes },

@@ -83,6 +83,8 @@ const flopwise = (() => {
     tipBox.style.left = `${Math.max(left, 8)}px`;
     tipBox.style.top = `${Math.max(above, 8)}px`;
   }
+  // What the counts of a convention are called: its unit, and its name where that says more.
+  const counted = ({ unit, name }) => (`${unit}s`.toLowerCase() === name ? `${unit}s` : `${unit}s (${name})`);
   const untip = () => { tipBox.hidden = true; };
 
   const PRINTED = 680; // room on a printed page
@@ -101,5 +103,5 @@ const flopwise = (() => {
   }
   const svg = (element, width, height, label) => d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", label).call((made) => { element.replaceChildren(made.node()); });
 
-  return { data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, noun, cut, choose, tip, untip, sized, svg };
+  return { data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, noun, counted, cut, choose, tip, untip, sized, svg };
 })();

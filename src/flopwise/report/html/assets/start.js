@@ -11,7 +11,7 @@
     if (i < 0) return;
     const view = flopwise.convention();
     const told = [
-      [`${view.unit} (${view.name})`, `${exact(view.counts[i])}${view.counts[i] === "" ? " (not listed)" : `, ${percent(flopwise.share(i, "count"))}`}`],
+      [flopwise.counted(view), `${exact(view.counts[i])}${view.counts[i] === "" ? " (not listed)" : `, ${percent(flopwise.share(i, "count"))}`}`],
       ["MACs", exact(L.macs[i])], ["FLOPs", exact(L.flops[i])], ["params", exact(L.params[i])], ["buffers", exact(L.buffers[i])],
       ["weight bytes", exact(L.weight_bytes[i])], ["input bytes", exact(L.input_bytes[i])], ["output bytes", exact(L.output_bytes[i])],
       ...(data.training ? [["backward MACs", exact(L.backward_macs[i])], ["backward FLOPs", exact(L.backward_flops[i])], ["saved bytes", exact(L.saved_bytes[i])]] : []),

@@ -10,7 +10,7 @@ Object.assign(flopwise, (() => {
   const others = models.slice(1);
 
   const conventions = [...new Set(models.map((model) => model.convention.name))];
-  const counted = (model) => `${model.convention.unit} (${model.convention.name})`;
+  const counted = (model) => flopwise.counted(model.convention);
   function title(figure, model = null) {
     if (figure !== "count") return data.figures[figure].title;
     if (model) return counted(model);
