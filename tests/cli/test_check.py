@@ -56,7 +56,7 @@ def test_update(run: Run, tiny: Path, budget: Path) -> None:
     assert (code, out) == (0, "")
     assert "updated with the figures of today" in err
     assert budget.read_text() == "[model]\nparams = 44370 # all of them\nunknown = 0\n"
-    assert "as it was" in run("check", tiny, "--budget", budget, "--update").err
+    assert "unchanged" in run("check", tiny, "--budget", budget, "--update").err
 
 
 def test_update_makes_a_budget(run: Run, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from flopwise.cli import places
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: The groups of options in a help text, in order; those of the command itself come first.
+#: The groups of options in a help text, in order: those of the command itself first, and groups of other names last.
 GROUPS = (
     "Options",
     "Inputs",
@@ -63,7 +63,7 @@ class Command(click.Command):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
-                groups[getattr(param, "group", GROUPS[0])].append(record)
+                groups.setdefault(getattr(param, "group", GROUPS[0]), []).append(record)
         help_option = groups[GROUPS[0]].pop()
         groups["Output"].append(help_option)
         for name, records in groups.items():
