@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.budget import Budget, Verdict, check_profiles, read_budget
-from flopwise.analyses.budget.budget import of_mapping
+from flopwise.analyses.budget.budget import THOUSAND, Limit, of_mapping
 from flopwise.api import profile
 from flopwise.conventions import Convention
 from flopwise.profiles.profile import Profile
@@ -66,7 +67,20 @@ def check(
         seen[0] = result.graph  # read once for all conventions
         return result
 
-    return check_profiles(name, chosen, profiled)
+    return check_profiles(name, chosen, profiled, _time)
+
+
+def _time(limit: Limit, counted: Profile) -> tuple[int | None, bool]:
+    """The value of a figure of time: rooflines on a device in µs, or measured time over the engine's floor in ‰."""
+    from flopwise.api.bound import bound
+
+    if limit.device:
+        known = bound(counted, device=limit.device)
+        return math.ceil(known.roofline_ns / 1e3), all(row.status != "unknown" for row in known.rows)
+    engine = bound(counted).engine
+    if engine is None or engine.measured_ns is None or not engine.hot_ns:
+        return None, True
+    return math.ceil(THOUSAND * engine.measured_ns / engine.hot_ns), engine.complete
 
 
 def budget_of(budget: str | os.PathLike[str] | Mapping[str, Any] | Budget) -> Budget:

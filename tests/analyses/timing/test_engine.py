@@ -95,6 +95,12 @@ def test_a_node_below_its_physical_floor_is_named() -> None:
     assert any("faster than their physical floor, the first fast" in note for note in found.notes)
 
 
+def test_the_least_that_a_node_ever_took_counts_however_it_was_measured() -> None:
+    found = bound({**ALL, ("kc", "streamed"): (45_000.0, 1)})
+    assert found.engine is not None
+    assert (found.engine.hot_ns, found.engine.streamed_ns) == (85_000, 85_000)
+
+
 def test_json() -> None:
     found = content(bound(ALL))
     assert found["floors"]["engine_ns"] == 90_000

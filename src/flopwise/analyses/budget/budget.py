@@ -14,6 +14,8 @@
 
     [models."resnet*.onnx"]     # for the files whose name or path fits
     peak_activation_bytes = "10 MB"
+    max_time_ratio = 1.25       # measured time over the engine's floor, on this machine
+    roofline_us = { h100 = 900 } # rooflines of all layers added up, on a device
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import fnmatch
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -44,7 +46,17 @@ OF_LAYERS: tuple[str, ...] = (
 )
 
 #: Figures that a model can be limited in.
-FIGURES: tuple[str, ...] = (*OF_LAYERS, "peak_activation_bytes", "layers", "unknown")
+FIGURES: tuple[str, ...] = (
+    *OF_LAYERS,
+    "peak_activation_bytes",
+    "layers",
+    "unknown",
+    "roofline_us",
+    "max_time_ratio",
+)
+
+#: A ratio of times is kept in thousandths, as all limits are whole numbers.
+THOUSAND = 1000
 
 #: Other names of figures in a budget.
 ALIASES = {"peak_memory": "peak_activation_bytes", "peak": "peak_activation_bytes", "weights": "weight_bytes"}
@@ -63,6 +75,8 @@ class Limit:
     most: int
     #: The convention of a count; "" for the one that is asked for.
     convention: str = ""
+    #: The device of a roofline time.
+    device: str = ""
     #: Which models it is for: a pattern of their paths or file names.
     models: str = "*"
     #: Which layers it is for: a pattern of their names; "" for the model as a whole.
@@ -191,10 +205,25 @@ def _figures(
             for name, most in value.items():
                 get(name)  # says which conventions there are
                 yield Limit(
-                    (*path, key, name), figure, _number(f"{where} {key}.{name}", figure, most), name, models, layers
+                    (*path, key, name), figure, _number(f"{where} {key}.{name}", figure, most), name, "", models, layers
                 )
+        elif figure == "roofline_us":
+            from flopwise.analyses.timing.catalog import find
+
+            for name, most in _table((*path, key), value).items():
+                limit = Limit((*path, key, name), figure, _number(f"{where} {key}.{name}", figure, most), models=models)
+                yield replace(limit, device=find(name).id)
+        elif figure == "max_time_ratio":
+            yield Limit((*path, key), figure, _thousandths(f"{where} {key}", value), models=models)
         else:
-            yield Limit((*path, key), figure, _number(f"{where} {key}", figure, value), "", models, layers)
+            yield Limit((*path, key), figure, _number(f"{where} {key}", figure, value), "", "", models, layers)
+
+
+def _thousandths(where: str, value: object) -> int:
+    """A ratio of times, in thousandths."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 1e6:
+        raise InputError(f"{where}: {_shown(value)} is not a ratio from 1 on, such as 1.25")
+    return int(THOUSAND * Fraction(str(value)))
 
 
 def _number(where: str, figure: str, value: object) -> int:

@@ -5,10 +5,19 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from flopwise.analyses.budget.budget import Limit
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+
+#: Figures of time, and their units.
+TIMES: Mapping[str, str] = {"roofline_us": "µs", "max_time_ratio": "‰ of the floor"}
+
+#: The value of a figure of time, and whether it is exact.
+Timed: TypeAlias = "tuple[int | None, bool]"
+
+_UNMEASURED = "nothing was measured: flopwise bench"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +51,27 @@ class Verdict:
         if self.missing:
             return "no layer has such a name"
         if self.value is None:
-            return "the figure is unknown"
+            return _UNMEASURED if self.limit.figure == "max_time_ratio" else "the figure is unknown"
+        if self.value > self.limit.most and self.limit.figure in TIMES:
+            return "too slow"
         if self.value > self.limit.most:
             return f"{self.value - self.limit.most:,} too many"
         return "" if self.exact else "a lower bound: there are layers without a count"
 
 
-def check_profiles(source: str, limits: Sequence[Limit], profiled: Callable[[str], Profile]) -> list[Verdict]:
+def check_profiles(
+    source: str,
+    limits: Sequence[Limit],
+    profiled: Callable[[str], Profile],
+    timed: Callable[[Limit, Profile], Timed] = lambda limit, profile: (None, True),
+) -> list[Verdict]:
     """A verdict on each limit, in the order of the budget.
 
     Args:
         source: path of the model.
         limits: the ones that are for this model.
         profiled: the model's profile in a convention, "" for the one that is asked for.
+        timed: the value of a figure of time, None when unknown, and whether it is exact.
     """
     profiles: dict[str, Profile] = {}
     verdicts = []
@@ -62,6 +79,10 @@ def check_profiles(source: str, limits: Sequence[Limit], profiled: Callable[[str
         if limit.convention not in profiles:
             profiles[limit.convention] = profiled(limit.convention)
         profile = profiles[limit.convention]
+        if limit.figure in TIMES:
+            value, exact = timed(limit, profile)
+            verdicts.append(Verdict(limit, source, "", value, exact, TIMES[limit.figure]))
+            continue
         verdicts.append(_of_layers(source, limit, profile) if limit.layers else _of_model(source, limit, profile))
     return verdicts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.budget.budget import Settings, parse
+from flopwise.analyses.budget.budget import THOUSAND, Settings, parse
 from flopwise.analyses.budget.checking import Verdict
 from flopwise.errors import InputError
 
@@ -44,7 +44,7 @@ def updated(text: str, verdicts: Iterable[Verdict], source: str = "budget") -> s
         table = document
         for key in path[:-1]:
             table = table[key]
-        table[path[-1]] = value
+        table[path[-1]] = value / THOUSAND if path[-1] == "max_time_ratio" else value
     result: str = tomlkit.dumps(document)
     parse(result, source)  # what is written can be read
     return result

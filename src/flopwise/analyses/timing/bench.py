@@ -118,6 +118,7 @@ def bench(
             **_circumstances(),
             "built_seconds": result["built"],
             "round_ns": result["round_ns"],
+            "settling": result["settling"],
             "interrupted": result["interrupted"],
         },
         notes=tuple(result["notes"]),

@@ -101,7 +101,7 @@ def measure(
                 break
     except KeyboardInterrupt:  # what is measured is kept
         interrupted = True
-    result = _result(program, sampler, tasks, skip, failed, list(keys), only)
+    result = _result(program, sampler, tasks, skip, failed, list(keys), only, 1e9 * (now() - begin))
     result.update(seconds=now() - start, built=built, interrupted=interrupted)
     return result
 
@@ -120,6 +120,7 @@ def _result(
     failed: Mapping[str, tuple[str, str]],
     keys: list[str],
     only: Collection[str] | None,
+    round_ns: float,
 ) -> dict[str, Any]:
     one, other = (sampler.samples[name] for name in WHOLES)
     threads = int(program.facts.get("threads", 1))
@@ -141,7 +142,8 @@ def _result(
         "median_ns": one.median or 0,
         "cpu_ns": one.cpu / max(1, one.runs),
         "rounds": sampler.rounds,
-        "round_ns": (one.wall + other.wall) / max(1, 2 * sampler.rounds),
+        "round_ns": round_ns / max(1, sampler.rounds),
+        "settling": sampler.sums[9] / sampler.sums[-1] if sampler.rounds > 9 and sampler.sums[-1] else None,
         "noise": difference,
         "cpu_share": share,
         "verdict": verdict(difference, share, threads=threads),

@@ -43,8 +43,12 @@ def match(
     makers = {name: place for place, node in enumerate(model) for name in node.output if name}
     same = _same_tensors(model, executed, own, prints, makers)
     labels = names_of(model)
+    takers: dict[str, list[int]] = {}
+    for place, node in enumerate(model):
+        for name in node.input:
+            takers.setdefault(name, []).append(place)
     taken: set[int] = set()
-    found: list[tuple[str, ...]] = []
+    found: list[tuple[int, ...]] = []
     for node in executed:
         ends = [same[name] for name in node.output if name in same]
         starts = {same.get(name, name) for name in node.input if name}
@@ -57,8 +61,18 @@ def match(
             taken.add(place)
             places.append(place)
             stack += [makers[n] for n in model[place].input if n in makers and n not in starts]
-        found.append(tuple(labels[place] for place in sorted(places)))
-    return found
+        found.append(tuple(places))
+    owners = {place: node for node, places in enumerate(found) for place in places}
+    for place in reversed(range(len(model))):  # what no tensor tells belongs to whoever takes its result
+        if place not in owners:
+            users = [p for name in model[place].output if name for p in takers.get(name, ())]
+            owner = next((owners[p] for p in users if p in owners), None)
+            if owner is not None:
+                owners[place] = owner
+    of_node: list[list[int]] = [[] for _ in executed]
+    for place, node in sorted(owners.items()):
+        of_node[node].append(place)
+    return [tuple(labels[place] for place in places) for places in of_node]
 
 
 def _same_tensors(

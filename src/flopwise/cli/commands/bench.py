@@ -41,7 +41,7 @@ from flopwise.errors import InputError
     group="What to show",
     help="One line for each executed node or operator.",
 )
-@writes("sheet", "content")
+@writes("sheet", "content", "bound")
 def command(model: str | None, strict: bool, output: Output, **given: Any) -> int:
     """Measure MODEL with an engine on this machine: the whole, and each node that the engine executes, alone.
 

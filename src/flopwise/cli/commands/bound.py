@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
-from flopwise.cli.output import Output, writes
+from flopwise.cli.output import Output, write, writes
+from flopwise.cli.places import Written
 from flopwise.cli.run import arguments_of, run_each
+from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
@@ -48,7 +51,10 @@ if TYPE_CHECKING:
     group="What to show",
     help="Show the N slowest lines; the rest becomes one line.",
 )
-@writes("sheet", "content")
+@option(
+    "--figure", type=Written(), metavar="FILE", group="Output", help="Draw roofline and waterfall (.png, .svg, .pdf)."
+)
+@writes("sheet", "content", "bound")
 def command(model: str, strict: bool, output: Output, **given: Any) -> int:
     """How long MODEL takes at least on a device, layer by layer.
 
@@ -64,6 +70,14 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
     level = kept.pop("level") or "all"
     if level.isdigit():  # of a Caffe net
         level, kept["level"] = "all", int(level)
+
+    drawn = None
+    if given["figure"] is not None:
+        from flopwise.report.commands import bound_figure
+
+        if os.path.isdir(model):
+            raise InputError(f"{model}: is a directory; --figure takes one model")
+        drawn = bound_figure.format_of(given["figure"])
 
     def work(path: str, step: models.Step) -> tuple[Report, bool]:
         if given["measure"]:
@@ -89,6 +103,8 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
             progress=step,
             **kept,
         )
+        if drawn is not None:
+            write(bound_figure.figure(bound, drawn), given["figure"])
         report = bound_report(bound, given["by"], given["columns"], given["sort"], given["top"])
         return report, _holds(bound)
 

@@ -212,7 +212,9 @@ def bound_report(
             notes=tuple(look.text(note) for note in bound.notes),
         )
 
-    return Report(lambda format, look: [sheet(format.data, look)], lambda: content(bound))
+    plain = Look()
+    drawn = (bound, model_name(bound.profile, plain), _device(bound), tuple(_summary(bound, plain)))
+    return Report(lambda format, look: [sheet(format.data, look)], lambda: content(bound), {"bound": drawn})
 
 
 def content(bound: Bound) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _values(verdict: Verdict, named: bool, look: Look, data: bool) -> tuple[Valu
 def _limit(verdict: Verdict) -> str:
     """The limit as it stands in the file: the figure, and the layers that it is for."""
     limit = verdict.limit
-    figure = f"{limit.figure}.{limit.convention}" if limit.convention else limit.figure
+    figure = ".".join(filter(None, (limit.figure, limit.convention, limit.device)))
     return f"{limit.layers}: {figure}" if limit.layers else figure
 
 
@@ -87,6 +87,7 @@ def content(verdicts: Sequence[Verdict]) -> dict[str, Any]:
                 "limit": list(v.limit.path),
                 "figure": v.limit.figure,
                 "convention": v.limit.convention or None,
+                **({"device": v.limit.device} if v.limit.device else {}),
                 "layers": v.limit.layers or None,
                 "layer": v.layer or None,
                 "value": v.value,

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flopwise.report.html import compare, page
+from flopwise.report.html import bound, compare, page
 from flopwise.report.sheet.sheet import Look, model_name
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison
+    from flopwise.analyses.timing.bound import Bound
     from flopwise.profiles.profile import Profile
     from flopwise.report.sheet.listing import Choice
+    from flopwise.report.sheet.sheet import Figure
 
 
 def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
     """The page: all layers, whatever a text table would show; its table is sorted and filtered where it is read."""
     return page.render(profile, f"{model_name(profile, look)} – flopwise")
+
+
+def render_bound(found: Bound, title: str, device: str, summary: Sequence[Figure], look: Look) -> str:
+    """The page: figures, roofline, waterfall, and all layers."""
+    return bound.render(found, title, device, summary)
 
 
 def render_comparison(

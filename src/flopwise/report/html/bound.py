@@ -1,0 +1,117 @@
+"""A bound as one HTML page: its figures, a roofline, a waterfall to the measured time, and a table of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise.report.html.page import page
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.bound import Bound
+    from flopwise.report.sheet.sheet import Figure
+
+#: The scripts of the page, in the order in which they run.
+SCRIPTS = (
+    "vendor/d3.min.js",
+    "common.js",
+    "theme.js",
+    "bound/summary.js",
+    "bound/roofline.js",
+    "bound/waterfall.js",
+    "bound/rows.js",
+)
+
+#: Operators that have a bar of their own in the waterfall; the rest share one.
+OWN_BARS = 8
+
+_NAMES = {"l1": "L1", "l2": "L2", "llc": "last cache", "dram": "memory"}
+
+
+def render(bound: Bound, title: str, device: str, summary: Sequence[Figure]) -> str:
+    """The page.
+
+    Args:
+        bound: what to write.
+        title: what the model is called.
+        device: the device, and how much of it is used.
+        summary: the figures of the whole model, as a table shows them.
+    """
+    figures = [(figure.title, figure.exact, figure.short) for figure in summary]
+    data = {"model": title, "device": device, "summary": figures, **page_data(bound)}
+    return page("bound/page.html", ("page.css", "bound/page.css"), SCRIPTS, f"{title} – time – flopwise", data)
+
+
+def page_data(bound: Bound) -> dict[str, Any]:
+    """What the page draws: rows as columns, roofs, and the steps of the waterfall."""
+    rows = bound.rows
+    return {
+        "measured": bound.engine is not None,
+        "notes": list(bound.notes),
+        "roofs": roofs(bound),
+        "waterfall": waterfall(bound),
+        "layers": {
+            "name": [row.name for row in rows],
+            "op": [row.op for row in rows],
+            "roof": [row.roof for row in rows],
+            "flops": [row.work.flops for row in rows],
+            "bytes": [row.work.nbytes for row in rows],
+            "roofline": [row.roofline_ns for row in rows],
+            "physical": [row.physical_ns for row in rows],
+            "time": [row.engine_ns for row in rows],
+            "status": [row.status for row in rows],
+            "work": [", ".join(row.layers) for row in rows],
+        },
+    }
+
+
+def roofs(bound: Bound) -> list[dict[str, Any]]:
+    """The lines of the roofline: arithmetic by the types in use, and every level of memory, the best of a kind."""
+    used = {peak.dtype for peak in bound.physical.peaks if peak.dtype}
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    for peak in bound.device.peaks:
+        compute = peak.unit == "FLOP/s"
+        if not peak.dense or peak.what in ("link", "launch") or (compute and peak.dtype not in used):
+            continue
+        label = str(peak.dtype) if compute else _NAMES[peak.what]
+        value = peak.scaled(bound.threads)
+        roof = {"label": label, "value": value, "unit": peak.unit, "kind": peak.kind}
+        key = (label, "measured" if peak.kind == "measured" else "")
+        if key not in best or best[key]["value"] < value:
+            best[key] = roof
+    return list(best.values())
+
+
+def waterfall(bound: Bound) -> list[dict[str, Any]]:
+    """The steps from the physical floor to the measured time; to the rooflines added up where nothing was measured."""
+    engine = bound.engine
+    floor = bound.physical.ns
+    losses: dict[str, float] = {}
+    physical = 0.0
+    for row in bound.rows:
+        least = row.physical_ns or 0.0
+        taken = (row.floor_ns if engine is not None else row.roofline_ns) or 0.0
+        physical += least
+        losses[row.op] = losses.get(row.op, 0.0) + taken - least
+    steps: list[dict[str, Any]] = [{"label": "physical floor", "from": 0.0, "to": floor, "kind": "sum"}]
+
+    def step(label: str, size: float) -> None:
+        at = steps[-1]["to"]
+        steps.append({"label": label, "from": at, "to": at + size, "kind": "step"})
+
+    if abs(physical - floor) > 1e-3 * max(floor, 1.0):
+        step("each layer by itself", physical - floor)
+    first = sorted(losses.items(), key=lambda item: -abs(item[1]))
+    for op, size in first[:OWN_BARS]:
+        if size:
+            step(op, size)
+    rest = sum(size for _, size in first[OWN_BARS:])
+    if rest:
+        step(f"{len(first) - OWN_BARS} other operators", rest)
+    label = "engine floor" if engine is not None else "rooflines added up"
+    steps.append({"label": label, "from": 0.0, "to": steps[-1]["to"], "kind": "sum"})
+    if engine is not None and engine.measured_ns is not None:
+        step("weights from beyond the caches", engine.streamed_ns - engine.hot_ns)
+        step("cold activations, dispatch, rest", engine.measured_ns - engine.streamed_ns)
+        steps.append({"label": "measured", "from": 0.0, "to": engine.measured_ns, "kind": "sum"})
+    return steps
