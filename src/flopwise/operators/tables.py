@@ -43,9 +43,13 @@ from flopwise.operators.onnx import (
     trees,
 )
 from flopwise.operators.onnxruntime import attention as microsoft_attention
-from flopwise.operators.onnxruntime import cache, fused, layouts, positions, state, tokens
+from flopwise.operators.onnxruntime import cache, layouts, positions, state, tokens
 from flopwise.operators.onnxruntime import linear as microsoft_linear
+from flopwise.operators.onnxruntime import movement as microsoft_movement
+from flopwise.operators.onnxruntime import normalization as microsoft_normalization
+from flopwise.operators.onnxruntime import pointwise as microsoft_pointwise
 from flopwise.operators.onnxruntime import quantized as microsoft_quantized
+from flopwise.operators.onnxruntime import signals as microsoft_signals
 from flopwise.operators.operator import Claim, Operator, Rule, unknown
 from flopwise.operators.own import OWN
 
@@ -95,7 +99,10 @@ TABLES: Mapping[str, Mapping[str, Operator]] = {
     "com.microsoft, quantized": microsoft_quantized.OPERATORS,
     "com.microsoft, tokens": tokens.OPERATORS,
     "com.microsoft, layouts": layouts.OPERATORS,
-    "com.microsoft, others": fused.OPERATORS,
+    "com.microsoft, pointwise": microsoft_pointwise.OPERATORS,
+    "com.microsoft, normalization": microsoft_normalization.OPERATORS,
+    "com.microsoft, sampling, signals and linear algebra": microsoft_signals.OPERATORS,
+    "com.microsoft, movement": microsoft_movement.OPERATORS,
     "caffe": layers.OPERATORS,
     "aten, products": aten_linear.OPERATORS,
     "aten, quantized": aten_quantized.OPERATORS,
