@@ -31,6 +31,10 @@ _HOMES: dict[str, tuple[str, str]] = {
     "torchinfo": ("tools.torchinfo", "CONVENTION"),
     "calflops": ("tools.calflops", "CONVENTION"),
     "deepspeed": ("tools.deepspeed", "CONVENTION"),
+    "palm": ("papers.language_models", "PALM"),
+    "nanogpt": ("papers.language_models", "NANOGPT"),
+    "torchtitan": ("papers.language_models", "TORCHTITAN"),
+    "megatron": ("papers.language_models", "MEGATRON"),
 }
 
 

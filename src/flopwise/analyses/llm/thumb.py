@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from flopwise.analyses.llm.traffic import weight_traffic
+from flopwise.graph.lineage import following, token_ids
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 
@@ -37,6 +38,8 @@ def sizes_of(profile: Profile, sequence: int, tokens: int) -> Sizes:
         tokens: tokens of the step.
     """
     folding = fold(profile.graph)
+    ids = token_ids(profile.graph)
+    by_ids = following(profile.graph, {ids} if ids else ())
     used: dict[str, set[str]] = {}
     tables: dict[str, tuple[int, int, bool]] = {}
     layers = heads_width = 0
@@ -47,7 +50,7 @@ def sizes_of(profile: Profile, sequence: int, tokens: int) -> Sizes:
         for tensor in folding.stored(node):
             used.setdefault(tensor.name, set()).add(node.op)
             if node.op == "Gather" and tensor.kind == "weight" and len(tensor.dims) == 2:
-                by_token = node.has_input(1) and node.input(1).kind == "input"
+                by_token = node.has_input(1) and node.input(1).name in by_ids
                 tables[tensor.name] = (int(tensor.dims[0]), int(tensor.dims[1]), by_token)
         if node.op in ("Attention", "FlexAttention") and len(node.input(0).dims) == 4:
             layers += 1

@@ -1,0 +1,172 @@
+"""The rules of thumb for the FLOPs of language models, spread over the operators that they stand for.
+
+They state the forward and backward pass of a token together; a forward pass is a third of it. N is the number of
+parameters, of a mixture of experts that of the active ones, L the layers, H the heads, Q the width of a head, T the
+tokens of the context, h the width of the model and V the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from flopwise.conventions.convention import Convention, Whole
+from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph.lineage import following, token_ids
+from flopwise.operators.counts import Counts
+from flopwise.operators.folding import fold
+
+_ATTENTION = ("Attention", "FlexAttention")
+
+
+class _Model(NamedTuple):
+    """What the rules ask of a model."""
+
+    tokens: int
+    #: The table of token embeddings: rows and columns.
+    vocabulary: int
+    width: int
+
+
+class _Use(NamedTuple):
+    """A stored weight at the first operator that uses it."""
+
+    tensor: Tensor
+    #: Elements that one token is multiplied with.
+    active: int
+    #: Whether it is a table whose rows are only looked up, and whether by token.
+    table: bool
+    by_token: bool
+
+
+#: The model, an operator, and the weights first used there -> multiply-adds; None where the operator has no part in it.
+Rule = Callable[[_Model, Node, Sequence[_Use]], int]
+
+
+def _whole(rule: Rule) -> Whole:
+    def counts(graph: Graph, canonical: Sequence[Counts | None]) -> Sequence[Counts | None]:
+        uses = _uses(graph)
+        model = _model(graph, uses)
+        if model is None:
+            return [None] * len(graph.nodes)
+        return [Counts(mac=rule(model, node, used)) for node, used in zip(graph.nodes, uses, strict=True)]
+
+    def remarks(graph: Graph) -> Sequence[str]:
+        if _model(graph, _uses(graph)) is None:
+            return ("the rule is for language models, whose inputs are tokens that are looked up in a table",)
+        return ()
+
+    return Whole(counts, remarks=remarks)
+
+
+def _model(graph: Graph, uses: Sequence[Sequence[_Use]]) -> _Model | None:
+    ids = next((t for t in graph.inputs if t.name == token_ids(graph)), None)
+    tables = [use.tensor for used in uses for use in used if use.by_token and len(use.tensor.dims) == 2]
+    if ids is None or not tables:
+        return None
+    rows, columns = max((int(t.dims[0]), int(t.dims[1])) for t in tables)
+    return _Model(int(ids.numel), rows, columns)
+
+
+def _uses(graph: Graph) -> list[list[_Use]]:
+    """The weights first used at each operator; views of a weight use nothing."""
+    folding = fold(graph)
+    ids = token_ids(graph)
+    by_ids = following(graph, {ids} if ids else ())
+    others: dict[str, set[str]] = {}
+    for position, node in enumerate(graph.nodes):
+        if position not in folding.positions:
+            for tensor in folding.stored(node):
+                others.setdefault(tensor.name, set()).add(node.op)
+    tokens = next((int(t.numel) for t in graph.inputs if t.name == ids), 1)
+    owned: set[str] = set()
+    uses: list[list[_Use]] = []
+    for position, node in enumerate(graph.nodes):
+        used: list[_Use] = []
+        for tensor in folding.stored(node) if position not in folding.positions else ():
+            if tensor.kind != "weight" or tensor.name in owned or not tensor.resolved:
+                continue
+            owned.add(tensor.name)
+            by_token = node.op == "Gather" and node.has_input(1) and node.input(1).name in by_ids
+            table = others[tensor.name] == {"Gather"}
+            used.append(_Use(tensor, _active(node, tensor, tokens), table, by_token))
+        uses.append(used)
+    return uses
+
+
+def _active(node: Node, tensor: Tensor, tokens: int) -> int:
+    """Elements of a weight that one token is multiplied with: of a stack of experts those that it is routed to."""
+    if node.op.endswith("_grouped_mm") and len(tensor.dims) == 3:
+        stack, rows = int(node.input(1).dims[0]), int(node.input(0).dims[0])
+        return round(tensor.numel * min(Fraction(1), Fraction(rows, max(tokens, 1) * stack)))
+    return tensor.numel
+
+
+def _pairs(model: _Model, node: Node) -> int:
+    """2 H Q T multiply-adds of a token in one attention."""
+    if node.op not in _ATTENTION or not node.has_input(1):
+        return 0
+    query, key = node.input(0).dims, node.input(1).dims
+    return 2 * int(query[1]) * int(query[3]) * int(key[-2])
+
+
+def _palm(model: _Model, node: Node, used: Sequence[_Use]) -> int:
+    return model.tokens * (sum(use.active for use in used) + _pairs(model, node))
+
+
+def _nanogpt(model: _Model, node: Node, used: Sequence[_Use]) -> int:
+    kept = sum(use.active for use in used if not use.table or use.by_token)
+    return model.tokens * (kept + _pairs(model, node))
+
+
+def _torchtitan(model: _Model, node: Node, used: Sequence[_Use]) -> int:
+    return model.tokens * (sum(use.active for use in used if not use.table) + _pairs(model, node))
+
+
+def _megatron(model: _Model, node: Node, used: Sequence[_Use]) -> int:
+    logits = model.width * model.vocabulary if any(use.by_token for use in used) else 0
+    layer = 0
+    if node.op in _ATTENTION and node.has_input(1):
+        layer = 12 * model.width**2 + 2 * model.width * int(node.input(1).dims[-2])
+    return model.tokens * (logits + layer)
+
+
+def _convention(name: str, summary: str, source: str, rule: Rule) -> Convention:
+    return Convention(
+        name=name,
+        unit="FLOP",
+        summary=summary,
+        source=source,
+        weights=Counts(mac=2),
+        others="zero",
+        fold=False,
+        whole=_whole(rule),
+        notes=("a rule of thumb for language models: a forward pass, a third of what it states for training",),
+    )
+
+
+PALM = _convention(
+    "palm",
+    "PaLM's rule: 2 N + 4 L H Q T for each token of a forward pass, N being all parameters.",
+    "Chowdhery et al., PaLM, https://arxiv.org/abs/2204.02311, appendix B",
+    _palm,
+)
+NANOGPT = _convention(
+    "nanogpt",
+    "nanoGPT's rule: as PaLM's, N without position embeddings.",
+    "karpathy/nanoGPT, model.py, estimate_mfu",
+    _nanogpt,
+)
+TORCHTITAN = _convention(
+    "torchtitan",
+    "torchtitan's rule: as PaLM's, N without embeddings that are only looked up.",
+    "pytorch/torchtitan, torchtitan/models/utils.py",
+    _torchtitan,
+)
+MEGATRON = _convention(
+    "megatron",
+    "Megatron-LM's rule: 24 L h² (1 + T / 6h + V / 12Lh) for each token of a forward pass.",
+    "Narayanan et al., https://arxiv.org/abs/2104.04473, section 5.1",
+    _megatron,
+)
