@@ -11,6 +11,7 @@ from flopwise.errors import FlopwiseError, InputError
 from flopwise.operators.operator import Operator
 from flopwise.operators.own import own_rows, using
 from flopwise.readers.formats import models_in
+from flopwise.readers.torch.language.format import LANGUAGE
 
 T = TypeVar("T")
 
@@ -24,7 +25,12 @@ def find(model: str) -> list[str]:
     Raises:
         ModelError: a directory holds none, or MODEL is of a kind that cannot be read.
     """
-    return models_in(model) if os.path.isdir(model) else [model]
+    return models_in(model) if is_collection(model) else [model]
+
+
+def is_collection(model: str) -> bool:
+    """Whether MODEL is a directory of models, and not the directory of one model."""
+    return os.path.isdir(model) and not LANGUAGE.match(model)
 
 
 def each(models: Sequence[str], work: Callable[[str, Step], T]) -> tuple[list[T], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -61,7 +60,7 @@ def run_each(
     Raises:
         InputError: MODEL is a directory, and the format takes one model.
     """
-    if not output.format.several and os.path.isdir(model) and len(models.find(model)) > 1:
+    if not output.format.several and models.is_collection(model) and len(models.find(model)) > 1:
         raise InputError(f"{model}: holds several models; -f {output.format.name} takes one")
 
     def reported(path: str, step: models.Step) -> tuple[str, Part, bool]:
@@ -87,7 +86,7 @@ def in_batches(model: str, sizes: Sequence[int], given: Mapping[str, Any]) -> li
     """
     import flopwise
 
-    if os.path.isdir(model):
+    if models.is_collection(model):
         raise InputError(f"{model}: is a directory; several batch sizes take one model")
     path, arguments = models.find(model)[0], arguments_of(given)
     with Progress() as progress:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
 import click
 
-from flopwise.cli import NO, options
+from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read, Written
@@ -65,7 +64,7 @@ def _measure(model: str, output: Output, strict: bool, given: dict[str, Any]) ->
     import flopwise
     from flopwise.report.commands.bound import bound_report
 
-    if os.path.isdir(model):
+    if models.is_collection(model):
         raise InputError(f"{model}: is a directory; give one model")
     arguments = arguments_of(given)
     kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,7 +74,7 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
     if given["figure"] is not None:
         from flopwise.report.commands import bound_figure
 
-        if os.path.isdir(model):
+        if models.is_collection(model):
             raise InputError(f"{model}: is a directory; --figure takes one model")
         drawn = bound_figure.format_of(given["figure"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -90,7 +89,7 @@ def _compared(paths: Sequence[str], given: dict[str, Any]) -> Comparison:
     from flopwise.api.compare import comparison
 
     for path in paths:
-        if os.path.isdir(path):
+        if models.is_collection(path):
             raise InputError(f"{path}: is a directory; compare takes models")
     conventions = tuple(dict.fromkeys(given["conventions"])) or ("flops",)
     sizes = given["batch_sizes"] or (None,)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from flopwise.cli import options
+from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
@@ -70,7 +70,7 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
     chosen = [get(name) for name in dict.fromkeys(conventions)]
     if len(chosen) < 2:
         raise InputError("give -c twice: comparing takes two conventions")
-    if os.path.isdir(path):
+    if models.is_collection(path):
         raise InputError(f"{path}: is a directory; explain compares conventions on one model")
     with Progress() as progress:
         graph = flopwise.read(

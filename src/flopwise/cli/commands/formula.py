@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -65,7 +64,7 @@ def command(model: str, at: tuple[str, ...], strict: bool, output: Output, **giv
     from flopwise.report.commands.formula import formula_report, values_report
 
     points = list(grid(at))
-    if os.path.isdir(model):
+    if models.is_collection(model):
         raise InputError(f"{model}: is a directory; formula takes one model")
     models.find(model)
     rules = models.load_rules(given["rules"])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import options
+from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Written
@@ -50,7 +49,7 @@ def command(model: str, plan: str | None, output: Output, **given: Any) -> int:
 
     sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
     given["batch_size"] = sizes[0] if sizes else None
-    if plan is not None and os.path.isdir(model):
+    if plan is not None and models.is_collection(model):
         raise InputError(f"{model}: is a directory; --plan takes one model")
     if len(sizes) > 1:
         if plan is not None:

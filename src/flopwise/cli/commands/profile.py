@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import NO, options
+from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Written
@@ -137,7 +136,7 @@ def _check_overlays(model: str, overlays: Mapping[str, str]) -> None:
         InputError: MODEL is a directory, or the name does not end in .json.
     """
     for name, path in overlays.items():
-        if os.path.isdir(model):
+        if models.is_collection(model):
             raise InputError(f"{model}: is a directory; {name} takes one model")
         if not path.lower().endswith(".json"):
             raise InputError(f"{path}: {VIEWERS[name]} takes only files that end in .json for attachments")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -68,7 +67,7 @@ def _write(model: str, path: str, given: dict[str, Any]) -> int:
     import flopwise
     from flopwise.cli.progress import Progress
 
-    if os.path.isdir(model):
+    if models.is_collection(model):
         raise InputError(f"{model}: is a directory; a model is written from one model")
     with Progress() as progress:
         written = flopwise.write_shapes(

@@ -1,0 +1,91 @@
+"""``flopwise llm``, and language models in the other commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers")
+
+from tests.language_models import LLAMA, MIXTURE, written
+
+from flopwise.cli import main
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> str:
+    folder = tmp_path / "llama"
+    folder.mkdir()
+    return str(written(folder, LLAMA))
+
+
+def test_the_page(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["llm", llama, "--prompt", "32", "--generate", "4", "--device", "h100"]) == 0
+    page = capsys.readouterr().out
+    for words in (
+        "prefill, 32 tokens",
+        "1 token after 32",
+        "cache per token",
+        "must fit",
+        "tokens per second, at most",
+    ):
+        assert words in page
+
+
+def test_the_json(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["llm", llama, "--prompt", "32", "--generate", "4", "-f", "json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["schema"] == "flopwise.llm/1"
+    keys = ("model", "batch", "params", "active_params", "weight_bytes", "prefill", "decode", "generate", "cache")
+    assert set(keys) | {"rewrites", "notes"} <= content.keys()
+    assert {"tokens", "macs", "needed_macs", "flops", "bytes"} <= content["prefill"].keys()
+    assert {"past", "macs", "needed_macs", "flops", "bytes"} <= content["decode"].keys()
+
+
+def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["llm", llama, "--train", "--prompt", "32", "-b", "4", "--fsdp", "2", "-f", "json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["rank"]["devices"] == 2
+    assert set(content["rules_of_thumb"]) == {"6N", "palm", "nanogpt", "torchtitan", "megatron"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--device", "h1000"], "unknown device 'h1000'; did you mean"),
+        (["-b", "0"], "batch 0: must be at least 1"),
+        (["--tp", "2"], "are for a training step: give --train"),
+        (["--tokens-per-s", "10"], "is for a training step: give --train"),
+        (["--train", "--tokens-per-s", "10"], "needs both its tokens per second and a device"),
+        (["--kv-dtype", "fp3"], "unknown element type 'fp3' of the cache"),
+    ],
+)
+def test_one_line_for_what_is_wrong(
+    llama: str, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["llm", llama, "--prompt", "8", "--generate", "1", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_is_no_language_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["llm", "examples/tiny_resnet.onnx"]) == 2
+    assert "is not a language model: give a config.json" in capsys.readouterr().err
+
+
+def test_a_folder_is_one_model_in_every_command(llama: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "mixture"
+    other.mkdir()
+    written(other, MIXTURE)
+    assert main(["profile", llama, "--past", "16", "-f", "json"]) == 0
+    profile = json.loads(capsys.readouterr().out)
+    assert profile["totals"]["state_bytes"] == 2 * 2 * 2 * 16 * 16 * 2
+    assert main(["memory", llama, "--past", "16"]) == 0
+    assert "state of 4 tensors" in capsys.readouterr().out
+    assert main(["compare", llama, str(other), "--by", "op"]) == 0
+    assert main(["table", llama, str(other)]) == 0
+    assert main(["explain", llama, "-c", "palm", "-c", "flops"]) == 0
+    assert "MixtralForCausalLM" in capsys.readouterr().out
