@@ -165,6 +165,16 @@ def test_of_several_figures_the_highest_counts() -> None:
     assert bound(chain(), lower).physical.compute_ns == bound(chain()).physical.compute_ns
 
 
+def test_a_measured_bandwidth_is_an_estimate_and_no_bound() -> None:
+    """A busy machine reads slowly: what it can do is more."""
+    device = SLOW.with_peaks((peak("l2", 2e10, kind="measured"), peak("dram", 1e9, kind="measured")))
+    assert device.bandwidth("l2") == SLOW.bandwidth("l1")
+    assert device.bandwidth("l2", estimate=True) == device.peaks[-2]
+    assert device.bandwidth("dram") == SLOW.bandwidth("dram")
+    alone = Device("d", "D", "cpu", "", 1, (peak("l1", 9e10, kind="measured"), peak("dram", 1e10, kind="measured")))
+    assert alone.bandwidth("dram") == alone.peaks[0]
+
+
 def test_sparse_figures_are_never_used() -> None:
     device = SLOW.with_peaks((peak("matrix", 8e12, "float32", dense=False),))
     assert bound(chain(), device).physical == bound(chain()).physical

@@ -181,6 +181,7 @@ def bound_row(name: str, op: str, work: Work, device: Device, threads: int | Non
         dtype=work.dtypes,
         level=level if any(p.what == level for p in device.peaks) else "dram",
         threads=threads,
+        estimate=True,
     )
     least = roofline(
         device, macs=work.macs or 0, nbytes=work.nbytes or 0, dtype=work.dtypes, level="l1", threads=threads

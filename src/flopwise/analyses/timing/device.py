@@ -107,13 +107,23 @@ class Device:
                 return max(found, key=lambda p: p.scaled(threads))
         return None
 
-    def bandwidth(self, level: str = "dram", threads: int | None = None) -> Peak | None:
-        """The highest figure for reading from a level of memory, or from the next faster one that has a figure."""
+    def bandwidth(self, level: str = "dram", threads: int | None = None, estimate: bool = False) -> Peak | None:
+        """The highest figure for reading from a level of memory, or from the next faster one that has a figure.
+
+        What was measured may be less than what the level can do, because the machine was busy. So a measured figure
+        alone does not bound anything: the next faster level's counts then, if it is higher.
+
+        Args:
+            level: one of LEVELS.
+            threads: cores in use; None means all.
+            estimate: whether a measured figure of the level itself will do.
+        """
+        found: list[Peak] = []
         for candidate in reversed(LEVELS[: LEVELS.index(level) + 1]):
-            found = [p for p in self.peaks if p.what == candidate]
-            if found:
-                return max(found, key=lambda p: p.scaled(threads))
-        return None
+            found += [p for p in self.peaks if p.what == candidate]
+            if found and (estimate or any(p.kind != "measured" for p in found)):
+                break
+        return max(found, key=lambda p: p.scaled(threads), default=None)
 
     def level_of(self, nbytes: int) -> str:
         """The smallest cache that can hold so many bytes, "dram" when none can."""

@@ -50,7 +50,7 @@ def now_text() -> str:
 
 
 def measured_peaks(report: Callable[[str], None] = lambda step: None, seconds: float = SECONDS) -> Iterator[Peak]:
-    """Figures of this machine, each the highest of the ways that are there: numpy, onnxruntime, numba."""
+    """Figures of this machine, each the highest of the ways that are there: numpy and onnxruntime."""
     from flopwise.analyses.timing.machine import this_cpu
 
     cpu = this_cpu()

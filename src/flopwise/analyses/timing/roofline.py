@@ -36,6 +36,7 @@ def roofline(
     dtype: str | Sequence[str] = "float32",
     level: str = "dram",
     threads: int | None = None,
+    estimate: bool = False,
 ) -> Roofline:
     """The least time of multiply-adds and bytes on a device: the larger of compute and memory time.
 
@@ -47,6 +48,7 @@ def roofline(
         dtype: the element type of the products; of several the fastest counts.
         level: where the bytes come from: "dram", or a cache ("llc", "l2", "l1").
         threads: cores in use; None means all.
+        estimate: whether a measured bandwidth will do, which may be less than what the level can do.
 
     >>> from flopwise.analyses.timing.catalog import find
     >>> found = roofline(find("h100"), macs=7e9, nbytes=14e9, dtype="bfloat16")
@@ -55,7 +57,7 @@ def roofline(
     """
     operations = 2 * macs if flops is None else flops
     best = fastest(device, (dtype,) if isinstance(dtype, str) else dtype, threads)
-    memory = device.bandwidth(level, threads)
+    memory = device.bandwidth(level, threads, estimate)
     compute_seconds = operations / best.scaled(threads) if best is not None else 0.0
     memory_seconds = nbytes / memory.scaled(threads) if memory is not None else None
     roof: Roof = "none" if not operations and not nbytes else "compute"
