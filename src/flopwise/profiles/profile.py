@@ -12,6 +12,7 @@ from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
+from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory import peak_activation_bytes
 from flopwise.operators.counts import Counts
@@ -237,7 +238,8 @@ def profile_graph(
     own = own_rows(rules)
     if own:
         graph = replace(graph, operators={**graph.operators, **own})
-    return _profiled(graph, convention, count_rules(rules), folding, training, masked)
+    with no_search_for_garbage():
+        return _profiled(graph, convention, count_rules(rules), folding, training, masked)
 
 
 @with_rows_of_graph
@@ -258,11 +260,12 @@ def _profiled(
     rows: list[Row] = []
     owned: set[str] = set()
     views = _views(graph, convention, rules) if convention.whole else None
+    like: dict[Any, Row] | None = {} if convention.plain and not rules and views is None else None
     for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
         seen = views[position] if views else _SEEN_ALONE
-        rows.append(_row(name, node, convention, rules, left_out, owned, seen, masked))
+        rows.append(_row(name, node, convention, rules, left_out, owned, seen, masked, like))
     if convention.listing is not None:
         rows = list(convention.listing(graph, rows, rules))
     rows, branches = settle_control_flow(graph, rows)
@@ -318,6 +321,7 @@ def _row(
     owned: set[str],
     seen: Counts | None,
     masked: Masked,
+    like: dict[Any, Row] | None,
 ) -> Row:
     """The figures of one node.
 
@@ -330,7 +334,12 @@ def _row(
         owned: collects the stored tensors that a row has claimed: each counts once.
         seen: what the convention sees here with the whole graph in view; _SEEN_ALONE when it goes node by node.
         masked: which scores of an attention count.
+        like: the first row of each kind of node so far, as models repeat themselves: the operations follow from the
+            operator, its attributes and the types of its tensors. None where they follow from more.
     """
+    key = None if like is None else _kind(node)
+    if like is not None and key in like:
+        return _repeated(name, node, like[key], folding, owned)
     counts, missing, note = _tried(lambda: count(node, rules), NOT_RULED.get(node.op, "no rule"))
     if node.fault:
         counts, missing, note = None, "fact", node.fault
@@ -343,15 +352,11 @@ def _row(
         view, refused, why = _tried(look, f"{convention.name} cannot count it")
         if view is not None or not missing:
             missing, note = refused, why
-    first_used: list[Tensor] = []
-    for tensor in folding.stored(node):
-        if tensor.name not in owned and tensor.resolved:
-            owned.add(tensor.name)
-            first_used.append(tensor)
+    first_used = _first_used(node, folding, owned)
     packed = unpacked(node, row_of(node.op).inputs)
     inputs = _size([t for t in node.known_inputs if folding.varies(t)])
     outputs = _size(() if node.op == "If" else node.known_outputs)  # an If hands on what its branch makes
-    return Row(
+    row = Row(
         name=name,
         type=convention.layer_types.get(node.op, node.op),
         node=node,
@@ -368,6 +373,58 @@ def _row(
         missing=missing,
         note=note,
     )
+    if like is not None and key is not None and counts is not None and not packed and left is None:
+        like[key] = row
+    return row
+
+
+def _kind(node: Node) -> Any:
+    """All that the operations of a node follow from, but for the elements of its attributes, which readers share.
+
+    None for a node that is looked at by itself.
+    """
+    types: list[Any] = []
+    for tensor in (*node.inputs, None, *node.outputs):
+        if tensor is None:
+            types.append(None)
+        elif tensor.shape is None or tensor.items is not None:
+            return None
+        else:
+            types.append((tensor.shape, tensor.dtype, tensor.kind, tensor.bound))
+    return None if node.fault else (node.op, id(node.attrs), node.version, tuple(types))
+
+
+def _repeated(name: str, node: Node, like: Row, folding: Folding, owned: set[str]) -> Row:
+    """The figures of a node like an earlier one."""
+    first_used = _first_used(node, folding, owned)
+    inputs = _size([t for t in node.known_inputs if folding.varies(t)])
+    return Row(
+        name=name,
+        type=like.type,
+        node=node,
+        counts=like.counts,
+        needed=like.needed,
+        view=like.view,
+        count=like.count,
+        params=sum([t.numel for t in first_used if t.kind == "weight"]),
+        buffers=sum([t.numel for t in first_used if t.kind == "buffer"]),
+        weight_bytes=sum([t.nbytes for t in first_used if _occupies(t)]),
+        input_bytes=inputs[1],
+        output_bytes=like.output_bytes,
+        activations=like.activations,
+        missing=like.missing,
+        note=like.note,
+    )
+
+
+def _first_used(node: Node, folding: Folding, owned: set[str]) -> list[Tensor]:
+    """The stored tensors that no row has claimed before."""
+    first_used: list[Tensor] = []
+    for tensor in folding.stored(node):
+        if tensor.name not in owned and tensor.resolved:
+            owned.add(tensor.name)
+            first_used.append(tensor)
+    return first_used
 
 
 def _size(tensors: Sequence[Tensor]) -> tuple[int | None, int | None]:

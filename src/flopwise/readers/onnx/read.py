@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
+from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.readers.onnx import inputs as onnx_inputs
 from flopwise.readers.onnx.build.nodes import Builder
 from flopwise.readers.onnx.file.elements import OnnxElements, stored_tensor
@@ -98,7 +99,7 @@ def resolve_onnx(
     progress("reading the graph")
     with _one_line():
         skeleton, name, source = _skeleton(model, options or OnnxOptions())
-    with _one_line(name):
+    with _one_line(name), no_search_for_garbage():
         reopen = source.later() if source else None
         found = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, options or OnnxOptions(), progress)
         return replace(found, warnings=(*found.warnings, *_remarks(skeleton, source)))
@@ -183,7 +184,7 @@ def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolve
 def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None) -> Graph:
     """The graph of a model whose shapes are resolved."""
     progress("building the graph")
-    with _one_line(resolved.name):
+    with _one_line(resolved.name), no_search_for_garbage():
         return _build(resolved)
 
 

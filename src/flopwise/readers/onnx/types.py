@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -83,6 +83,14 @@ class Inner:
     takes: tuple[str, ...] = ()
 
 
+class _Type(NamedTuple):
+    """A type with what is asked of it most."""
+
+    type: TypeProto
+    shape: tuple[int, ...] | None
+    dtype: str | None
+
+
 class Shapes:
     """Element type and shape of each tensor by name, and what the user should know about them."""
 
@@ -100,14 +108,26 @@ class Shapes:
         self.faults: dict[str, str] = {}
         #: The bodies of a control-flow operator, by the name of its first output.
         self.inner: dict[str, list[Inner]] = {}
-        self._types = dict(types)
+        self._types: dict[str, _Type] = {}
+        #: The same by serialised type: models of a million tensors have some hundred types.
+        self._distinct: dict[bytes, _Type] = {}
         self._stored = {t.name: t for t in stored}
-        self._concrete: dict[str, tuple[int, ...] | None] = {n: tuple(t.dims) for n, t in self._stored.items()}
+        for name, type_ in types.items():
+            self.set(name, type_)
 
     def set(self, name: str, type_: TypeProto) -> None:
         """Write down the type of a tensor that is not stored."""
-        self._types[name] = type_
-        self._concrete.pop(name, None)
+        data = type_.SerializeToString()
+        distinct = self._distinct.get(data)
+        if distinct is None:
+            alone = TypeProto.FromString(data)  # not the part of a model, which would stay in memory for it
+            distinct = self._distinct[data] = _Type(alone, concrete(alone), element_type(alone))
+        self._types[name] = distinct
+
+    def distinct(self) -> Iterator[tuple[int, ...]]:
+        """The shapes of all tensors that have one, those of tensors that are not stored each once."""
+        yield from (t.shape for t in self._distinct.values() if t.shape is not None)
+        yield from (tuple(t.dims) for t in self._stored.values())
 
     def take(self, facts: Mapping[str, Facts]) -> None:
         """Write down facts about values from outside, besides their types."""
@@ -138,22 +158,24 @@ class Shapes:
         stored = self._stored.get(name)
         if stored is not None:  # made on demand: most are never asked for
             return onnx.helper.make_tensor_type_proto(stored.data_type, list(stored.dims))
-        return self._types.get(name)
+        distinct = self._types.get(name)
+        return None if distinct is None else distinct.type
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of a tensor if every dim is known, else None."""
-        if name not in self._concrete:
-            found = self._types.get(name)
-            self._concrete[name] = None if found is None else concrete(found)
-        return self._concrete[name]
+        distinct = self._types.get(name)
+        if distinct is not None and name not in self._stored:
+            return distinct.shape
+        stored = self._stored.get(name)
+        return None if stored is None else tuple(stored.dims)
 
     def dtype(self, name: str) -> str | None:
         """Element type of a tensor, None when unknown."""
         stored = self._stored.get(name)
         if stored is not None:
             return DTYPES.get(stored.data_type)
-        found = self._types.get(name)
-        return None if found is None else element_type(found)
+        distinct = self._types.get(name)
+        return None if distinct is None else distinct.dtype
 
 
 def element_type(found: TypeProto) -> str | None:

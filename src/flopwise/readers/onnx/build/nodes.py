@@ -52,6 +52,8 @@ class Builder:
         #: The tensor of a name in the main graph.
         self.tensor: _Lookup = lambda name: None
 
+        #: Attributes by their messages.
+        self.shared: dict[tuple[bytes, ...], dict[str, Any]] = {}
         #: Name of an operator by domain and type.
         self.ops: dict[tuple[str, str], str] = {}
 
@@ -94,9 +96,9 @@ class Builder:
             scope, origin = scope_of(node)
             position = len(self.nodes)
             inside = _inner(node, shapes)
-            attrs = _attributes(node.attribute)
+            attrs = self.attributes(node)
             if not domain and op in CONTROL_FLOW and inside is None:
-                attrs["bodies"] = None
+                attrs = {**attrs, "bodies": None}
             self.nodes.append(
                 Node(
                     op=op,
@@ -114,6 +116,17 @@ class Builder:
             for inner in inside or ():
                 body = Body(position, inner.part, inner.trips, inner.branch)
                 self.body(inner, f"{node.name}/", tensor, (*within, body), scope or around)
+
+    def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
+        """The attributes of a node; nodes with the same share them."""
+        attributes = node.attribute
+        if not attributes:
+            return _NONE
+        key = tuple([a.SerializeToString() for a in attributes])
+        shared = self.shared.get(key)
+        if shared is None:
+            shared = self.shared[key] = _attributes(attributes)
+        return shared
 
     def op(self, domain: str, type_: str) -> str:
         """What the graph calls an operator."""
@@ -175,6 +188,10 @@ def _lookup(shapes: Shapes, stored: StoredTensors, prefix: str, stored_prefix: s
         return tensors[key]
 
     return tensor
+
+
+#: No attributes.
+_NONE: dict[str, Any] = {}
 
 
 def _attributes(protos: Iterable[onnx.AttributeProto]) -> dict[str, Any]:

@@ -43,23 +43,25 @@ def uses(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[Use]]:
     What multiplies a scale that is found anew in each inference is a scale as well: dynamic quantisation writes the
     requantisation of a MatMulInteger as Cast and Mul.
     """
-    listed = list(nodes)
-    rows = {(node.domain, node.op_type): _row(node.domain, node.op_type) for node in listed}
-    found_anew = (node.output[1:2] for node in listed if node.op_type == "DynamicQuantizeLinear")
+    listed = [(node.domain, node.op_type, node.input, node.output) for node in nodes]
+    rows = {key: _row(*key) for key in {(domain, op) for domain, op, _, _ in listed}}
+    found_anew = (output[1:2] for _, op, _, output in listed if op == "DynamicQuantizeLinear")
     scales = {name for names in found_anew for name in names if name}
-    found: dict[str, list[Use]] = {}
-    for node in reversed(listed):
-        operator = rows[node.domain, node.op_type]
-        for place, name in enumerate(node.input):
+    # Each use once: in a chain of operators that only change the form, lists would grow with each link.
+    taken: dict[str, dict[int, Use]] = {}
+    for domain, op, inputs, outputs in reversed(listed):
+        operator = rows[domain, op]
+        for place, name in enumerate(inputs):
             if not name:
                 continue
-            if scales and node.op_type == "Mul" and not scales.isdisjoint(node.input) and name not in scales:
-                found.setdefault(name, []).append(_SCALE)
-            elif place == 0 and operator.carries in _SAME_DATA and node.output:
-                found.setdefault(name, []).extend(found.get(node.output[0], ()))
+            if scales and op == "Mul" and not scales.isdisjoint(inputs) and name not in scales:
+                taken.setdefault(name, {})[id(_SCALE)] = _SCALE
+            elif place == 0 and operator.carries in _SAME_DATA and outputs:
+                taken.setdefault(name, {}).update(taken.get(outputs[0], {}))
             else:
-                found.setdefault(name, []).append(operator.inputs.at(place))
-    return found
+                use = operator.inputs.at(place)
+                taken.setdefault(name, {})[id(use)] = use
+    return {name: list(uses.values()) for name, uses in taken.items()}
 
 
 def _row(domain: str, op: str) -> Operator:

@@ -51,13 +51,14 @@ def _refuse_twins(graph: onnx.GraphProto) -> None:
 def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
     ready = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     ready |= {s.values.name for s in graph.sparse_initializer} | {""}
-    makers: dict[str, int] = {}
-    for position, node in enumerate(graph.node):
-        for name in node.output:
-            if name and (name in makers or name in ready):
-                first = f"by {describe(graph.node[makers[name]])}" if name in makers else "as a stored tensor or input"
-                raise ModelError(f"tensor {name!r} is made twice, {first} and by {describe(node)}")
-            makers[name] = position
+    made = [list(n.output) for n in graph.node]
+    makers = {name: position for position, names in enumerate(made) for name in names}
+    if len(makers) - ("" in makers) < sum(map(len, made)) - sum(names.count("") for names in made if "" in names):
+        _refuse_second(graph)
+    if not ready.isdisjoint(makers.keys() - {""}):
+        name = next(name for names in made for name in names if name and name in ready)
+        node = graph.node[makers[name]]
+        raise ModelError(f"tensor {name!r} is made twice, as a stored tensor or input and by {describe(node)}")
     for output in graph.output:
         if output.name not in makers and output.name not in ready and output.name not in outside:
             raise ModelError(f"the output {output.name!r} of the model is made by nothing")
@@ -65,13 +66,28 @@ def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
     refuse_bytes(ready, makers, *wanted)
     ready |= outside
     known = set(ready)
-    for node, names in zip(graph.node, wanted, strict=True):
+    for outputs, names in zip(made, wanted, strict=True):
         if not known.issuperset(names):
             break
-        known.update(node.output)
+        known.update(outputs)
     else:
         return
     _sort(graph, wanted, ready, makers)
+
+
+def _refuse_second(graph: onnx.GraphProto) -> None:
+    """Say which tensor two nodes make.
+
+    Raises:
+        ModelError: in any case.
+    """
+    first: dict[str, onnx.NodeProto] = {}
+    for node in graph.node:
+        for name in filter(None, node.output):
+            if name in first:
+                raise ModelError(f"tensor {name!r} is made twice, by {describe(first[name])} and by {describe(node)}")
+            first[name] = node
+    raise AssertionError("not reached")
 
 
 def needs(node: onnx.NodeProto) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import onnx
 
@@ -30,5 +31,7 @@ class Context:
     met: dict[str, int | None] = field(default_factory=dict)
     #: onnx's own shape inference.
     inference: Inference = field(default_factory=Inference)
+    #: Results of operators on small values, by all that they follow from.
+    results: dict[Any, list[Any]] = field(default_factory=dict)
     #: How many operators may still be looked at in order to follow loops; one element, shared by all graphs.
     steps: list[int] = field(default_factory=lambda: [STEPS])

@@ -129,7 +129,27 @@ def _intervals(node: onnx.NodeProto, state: State) -> list[Interval]:
 def _results(node: onnx.NodeProto, state: State) -> list[Any]:
     if node.op_type == "Constant" and node.attribute[0].type == onnx.AttributeProto.TENSOR:
         return [array_of(node.attribute[0].t)]
-    return run_alone(node, {i: state.values[i] for i in node.input if i}, state.opsets)
+    inputs = [state.values[i] for i in node.input if i]
+    key = _key(node, inputs)
+    if key is None:
+        return run_alone(node, {i: state.values[i] for i in node.input if i}, state.opsets)
+    if key not in state.context.results:
+        feeds = {i: state.values[i] for i in node.input if i}
+        state.context.results[key] = run_alone(node, feeds, state.opsets)
+    return state.context.results[key]
+
+
+#: Bytes of inputs up to which the results of a node are kept for the next like it.
+_KEPT = 256
+
+
+def _key(node: onnx.NodeProto, inputs: Sequence[Any]) -> Any:
+    """All that the results of a node follow from, as models repeat themselves; None for large inputs."""
+    if not all(isinstance(i, numpy.ndarray) and i.nbytes <= _KEPT and i.dtype != object for i in inputs):
+        return None
+    given = tuple([(i.dtype.char, i.shape, i.tobytes()) for i in inputs])
+    attributes = tuple([a.SerializeToString(deterministic=True) for a in node.attribute])
+    return node.op_type, tuple(map(bool, node.input)), tuple(map(bool, node.output)), attributes, given
 
 
 def run_alone(node: onnx.NodeProto, feeds: dict[str, Any], opsets: dict[str, int]) -> list[Any]:

@@ -14,7 +14,7 @@ from flopwise.readers.onnx.normalize.first_opset import modern
 from flopwise.readers.onnx.normalize.order import needs
 from flopwise.readers.onnx.shapes import by_row
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.types import bodies, opened
+from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, opened
 
 #: Operators whose result is not the larger, the larger their settings: they have bounds of their own.
 _NEED_VALUES: frozenset[str] = frozenset({"Slice", "Split"})
@@ -36,6 +36,9 @@ class NodeTypes:
             certain: whether the extents that are bounds are taken as open, so that what follows is certain.
         """
         state = self.state
+        key = None if node.domain or node.op_type in CONTROL_FLOW else self._key(node, certain)
+        if key is not None and key in self.answers:
+            return dict(zip(node.output, self.answers[key], strict=True))
         try:
             schema = defs.get_schema(node.op_type, state.opsets.get(node.domain, 1), node.domain)
         except Exception:  # onnx raises its own SchemaError: the operator is not a standard one
@@ -51,9 +54,6 @@ class NodeTypes:
                 return self.alone(node)
             schema, node, data = modern(schema, node)
         inputs = [i for i in node.input if i and i not in data]
-        key = self._key(node, certain) if not data else None
-        if key in self.answers:
-            return dict(zip(node.output, self.answers[key], strict=True))
         types = {i: type_ for i in inputs if (type_ := state.shapes.type(i)) is not None}
         if len(types) < len(set(inputs)):
             return {}
@@ -67,7 +67,7 @@ class NodeTypes:
         answer: Mapping[str, TypeProto] = state.context.inference.node(
             schema, node, types, data, state.imports, state.ir_version
         )
-        if key is not None:
+        if key is not None and not data.keys() - set(node.input):
             self.answers[key] = [answer.get(o, TypeProto()) for o in node.output]
         return answer
 

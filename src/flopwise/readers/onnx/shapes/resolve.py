@@ -92,8 +92,10 @@ def _resolve(model: onnx.ModelProto, context: Context, declared: Mapping[str, Ty
         if foreseen:
             del graph.initializer[-len(foreseen) :]
         for value in (*inferred.value_info, *inferred.output):
-            if shapes.shape(value.name) is None:
-                shapes.set(value.name, value.type)
+            name = value.name
+            if shapes.shape(name) is None:
+                shapes.set(name, value.type)
+        del inferred
         shapes.warnings.extend(in_short(suspects.warnings, "more invalid operators"))
         flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n) for n in graph.node)
         if context.inside or flows or any(shapes.shape(n) is None for n in names):
@@ -103,6 +105,8 @@ def _resolve(model: onnx.ModelProto, context: Context, declared: Mapping[str, Ty
 
 
 def _refuse_huge(graph: onnx.GraphProto, names: Iterable[str], shapes: Shapes) -> None:
+    if all(elements(shape) < TOO_MANY for shape in shapes.distinct()):
+        return
     for name in (*(i.name for i in graph.input), *(t.name for t in graph.initializer), *names):
         shape = shapes.shape(name)
         if shape is not None and elements(shape) >= TOO_MANY:
@@ -118,11 +122,15 @@ def _copy(type_: TypeProto) -> TypeProto:
 
 def _contradictions(graph: onnx.GraphProto, declared: Mapping[str, TypeProto], shapes: Shapes) -> None:
     """Warn where a shape in the file is not the one that its operator gives."""
-    makers = {o: n for n in graph.node for o in n.output}
-    contradictions = []
+    wrong = {}
     for name, type_ in declared.items():
         stated, inferred = concrete(type_), shapes.shape(name)
-        if stated is not None and inferred is not None and stated != inferred and name in makers:
+        if stated is not None and inferred is not None and stated != inferred:
+            wrong[name] = (stated, inferred)
+    makers = {o: n for n in graph.node for o in n.output} if wrong else {}
+    contradictions = []
+    for name, (stated, inferred) in wrong.items():
+        if name in makers:
             contradictions.append(
                 f"the file says that {name!r} has shape {stated}, but {describe(makers[name])} gives {inferred}; "
                 "the latter is used"

@@ -37,6 +37,10 @@ from flopwise.readers.onnx.types import (
 ASKED: frozenset[str] = frozenset({"Optional", "OptionalHasElement", "SequenceLength"})
 
 
+#: Operators that may have rules of this package.
+_OWN: frozenset[str] = BOUNDED | {op for _, op in RULES}
+
+
 class SecondPass:
     """Values of small tensors, and shapes node by node, in execution order."""
 
@@ -113,7 +117,8 @@ class SecondPass:
             declared = self.declared.get(output)
             if declared is not None and self.shapes.shape(output) is None and concrete(declared) is not None:
                 self.shapes.set(output, declared)
-        self.attempt(node, self.apply_own_rules)
+        if node.op_type in _OWN:
+            self.attempt(node, self.apply_own_rules)
         if any(i in self.shapes.bounds or i in self.shapes.intervals for i in node.input):
             self.attempt(node, self.mark_bounds)
 

@@ -1,0 +1,20 @@
+"""A pause of Python's search for garbage while a large model is taken in: all that is made then stays."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def no_search_for_garbage() -> Iterator[None]:
+    """Nothing is searched for garbage while the context lasts; as before afterwards."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
