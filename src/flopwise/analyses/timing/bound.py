@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from flopwise.analyses.timing.device import Device, Peak
 from flopwise.analyses.timing.quantities import WINOGRAD, Movement, Work, inner_dtypes, must_move, works
@@ -74,6 +74,13 @@ class Floor:
         return "memory" if (self.memory_ns or 0.0) > self.compute_ns else "compute"
 
 
+class Other(NamedTuple):
+    """Least time of the whole model at another level, or with other threads."""
+
+    label: str
+    ns: float
+
+
 @dataclass(frozen=True, slots=True)
 class EngineFloor:
     """What the nodes of a model take alone, and what the whole takes, in one environment."""
@@ -97,6 +104,10 @@ class EngineFloor:
     macs_share: float | None
     #: "quiet", or why the last session was not.
     machine: str
+    #: For each executed node the positions of the nodes that it waits for.
+    needs: tuple[tuple[int, ...], ...] = ()
+    #: The same model in other environments of this machine.
+    others: tuple[Other, ...] = ()
 
     @property
     def complete(self) -> bool:

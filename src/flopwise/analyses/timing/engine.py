@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from flopwise.analyses.timing.bound import Bound, BoundRow, EngineFloor, Status, Verdict, bound_row
+from flopwise.analyses.timing.bound import Bound, BoundRow, EngineFloor, Other, Status, Verdict, bound_row
 from flopwise.analyses.timing.quantities import Work
 from flopwise.analyses.timing.schedule import critical_path
 
@@ -39,6 +39,8 @@ def with_engine(bound: Bound, record: Record) -> Bound:
         measured_nodes=sum(row.engine_ns is not None for row in rows),
         macs_share=known / macs if macs else None,
         machine=record.wholes[-1].verdict if record.wholes else "",
+        needs=tuple(node.needs for node in record.nodes),
+        others=tuple(Other(label, ns) for label, ns in record.others),
     )
     return replace(
         bound,

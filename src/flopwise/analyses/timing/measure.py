@@ -82,8 +82,8 @@ def measure(
     built = now() - start
     report({"event": "built", "tasks": len(tasks), "seconds": built})
 
-    runs = dict.fromkeys(tasks, RUNS)
-    warm = {name: 1 for name in tasks if not name.startswith("streamed")}
+    runs = {name: 1 if name.startswith("streamed") else RUNS for name in tasks}
+    warm = {name: 1 for name in tasks if name.startswith(("hot", "null"))}
     sampler = Sampler({name: task.run for name, task in tasks.items()}, clock, before=before, warm=warm, runs=runs)
     begin = now()
     interrupted = False

@@ -82,6 +82,8 @@ class Record:
     failed: Mapping[str, str]
     wholes: tuple[Whole, ...]
     notes: tuple[str, ...]
+    #: Other environments of the same machine: what they are, and the least time of the whole.
+    others: tuple[tuple[str, float], ...] = ()
 
 
 def default_path() -> Path:
@@ -202,6 +204,7 @@ class Store:
                         self._failed(identity, {n.key for n in found}),
                         self._wholes(model, inputs, identity),
                         tuple(json.loads(notes)),
+                        self._others(model, inputs, environment),
                     )
         return None
 
@@ -346,6 +349,22 @@ class Store:
             (model, inputs, environment),
         )
         return tuple(Whole(*row) for row in rows if row[1])
+
+    def _others(self, model: str, inputs: str, own: Environment) -> tuple[tuple[str, float], ...]:
+        rows = self._db.execute(
+            "SELECT e.facts, min(min(w.best_ns, w.other_ns)) FROM whole w JOIN session s ON s.id = w.session"
+            " JOIN environment e ON e.id = s.environment WHERE w.model = ? AND w.inputs = ? GROUP BY e.id ORDER BY 2",
+            (model, inputs),
+        )
+        found = []
+        for facts, best in rows:
+            other = Environment(json.loads(facts))
+            if other.facts["machine"] == own.facts["machine"] and other.id != own.id and best:
+                engine = other.facts["engine"]
+                many = "" if engine.get("threads") == 1 else "s"
+                label = f"{engine.get('name')} {engine.get('version')}, {engine.get('level')}"
+                found.append((f"{label}, {engine.get('threads')} thread{many}", float(best)))
+        return tuple(found)
 
     @contextlib.contextmanager
     def _trouble(self) -> Iterator[None]:

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 @option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all.")
 @option("--dtype", metavar="TYPE", help="Compute products of floating-point numbers in this type (tf32, bf16).")
 @option("--winograd", is_flag=True, help="Let 3x3 convolutions of stride 1 take 2.25 times fewer products.")
+@option("--what-if", is_flag=True, help="Also what fusion, parallel nodes, other levels or threads would bring.")
+@option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="With --what-if: nodes at once.",
+)
 @option("--strict", is_flag=True, help="Exit with 1 when the floor is a lower bound only, or does not hold.")
 @option(
     "--by",
@@ -104,7 +113,9 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
         )
         if drawn is not None:
             write(bound_figure.figure(bound, drawn), given["figure"])
-        report = bound_report(bound, given["by"], given["columns"], given["sort"], given["top"])
+        report = bound_report(
+            bound, given["by"], given["columns"], given["sort"], given["top"], given["what_if"], given["workers"]
+        )
         return report, _holds(bound)
 
     return run_each(model, work, output, strict)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flopwise.analyses.timing.whatif import WhatIf, what_ifs
 from flopwise.errors import InputError
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
@@ -14,6 +15,7 @@ from flopwise.report.sheet.units import human, percent, ratio
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound, BoundRow, EngineFloor, Floor
+    from flopwise.report.formats.format import Format
 
 #: In a CPU's, GPU's or TPU's figure: units for people.
 MICRO = 1e3
@@ -171,6 +173,8 @@ def bound_report(
     columns: Sequence[str] | None = None,
     sort: str | None = None,
     top: int | None = None,
+    what_if: bool = False,
+    workers: int = 2,
 ) -> Report:
     """The floors of a model; their JSON always holds all rows.
 
@@ -180,6 +184,8 @@ def bound_report(
         columns: keys of columns; None for what suits the grouping.
         sort: key of the column to sort by, the largest first; None for the order of execution.
         top: how many lines to show, those with the largest roofline unless ``sort`` says otherwise.
+        what_if: whether other ways are shown below: fused, parallel, at other levels.
+        workers: how many nodes run at once in one of them.
 
     Raises:
         InputError: the grouping or a column is unknown.
@@ -214,11 +220,40 @@ def bound_report(
 
     plain = Look()
     drawn = (bound, model_name(bound.profile, plain), _device(bound), tuple(_summary(bound, plain)))
-    return Report(lambda format, look: [sheet(format.data, look)], lambda: content(bound), {"bound": drawn})
+
+    def sheets(format: Format, look: Look) -> list[Sheet]:
+        first = sheet(format.data, look)
+        return [first, _what_if_sheet(bound, workers, look)] if what_if and not format.data else [first]
+
+    return Report(sheets, lambda: content(bound, workers if what_if else None), {"bound": drawn})
 
 
-def content(bound: Bound) -> dict[str, Any]:
-    """The JSON schema ``flopwise.bound/1``: nanoseconds are integers, what is not known is null."""
+def _what_if_sheet(bound: Bound, workers: int, look: Look) -> Sheet:
+    """Other ways for the model, beside the engine's floor and the measured time."""
+    base = bound.engine.hot_ns if bound.engine else 0.0
+    return Sheet(
+        heads=(
+            Head("what", "what if", "text", 0, prose=True),
+            Head("ms", "ms", "ratio", 1),
+            Head("ratio", "of the floor", "ratio", 2),
+            Head("kind", "is", "text", 1),
+        ),
+        lines=tuple(
+            Line((look.text(each.what), each.ns / 1e6, each.ns / base if base else "", each.kind))
+            for each in what_ifs(bound, workers)
+        ),
+        notes=() if bound.engine else ("what-ifs need a measured model: flopwise bench",),
+        complete=True,
+    )
+
+
+def content(bound: Bound, workers: int | None = None) -> dict[str, Any]:
+    """The JSON schema ``flopwise.bound/1``: nanoseconds are integers, what is not known is null.
+
+    Args:
+        bound: what to write.
+        workers: with a number, "what_if" holds other ways, one of them with so many nodes at once.
+    """
     rows, engine = bound.rows, bound.engine
     macs = sum(row.work.macs or 0 for row in rows)
     known = sum(row.work.macs or 0 for row in rows if row.engine_ns is not None)
@@ -265,7 +300,12 @@ def content(bound: Bound) -> dict[str, Any]:
             for row in rows
         ],
         "notes": list(bound.notes),
+        **({} if workers is None else {"what_if": [_other(each) for each in what_ifs(bound, workers)]}),
     }
+
+
+def _other(each: WhatIf) -> dict[str, Any]:
+    return {"what": each.what, "ns": _whole(each.ns), "kind": each.kind}
 
 
 def _environment(bound: Bound) -> dict[str, Any]:
