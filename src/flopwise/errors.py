@@ -3,8 +3,30 @@
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    r"""The text with what a terminal would obey, or nobody could see, shown as an escape.
+
+    Names come from model files, which may be hostile: control characters, line ends, terminal escape sequences,
+    right-to-left overrides, lone surrogates.
+
+    >>> print(printable("a\x1b[31m\n\u202e"))
+    a\x1b[31m\x0a\u202e
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+
+
+def escaped(character: str) -> str:
+    """A character as Python would write it: its code in hexadecimal digits."""
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 class FlopwiseError(Exception):
-    """Anything flopwise refuses to do; the message is one line, meant for the person at the terminal."""
+    """Anything flopwise refuses to do; the message is one printable line, meant for the person at the terminal."""
+
+    def __init__(self, message: object = "", *rest: object) -> None:
+        text = str(message)
+        super().__init__(text if text.isprintable() else printable(" ".join(text.split())), *rest)
 
 
 class ModelError(FlopwiseError):
@@ -16,7 +38,7 @@ class InputError(FlopwiseError):
 
 
 class ShapeError(FlopwiseError):
-    """A figure needs a shape that nobody could resolve."""
+    """A figure needs a shape that could not be resolved."""
 
 
 class OtherFormatError(ModelError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -13,6 +14,7 @@ import click
 
 from flopwise import _limits
 from flopwise._version import __version__
+from flopwise.cli.streams import open_closed, say, silence
 from flopwise.errors import FlopwiseError
 
 #: Exit codes: the answer is "no", and bad usage or unreadable input.
@@ -103,37 +105,39 @@ def cli(context: click.Context, limits: tuple[str, ...]) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. An error is one line on stderr, never a traceback."""
     gc.disable()  # a short process makes little garbage, and looking for it takes a tenth of the time
+    open_closed()
     try:
         result = cli.main(args=argv, prog_name="flopwise", standalone_mode=False)
     except FlopwiseError as error:
-        return _say(str(error))
+        return _refused(str(error))
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return BAD
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "flopwise"
-        return _say(f"{error.format_message().rstrip('.')} (see {where} --help)")
+        return _refused(f"{error.format_message().rstrip('.')} (see {where} --help)")
     except click.ClickException as error:
-        return _say(error.format_message())
+        return _refused(error.format_message())
     except (click.Abort, KeyboardInterrupt):
-        return _say("interrupted", 130)
+        return _refused("interrupted", 130)
     except BrokenPipeError:  # the reader of the pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         return 0
     except MemoryError:
-        return _say("out of memory")
+        return _refused("out of memory")
     except RecursionError:
-        return _say("the model is nested too deeply")
+        return _refused("the model is nested too deeply")
     except Exception as error:  # 1 is an answer, and no crash may look like one
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            silence(sys.stdout)
+            return _refused(f"standard output cannot be written ({error.strerror})")
         if os.environ.get(TRACEBACK):
             raise
-        return _say(f"a bug in flopwise: {type(error).__name__}: {error}; {TRACEBACK}=1 shows where, please report it")
+        what = f"{type(error).__name__}: {error}"
+        return _refused(f"a bug in flopwise: {what}; {TRACEBACK}=1 shows where, please report it")
     return result if isinstance(result, int) else 0
 
 
-def _say(message: str, code: int = BAD) -> int:
-    """One line on stderr. Control characters, which could come from a model's names, are shown, not sent."""
-    line = " ".join(message.split())
-    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
-    print(f"flopwise: {shown}", file=sys.stderr)
+def _refused(message: str, code: int = BAD) -> int:
+    say(message)
     return code

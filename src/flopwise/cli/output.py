@@ -14,6 +14,7 @@ import click
 
 from flopwise.cli import places
 from flopwise.cli.command import option
+from flopwise.cli.streams import emit
 from flopwise.errors import InputError
 from flopwise.report.formats.format import (
     ALIASES,
@@ -50,6 +51,8 @@ class Output:
         from flopwise.report.sheet.sheet import Look
 
         if self.path is not None:
+            return Look(self.human, self.header)
+        if sys.stdout is None:
             return Look(self.human, self.header)
         encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "").replace("_", "")
         ascii = encoding not in ("utf8", "utf16", "utf32")
@@ -149,9 +152,7 @@ def write(content: str | bytes, path: str | None) -> None:
     if isinstance(content, str) and not content.endswith("\n"):
         content += "\n"
     if path is None:
-        encoding = sys.stdout.encoding or "ascii"
-        sys.stdout.write(str(content).encode(encoding, "backslashreplace").decode(encoding))
-        sys.stdout.flush()
+        emit(str(content))
         return
     data = content.encode() if isinstance(content, str) else content
     try:

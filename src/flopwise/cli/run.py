@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from flopwise.cli import BAD, NO, models
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output
 from flopwise.cli.progress import Progress
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run_each(
     if results:
         output.write_all([(path, part) for path, part, _ in results])
     for error in errors:
-        print(f"flopwise: {error}", file=sys.stderr)
+        say(error)
     if errors:
         return BAD
     return NO if strict and not all(exact for _, _, exact in results) else 0

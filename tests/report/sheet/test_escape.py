@@ -10,14 +10,21 @@ from itertools import pairwise
 import pytest
 from tests.report.graphs import NASTY, nasty, profiled
 
+from flopwise.conventions import get
+from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError, printable
+from flopwise.graph import Graph, Node, Tensor
+from flopwise.profiles.profile import profile_graph
+from flopwise.report.commands.flops import classes_report
 from flopwise.report.commands.layers import layers_report
-from flopwise.report.commands.profile import render
+from flopwise.report.commands.profile import profile_report, render
+from flopwise.report.commands.shapes import shapes_report
 from flopwise.report.formats import latex, markdown
+from flopwise.report.formats.csv import inert
 from flopwise.report.formats.dot import quote
 from flopwise.report.report import as_text
-from flopwise.report.sheet.text import clean
+from flopwise.report.sheet.listing import GROUPINGS, Choice
 
-SHOWN = [clean(name) for name in NASTY]
+SHOWN = [printable(name) for name in NASTY]
 
 
 def test_markdown() -> None:
@@ -33,7 +40,7 @@ def test_markdown() -> None:
 
 def test_csv() -> None:
     for text in (render(profiled(nasty()), "csv"), as_text(layers_report(profiled(nasty())), "csv")):
-        assert [row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))] == SHOWN
+        assert [row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))] == [inert(name) for name in SHOWN]
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -69,3 +76,30 @@ def test_dot_draws_a_layer_once_and_no_weights() -> None:
 )
 def test_markdown_escapes_no_more_than_it_must(name: str, shown: str) -> None:
     assert markdown.escape(name) == shown
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r="])
+def test_no_name_is_a_formula_in_a_spreadsheet(begin: str) -> None:
+    """Names of layers and tensors, operators, the model's own name: nothing from a file begins as a formula does."""
+    name = f'{begin}HYPERLINK("http://evil")'
+    x, y = (Tensor(f"{name}{end}", (1, 4), "float32", "activation") for end in "xy")
+    net = Graph(name, "onnx", name, (x,), (y,), (Node(f"acme::{name}", name, (x,), (y,), origin=name),))
+    profile = profile_graph(net, get("flops"))
+    reports = [profile_report(profile, Choice(by)) for by in GROUPINGS]
+    reports += [layers_report(profile), shapes_report(profile), classes_report(profile, full=True)]
+    for report in reports:
+        for row in csv.reader(io.StringIO(as_text(report, "csv"), newline="")):
+            for cell in row:
+                assert not cell.startswith(("=", "+", "-", "@", "\t", "\r")), cell
+
+
+def test_numbers_stay_numbers() -> None:
+    assert [inert(text) for text in ("-1", "+0.5", "-1e-05", "12")] == ["-1", "+0.5", "-1e-05", "12"]
+    assert [inert(text) for text in ("-a", "+1+1", "--1")] == ["'-a", "'+1+1", "'--1"]
+
+
+def test_errors_are_one_printable_line() -> None:
+    for kind in (FlopwiseError, InputError, ModelError, ShapeError):
+        for text in ("a\x1b[31mb\x00", "a\nb", "\u202egnp.exe", "\ud800"):
+            assert str(kind(f"layer {text}: no")).isprintable()
+    assert str(InputError("a  b: 1\u00d73")) == "a  b: 1\u00d73"

@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopwise.report.sheet.text import ascii_only, cells, clean, pad, shorten, wrap
+from flopwise.errors import printable
+from flopwise.report.sheet.text import ascii_only, cells, pad, shorten, wrap
 from flopwise.report.sheet.units import exact, human, percent
 
-PRINTABLE = st.text().map(clean)
+PRINTABLE = st.text().map(printable)
 
 
 @given(st.text())
 def test_clean_text_is_printable_and_stays_as_it_is(text: str) -> None:
-    assert clean(text).isprintable()
-    assert clean(clean(text)) == clean(text)
-    clean(text).encode()
+    assert printable(text).isprintable()
+    assert printable(printable(text)) == printable(text)
+    printable(text).encode()
 
 
 @pytest.mark.parametrize(
@@ -32,12 +33,12 @@ def test_clean_text_is_printable_and_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_clean(name: str, shown: str) -> None:
-    assert clean(name) == shown
+    assert printable(name) == shown
 
 
 @given(st.text())
 def test_ascii_only(text: str) -> None:
-    assert ascii_only(clean(text)).isascii()
+    assert ascii_only(printable(text)).isascii()
 
 
 @given(PRINTABLE, st.integers(0, 40))

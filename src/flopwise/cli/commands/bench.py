@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read, Written
 from flopwise.cli.progress import Progress
 from flopwise.cli.run import arguments_of
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
 
@@ -51,7 +51,7 @@ def command(model: str | None, strict: bool, output: Output, **given: Any) -> in
         raise click.UsageError("give MODEL, --export or --import")
     if given["imported"]:
         count = _take(given["imported"], given["store"])
-        print(f"flopwise: {count} new session{'' if count == 1 else 's'} in the store", file=sys.stderr)
+        say(f"{count} new session{'' if count == 1 else 's'} in the store")
     code = 0
     if model is not None:
         code = _measure(model, output, strict, given)
@@ -74,7 +74,7 @@ def _measure(model: str, output: Output, strict: bool, given: dict[str, Any]) ->
         found = flopwise.bench(model, progress=progress, **named, **kept)
     output.write(bound_report(found.bound, given["by"]))
     if found.unsaved:
-        print(f"flopwise: not stored: {found.unsaved}", file=sys.stderr)
+        say(f"not stored: {found.unsaved}")
     engine = found.bound.engine
     failed = engine is None or not engine.complete or found.bound.verdict == "BROKEN"
     return NO if strict and failed else 0

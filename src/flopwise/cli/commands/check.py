@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from flopwise.cli.command import Command, option
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
 
@@ -57,7 +57,7 @@ def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, *
     if verdicts:
         output.write(verdicts_report(verdicts))
     for error in errors:
-        print(f"flopwise: {error}", file=sys.stderr)
+        say(error)
     return BAD if errors else NO if any(v.broken for v in verdicts) else 0
 
 
@@ -91,9 +91,9 @@ def _update(verdicts: Sequence[Any], budget: str) -> int:
         text = file.read()
     new = updated(text, verdicts, budget)
     write(new, budget)
-    print(f"flopwise: {budget}: {'unchanged' if new == text else 'updated with the figures of today'}", file=sys.stderr)
+    say(f"{budget}: {'unchanged' if new == text else 'updated with the figures of today'}")
     for where in dict.fromkeys(".".join(v.limit.path) for v in verdicts if v.missing):
-        print(f"flopwise: {budget}: {where} is left as it is, because no layer has that name", file=sys.stderr)
+        say(f"{budget}: {where} is left as it is, because no layer has that name")
     return 0
 
 
@@ -111,5 +111,5 @@ def _make(paths: Sequence[str], budget: str, given: dict[str, Any]) -> int:
         profile = flopwise.profile(paths[0], convention=convention or "flops", progress=progress, **arguments)
     settings = Settings(convention, given["batch_size"], list(given["inputs"]), given["dims"])
     write(new_budget(profile, settings), budget)
-    print(f"flopwise: {budget}: written with the figures of {paths[0]}", file=sys.stderr)
+    say(f"{budget}: written with the figures of {paths[0]}")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.progress import Progress
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,14 +69,15 @@ def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **given
     (-i "x:f32:1x3x224x224|1x3x320x320").
     """
     from flopwise.analyses.compare import broken, conditions
-    from flopwise.report.commands.compare import comparison_report, render_broken
+    from flopwise.report.commands.compare import breaks_text, comparison_report
 
     unwanted = conditions(fail_on) if fail_on is not None else []
     compared = _compared(paths, given)
     part = output.part(comparison_report(compared, given["by"], given["columns"], given["full"]))
     breaks = list(broken(compared, unwanted))
     output.write_all([("", part)])
-    sys.stderr.write(render_broken(breaks))
+    for line in breaks_text(breaks):
+        say(line, prefix="")
     return NO if breaks else 0
 
 

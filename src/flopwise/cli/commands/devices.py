@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, writes
 from flopwise.cli.progress import Progress
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
 
@@ -32,7 +31,7 @@ def command(name: str | None, measure: bool, store: str | None, output: Output) 
         with Progress() as progress:
             unsaved = measure_device(store, progress)
         if unsaved:
-            print(f"flopwise: not stored: {unsaved}", file=sys.stderr)
+            say(f"not stored: {unsaved}")
         name = "cpu"
     devices = flopwise.devices(name, store=store)
     output.write(devices_report(devices) if name is None else device_report(devices[0]))

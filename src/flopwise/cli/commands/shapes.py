@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from flopwise.cli.command import Command, option
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.run import run
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
 #: Ending of -o that asks for a model instead of a report.
@@ -85,7 +85,7 @@ def _write(model: str, path: str, given: dict[str, Any]) -> int:
             progress=progress,
         )
     for message in written.told:
-        print(f"flopwise: {message}", file=sys.stderr)
+        say(message)
     return 0
 
 

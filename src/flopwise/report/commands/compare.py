@@ -254,9 +254,9 @@ def _mark(group: Group) -> Mark:
     return "heavy" if group.missing else ""
 
 
-def render_broken(breaks: Sequence[Break]) -> str:
-    """One line for each condition that holds, or of which nobody can say that it does not."""
-    return "".join(f"{_broken(b)}\n" for b in breaks)
+def breaks_text(breaks: Sequence[Break]) -> list[str]:
+    """One line for each condition that holds, or that may hold because a figure is not known."""
+    return [_broken(b) for b in breaks]
 
 
 def _broken(found: Break) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from flopwise.errors import printable
 from flopwise.graph import Shape, Tensor
 from flopwise.operators.counts import FLOPS
 from flopwise.report.sheet import units
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Column, Kind, Value, cell
-from flopwise.report.sheet.text import ASCII, UNICODE, Glyphs, ascii_only, clean
+from flopwise.report.sheet.text import ASCII, UNICODE, Glyphs, ascii_only
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -43,7 +44,7 @@ class Look:
 
     def text(self, text: str) -> str:
         """A name or a note, safe to print."""
-        return ascii_only(clean(text)) if self.ascii else clean(text)
+        return ascii_only(printable(text)) if self.ascii else printable(text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from flopwise.errors import escaped
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Glyphs:
@@ -25,27 +27,10 @@ UNICODE = Glyphs()
 ASCII = Glyphs(times="x", at_least=">= ", cut="...", dot=", ", rule="-", pipe="|  ", tee="|- ", corner="`- ")
 
 
-def clean(text: str) -> str:
-    r"""The text with what a terminal would obey, or nobody could see, shown as an escape.
-
-    Names come from model files, which may be hostile: control characters, line ends, terminal escape sequences,
-    right-to-left overrides, lone surrogates.
-
-    >>> print(clean("a\x1b[31m\n\u202e"))
-    a\x1b[31m\x0a\u202e
-    """
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
 def ascii_only(text: str) -> str:
     """The text with characters outside ASCII shown as escapes, and x for ×."""
     text = text.replace(UNICODE.times, ASCII.times)
-    return text if text.isascii() else "".join(c if c.isascii() else _escape(c) for c in text)
+    return text if text.isascii() else "".join(c if c.isascii() else escaped(c) for c in text)
 
 
 def cells(text: str) -> int:

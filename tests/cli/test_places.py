@@ -1,0 +1,108 @@
+"""No output is an input of its command: not by another name, a link, or as a part of a model that lies beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+from tests.cli.conftest import EXAMPLES, Run
+
+from flopwise.cli import COMMANDS
+
+#: Each command with the arguments that make it read ``m.onnx`` and write a table.
+LINES: dict[str, list[str]] = {
+    **{
+        name: [name, "m.onnx"]
+        for name in COMMANDS
+        if name not in ("check", "compare", "conventions", "devices", "formula", "llm", "operators", "bench")
+    },
+    "check": ["check", "m.onnx", "--budget", "budget.toml"],
+    "compare": ["compare", "m.onnx", "-b", "1,2"],
+    "formula": ["formula", "m.onnx", "-i", "image:f32:N,3,64,64"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model under several names, and with a budget."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(EXAMPLES / "tiny_resnet.onnx", "m.onnx")
+    Path("budget.toml").write_text("params = 1_000_000\n")
+    os.symlink("m.onnx", "link.csv")
+    os.link("m.onnx", "hard.csv")
+    Path("folder").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_model_is_never_written_over(run: Run, folder: Path, name: str) -> None:
+    before = (folder / "m.onnx").read_bytes()
+    files = sorted(os.listdir())
+    for place in ("m.onnx", "./folder/../m.onnx", "link.csv", "hard.csv"):
+        code, out, err = run(*LINES[name], "-o", place, *([] if name == "shapes" else ["-f", "csv"]))
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"{place}: --output would overwrite" in err
+    for place in ("folder/", "folder", "new/"):
+        code, out, err = run(*LINES[name], "-o", place, "-f", "csv")
+        assert (code, out) == (2, "")
+        assert f"{place}: is a directory" in err
+    assert (folder / "m.onnx").read_bytes() == before
+    assert sorted(os.listdir()) == files
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["profile", "m.onnx", "--rules", "rules.py"], "rules.py"),
+        (["check", "m.onnx", "--budget", "budget.toml"], "budget.toml"),
+        (["profile", "m.onnx", "-i", "image:f32:1x3x64x64:@data.npy"], "data.npy"),
+        (["profile", "folder"], "folder/inner.onnx"),
+        (["table", "m.onnx", "other.onnx"], "other.onnx"),
+        (["compare", "m.onnx", "other.onnx"], "other.onnx"),
+        (["profile", "net.prototxt"], "net.caffemodel"),
+        (["profile", "net.prototxt", "--weights", "elsewhere.bin"], "elsewhere.bin"),
+        (["profile", "module.py:make"], "module.py"),
+        (["weights", "parts.safetensors.index.json"], "part-1.safetensors"),
+    ],
+)
+def test_nor_is_anything_else_that_is_read(run: Run, folder: Path, arguments: list[str], place: str) -> None:
+    shutil.copy("m.onnx", "other.onnx")
+    shutil.copy("m.onnx", "folder/inner.onnx")
+    Path("parts.safetensors.index.json").write_text('{"weight_map": {"a": "part-1.safetensors"}}')
+    shutil.copy(EXAMPLES / "alexnet.prototxt", "net.prototxt")
+    if not os.path.exists(place):
+        Path(place).write_bytes(b"read by the command")
+    before = Path(place).read_bytes()
+    code, out, err = run(*arguments, "-o", place, "-f", "csv")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{place}: --output would overwrite" in err
+    assert Path(place).read_bytes() == before
+
+
+def test_external_data_is_part_of_the_model(run: Run, folder: Path) -> None:
+    model = onnx.load("m.onnx")
+    onnx.save(model, "big.onnx", save_as_external_data=True, location="big.data", size_threshold=0)
+    before = Path("big.data").read_bytes()
+    for option, place in (("-o", "big.data"), ("-o", "big.onnx")):
+        code, out, err = run("profile", "big.onnx", option, place, "-f", "csv")
+        assert (code, out) == (2, "")
+        assert "would overwrite" in err
+    assert Path("big.data").read_bytes() == before
+
+
+def test_two_outputs_are_two_files(run: Run, folder: Path) -> None:
+    Path("a.json").write_text("old")
+    os.link("a.json", "b.json")
+    code, _, err = run("profile", "m.onnx", "-o", "a.json", "--netron", "b.json")
+    assert code == 2
+    assert "b.json: --netron and --output name the same file" in err
+    assert Path("a.json").read_text() == "old"
+
+
+def test_an_old_report_is_replaced(run: Run, folder: Path) -> None:
+    Path("report.csv").write_text("old")
+    assert run("profile", "m.onnx", "-o", "report.csv").code == 0
+    assert Path("report.csv").read_text().startswith("name,op")
