@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, ModelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,23 @@ def limits(**values: float | str) -> Iterator[Limits]:
         yield _CURRENT.get()
     finally:
         _CURRENT.reset(token)
+
+
+def within_limit(name: str, value: float, what: str, unit: str = "bytes") -> None:
+    """Nothing, where a value is within a limit.
+
+    Args:
+        name: of the limit.
+        value: what is bounded by it.
+        what: what the value belongs to, as the beginning of a sentence.
+        unit: of the value.
+
+    Raises:
+        ModelError: it is not; the message names the limit.
+    """
+    most = getattr(_CURRENT.get(), name)
+    if value > most:
+        raise ModelError(f"{what} {value:,} {unit}, more than the limit {name} of {most:,}")
 
 
 def _checked(name: str, value: object) -> float:

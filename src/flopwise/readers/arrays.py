@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy
 from numpy.lib import format as npy
 
-from flopwise.errors import InputError
+from flopwise.errors import FlopwiseError, InputError
 
 #: Bytes that these may take; only words are that long.
 ROOM = 1 << 20
@@ -70,7 +70,9 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
             yield file
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
+    except FlopwiseError:
+        raise
+    except Exception as error:  # zipfile and NumPy raise all kinds for damaged files
         raise InputError(f"{path}: no NumPy file, or damaged ({' '.join(str(error).split())[:200]})") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -11,7 +12,8 @@ from typing import Any
 import numpy
 import pytest
 
-from flopwise.errors import ModelError
+import flopwise
+from flopwise.errors import FlopwiseError, ModelError
 from flopwise.readers.formats import open_stored
 
 torch = pytest.importorskip("torch")
@@ -126,6 +128,26 @@ def test_a_truncated_file(tmp_path: Path) -> None:
     for length in (10, 500, 3000, len(whole) - 1):
         (tmp_path / "a.pt").write_bytes(whole[:length])
         _refused(tmp_path / "a.pt", "")
+
+
+def test_damage_in_the_directory_of_an_archive(tmp_path: Path) -> None:
+    torch.save({"w": torch.rand(10)}, tmp_path / "a.pt")
+    numpy.savez(tmp_path / "a.npz", w=numpy.ones(10))
+    rng = numpy.random.default_rng(0)
+    for ending in (".pt", ".npz"):
+        path = tmp_path / f"a{ending}"
+        whole = path.read_bytes()
+        directory = whole.rindex(b"PK\x01\x02")
+        ends = [whole.rindex(b"PK\x05\x06"), max(whole.rfind(b"PK\x06\x06"), 0), max(whole.rfind(b"PK\x06\x07"), 0)]
+        for _ in range(150):
+            data = bytearray(whole)
+            start = [directory, *ends][rng.integers(4)]
+            for place in rng.integers(start, min(start + 60, len(data)), 3):
+                data[place] = rng.choice([0, 1, 255, rng.integers(256)])
+            path.write_bytes(data)
+            for ask in (open_stored, flopwise.profile):
+                with contextlib.suppress(FlopwiseError):
+                    ask(str(path))
 
 
 def test_no_tensors(tmp_path: Path) -> None:

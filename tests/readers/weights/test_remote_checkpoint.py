@@ -18,8 +18,6 @@ import flopwise
 from flopwise.cli import main
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.readers.formats import open_stored
-from flopwise.readers.weights import remote_checkpoint
-from flopwise.readers.weights import zip as weights_zip
 
 torch = pytest.importorskip("torch")
 
@@ -246,12 +244,10 @@ def test_compressed_members(tmp_path: Path, web: Web) -> None:
     _refused(lambda: open_stored(f"{web.url}/a.pt"), "is compressed or encrypted; download the file first")
 
 
-def test_long_pickles_and_directories(tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_pickles_and_directories(tmp_path: Path, web: Web) -> None:
     torch.save({f"w{i}": torch.rand(2) for i in range(100)}, tmp_path / "a.pt")
-    monkeypatch.setattr(remote_checkpoint, "LONGEST_PICKLE", 1000)
-    _refused(lambda: open_stored(f"{web.url}/a.pt"), "bytes is longer than 1,000")
-    monkeypatch.setattr(weights_zip, "LONGEST_DIRECTORY", 1000)
-    _refused(lambda: open_stored(f"{web.url}/a.pt"), "bytes are too many for the directory of an archive")
+    with flopwise.limits(header_bytes=1000):
+        _refused(lambda: open_stored(f"{web.url}/a.pt"), "the directory of the archive has")
 
 
 class _Runs:
@@ -281,15 +277,15 @@ def test_a_tensor_that_repeats_what_is_stored(tmp_path: Path, web: Web) -> None:
         open_stored(tmp_path / "a.pt")
 
 
-def test_containers_that_hold_themselves_many_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flopwise.readers.weights import checkpoint
-
-    monkeypatch.setattr(checkpoint, "MOST_VALUES", 1000)
+def test_containers_that_hold_themselves_many_times(tmp_path: Path) -> None:
     many: list[Any] = [torch.ones(1)]
     for _ in range(25):
         many = [many, many]
     torch.save(many, tmp_path / "a.pt")
-    with pytest.raises(ModelError, match="hold more than 1,000 values"):
+    with (
+        flopwise.limits(checkpoint_values=1000),
+        pytest.raises(ModelError, match="the limit checkpoint_values"),
+    ):
         open_stored(tmp_path / "a.pt")
 
 

@@ -58,6 +58,8 @@ def merge(parts: Iterable[Moments]) -> Moments:
     algorithm for computing sample variances" (1979), about the mean of all.
     """
     every = list(parts)
+    if len(every) == 1 and every[0].count and not every[0].lost:
+        return every[0]
     some = [part for part in every if part.count]
     nan, infinite = sum(part.nan for part in every), sum(part.infinite for part in every)
     if not some:

@@ -9,11 +9,11 @@ import contextlib
 import importlib.util
 import itertools
 import warnings
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from flopwise._limits import current, within_limit
 from flopwise.errors import FlopwiseError, ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import shown
@@ -27,12 +27,6 @@ _WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net")
 
 #: How deep containers in a checkpoint may nest.
 DEEPEST = 32
-
-#: Containers and values in one: a pickle may name the same one many times over.
-MOST_VALUES = 1 << 22
-
-#: Elements of a tensor that stores one element for many.
-MOST_REPEATED = 1 << 28
 
 
 def of_checkpoint(source: Source) -> StoredTensors:
@@ -62,7 +56,7 @@ def _of_file(path: str) -> StoredTensors:
     from flopwise.readers.torch.archive import holds_program, members
     from flopwise.readers.torch.program.stored import of_program
 
-    zipped = zipfile.is_zipfile(path)
+    zipped = bool(members(path))
     if holds_program(members(path)):
         return of_program(path)
     with _explained(path), warnings.catch_warnings():
@@ -94,10 +88,11 @@ def _checked(loaded: Any, name: str) -> dict[str, Any]:
     if not tensors:
         raise ModelError(f"{name}: holds no tensors")
     for key, tensor in tensors.items():
-        if not _plain(tensor) or tensor.numel() <= MOST_REPEATED:
+        if not _plain(tensor) or tensor.numel() <= current().repeated_elements:
             continue
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-            raise ModelError(f"{name}: tensor {key[:200]!r} repeats some elements to {tensor.numel():,}; refused")
+            what = f"{name}: tensor {key[:200]!r} repeats some elements to {tensor.numel():,}"
+            raise ModelError(f"{what}; refused (the limit repeated_elements)")
     return tensors
 
 
@@ -153,8 +148,9 @@ def _tensors(
 ) -> Iterator[tuple[str, Any]]:
     """The tensors in nested containers by their dotted paths; only the weights of a checkpoint of training."""
     seen = seen or itertools.count()
-    if depth > DEEPEST or next(seen) > MOST_VALUES:
-        raise ModelError(f"its containers nest deeper than {DEEPEST}, or hold more than {MOST_VALUES:,} values")
+    if depth > DEEPEST:
+        raise ModelError(f"its containers nest deeper than {DEEPEST}")
+    within_limit("checkpoint_values", next(seen), "its containers hold", "values")
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, kind):
         yield prefix or "tensor", value

@@ -6,6 +6,7 @@ which onnx brings along.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,7 @@ class Encoding:
     stored: str = ""
 
 
+@functools.cache
 def encoding(dtype: str, order: str = "<") -> Encoding | None:
     """How an element type is stored; None for one without numbers (strings).
 

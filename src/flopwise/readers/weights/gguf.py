@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.source.source import Source
@@ -83,9 +84,6 @@ LONGEST_NAME = 1 << 16
 
 #: How deep arrays may nest, and how many dimensions a tensor may have (ggml has 4).
 DEEPEST, MOST_DIMS = 4, 8
-
-#: Longest header in bytes, metadata with the vocabulary included.
-LONGEST_HEADER = 256 << 20
 
 #: Bytes read at a time.
 READ = 1 << 16
@@ -237,9 +235,9 @@ class _Cursor:
 
     def _fill(self, length: int) -> None:
         here = self.position
-        if here + length > min(self.source.size, LONGEST_HEADER):
-            why = "is truncated" if here + length > self.source.size else f"is longer than {LONGEST_HEADER >> 20} MB"
-            raise ModelError(f"{self.source.name}: its header {why} (at byte {here:,})")
+        if here + length > self.source.size:
+            raise ModelError(f"{self.source.name}: its header is truncated (at byte {here:,})")
+        within_limit("header_bytes", here + length, f"{self.source.name}: its header has")
         self._buffer = self.source.read(here, min(max(length, READ), self.source.size - here))
         self._start, self._at = here, 0
 

@@ -9,15 +9,13 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Storage, StoredTensor
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.safetensors import parsed
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import NETWORK, StoredTensors, in_slots
-
-#: Longest index of the files of a model, in bytes.
-LONGEST_INDEX = 64 << 20
 
 #: Gives the stored tensors of one open file.
 Opener = Callable[[Source], StoredTensors]
@@ -35,8 +33,7 @@ def of_index(source: Source, format: str, opener: Opener, endings: tuple[str, ..
     Raises:
         ModelError: the index or a file is damaged, or they do not fit together.
     """
-    if source.size > LONGEST_INDEX:
-        raise ModelError(f"{source.name}: {source.size:,} bytes are too many for an index")
+    within_limit("header_bytes", source.size, f"{source.name}: the index has")
     index = parsed(source.read(0, source.size), source.name, "index")
     places = index.get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):

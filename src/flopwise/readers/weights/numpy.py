@@ -9,7 +9,7 @@ import functools
 import io
 import math
 import zipfile
-from typing import IO, Any
+from typing import Any
 
 import numpy
 from numpy.lib import format as npy
@@ -23,11 +23,12 @@ from flopwise.readers.source.source import Source
 from flopwise.readers.weights.encoding import encoding
 from flopwise.readers.weights.storage import ArrayElements, EncodedElements, Runs, SourceStorage, Span, Stream, reading
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
-from flopwise.readers.weights.zip import LOCAL, Reading
+from flopwise.readers.weights.zip import Archive, Reading
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
-#: Longest header of an array, in bytes.
+#: Bytes that hold the header of nearly every array, and those of the longest.
+HEAD = 256
 LONGEST_HEADER = 1 << 16
 
 
@@ -40,12 +41,11 @@ def of_npy(source: Source) -> StoredTensors:
     storage = SourceStorage.of(source)
     name = shown(source.name)
     with reading(name):
-        file = Reading(source)
-        shape, by_columns, dtype = _header(file, name)  # type: ignore[arg-type] # it reads as one
-        place = (file.tell(), file.tell() + _length(shape, dtype))
-        if place[1] > source.size:
-            raise ModelError(f"{name}: is truncated; an array of shape {shape} takes {place[1] - place[0]:,} bytes")
-    array = _tensor("array", shape, by_columns, dtype, Runs(storage, (place,)), name)
+        shape, by_columns, dtype, skip = _header(Reading(source), name)
+        length = _length(shape, dtype)
+        if skip + length > source.size:
+            raise ModelError(f"{name}: is truncated; an array of shape {shape} takes {length:,} bytes")
+    array = _tensor("array", shape, by_columns, dtype, Runs(storage, ((skip, skip + length),)), name)
     return StoredTensors.of(storage, "npy", [array])
 
 
@@ -58,57 +58,47 @@ def of_npz(source: Source) -> StoredTensors:
     storage = SourceStorage.of(source)
     name = shown(source.name)
     tensors: list[StoredTensor] = []
-    names: set[str] = set()
     with reading(name):
         try:
-            archive = zipfile.ZipFile(Reading(source))
+            archive = Archive(storage)
         except zipfile.BadZipFile as error:
             raise ModelError(f"{name}: no archive of NumPy's, or truncated or damaged ({error})") from None
-        for member in archive.infolist():
-            if not member.filename.endswith(".npy"):
+        for member, info in archive.members.items():
+            if not member.endswith(".npy"):
                 continue
-            key = member.filename.removesuffix(".npy")
-            if key in names:
-                raise ModelError(f"{name}: two arrays are named {key[:200]!r}")
-            names.add(key)
+            key = member.removesuffix(".npy")
             what = f"{name}: array {key[:200]!r}"
-            with archive.open(member) as stream:
-                shape, by_columns, dtype = _header(stream, what)
-                head = stream.tell()
+            stored = info.compress_type == zipfile.ZIP_STORED
+            opened = _head(archive, member, info.file_size) if stored else archive.stream(member)
+            with opened as head:
+                shape, by_columns, dtype, skip = _header(head, what)
             length = _length(shape, dtype)
-            if head + length > member.file_size:
+            if skip + length > info.file_size:
                 raise ModelError(f"{what}: is truncated; an array of shape {shape} takes {length:,} bytes")
-            span: Span
-            if member.compress_type == zipfile.ZIP_STORED:
-                start = _data(source, member, what) + head
-                if start + length > source.size:
-                    raise ModelError(f"{what}: is truncated; it ends at byte {start + length:,} of {source.size:,}")
+            span: Span = Stream(what, functools.partial(archive.stream, member), skip, length)
+            if stored:
+                start = archive.place(member) + skip
                 span = Runs(storage, ((start, start + length),))
-            else:
-                span = Stream(what, functools.partial(_open, source, member.filename), head, length)
             tensors.append(_tensor(key, shape, by_columns, dtype, span, what))
     return StoredTensors.of(storage, "npz", in_slots(tensors))
 
 
-def _open(source: Source, member: str) -> IO[bytes]:
-    """A member by itself, so that several threads may read members."""
-    again = source.later()()
-    archive = zipfile.ZipFile(Reading(again))
-    stream: IO[bytes] = archive.open(member)
-    return stream
+def _head(archive: Archive, member: str, size: int) -> io.BytesIO:
+    """The bytes of an array's header, in one read where it is a usual one."""
+    head = bytes(archive.read(member, 0, min(HEAD, size)))
+    width = 2 if head[6:7] == b"\x01" else 4
+    end = npy.MAGIC_LEN + width + int.from_bytes(head[npy.MAGIC_LEN : npy.MAGIC_LEN + width], "little")
+    if len(head) < end <= LONGEST_HEADER:
+        head = bytes(archive.read(member, 0, min(end, size)))
+    return io.BytesIO(head)
 
 
-def _data(source: Source, member: zipfile.ZipInfo, what: str) -> int:
-    """Where the bytes of a member begin that is not compressed."""
-    head = source.read(member.header_offset, LOCAL)
-    if head[:4] != b"PK\x03\x04" or member.flag_bits & 1 or member.compress_size != member.file_size:
-        raise ModelError(f"{what}: its archive is damaged or encrypted")
-    skip = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
-    return member.header_offset + LOCAL + skip
+def _header(file: Any, what: str) -> tuple[tuple[int, ...], bool, numpy.dtype[Any], int]:
+    """Shape, order and type of an array, and where its elements begin.
 
-
-def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
-    """Shape, order and type of an array.
+    Args:
+        file: a stream that begins with the array's header.
+        what: the array, for messages.
 
     Raises:
         ModelError: it holds no plain numbers.
@@ -121,12 +111,17 @@ def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, numpy.dt
     size = int.from_bytes(front, "little")
     if size > LONGEST_HEADER:
         raise ModelError(f"{what}: its header of {size:,} bytes is longer than {LONGEST_HEADER:,}; refused")
-    shape, by_columns, dtype = _HEADERS[version](io.BytesIO(front + file.read(size)))
+    shape, by_columns, dtype = _parsed(version, front + file.read(size))
     if dtype.hasobject:
         raise ModelError(f"{what}: holds Python objects, which are never loaded")
     if dtype.names is not None or min(shape, default=0) < 0 or len(shape) > 64 or max(shape, default=0) >= 1 << 63:
         raise ModelError(f"{what}: holds no plain numbers, or has an impossible shape")
-    return shape, by_columns, dtype
+    return shape, by_columns, dtype, npy.MAGIC_LEN + width + size
+
+
+@functools.lru_cache(1024)  # arrays of an archive have few headers between them
+def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
+    return _HEADERS[version](io.BytesIO(header))
 
 
 def _length(shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> int:

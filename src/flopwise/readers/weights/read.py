@@ -5,6 +5,7 @@ So its parameters and bytes can be listed and added up, while what it computes s
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,9 @@ from flopwise.readers.weights.tensor import StoredTensors
 
 #: The operator of each row.
 OP = "flopwise::Tensor"
+
+#: Parts of a name that are taken for modules inside each other; a longer one is that of one module.
+DEEPEST = 64
 
 #: Gives the stored tensors of an open file.
 Opener = Callable[[Source], StoredTensors]
@@ -85,13 +89,16 @@ def _row(stored: StoredTensor, origin: str) -> Node:
     else:  # blocks of bytes, which hold more elements than bytes
         tensor = Tensor(stored.name, (stored.nbytes,), "uint8", kind)
         attrs |= {"elements": stored.numel, "shape": stored.shape, "blocks": stored.dtype}
-    taken, made = (Tensor(f"{stored.name}:{end}", None, None) for end in ("input", "output"))
-    return Node(OP, stored.name, (tensor, taken), (made,), attrs, _scope(stored.layer), f"{origin}:{stored.dtype}")
+    taken, result = Tensor(f"{stored.name}:input", None, None), Tensor(f"{stored.name}:output", None, None)
+    return Node(OP, stored.name, (tensor, taken), (result,), attrs, _scope(stored.layer), f"{origin}:{stored.dtype}")
 
 
+@functools.lru_cache(1 << 12)
 def _scope(layer: str) -> tuple[Module, ...]:
-    parts = layer.split(".") if layer else []
-    return tuple(Module(".".join(parts[: i + 1]), "") for i in range(len(parts)))
+    """The modules of a dotted path, outermost first; those around it are shared with its neighbours."""
+    if layer.count(".") >= DEEPEST:
+        return (Module(layer, ""),)
+    return (*_scope(layer.rpartition(".")[0]), Module(layer, "")) if layer else ()
 
 
 def _title(name: str) -> str:

@@ -14,17 +14,11 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-from flopwise.errors import ModelError
+from flopwise.errors import FlopwiseError, ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.weights.encoding import encoding
 from flopwise.readers.weights.storage import ArrayElements, EncodedElements, SourceStorage, strided
 from flopwise.readers.weights.zip import Archive
-
-#: Longest pickle, in bytes: some 400,000 tensors.
-LONGEST_PICKLE = 64 << 20
-
-#: Bytes of a member that holds a single word.
-_WORD = 64
 
 #: What finds the elements of a tensor: the tensor, its type, and how many elements it has.
 Finder = Callable[[Any, str, int], Elements]
@@ -41,7 +35,7 @@ def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
     prefix = next(iter(archive.members), "").partition("/")[0]
     if f"{prefix}/data.pkl" not in archive.members:
         raise ModelError(f"{name}: no checkpoint of PyTorch's: its archive has no data.pkl")
-    text = archive.small(f"{prefix}/data.pkl", LONGEST_PICKLE)
+    text = archive.whole(f"{prefix}/data.pkl")
     order = ">" if _word(archive, f"{prefix}/byteorder") == b"big" else "<"
     storages = [member for member in archive.members if member.startswith(f"{prefix}/data/")]
     hollow, places = _hollow(prefix, text, _word(archive, f"{prefix}/version") or b"3", storages)
@@ -64,7 +58,9 @@ def _opened(storage: SourceStorage, name: str) -> Archive:
         )
     try:
         archive = Archive(storage)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+    except FlopwiseError:
+        raise
+    except Exception as error:  # zipfile raises all kinds for a damaged directory
         why = " ".join(str(error).split())[:150]
         raise ModelError(f"{name}: no checkpoint of PyTorch's, or truncated or damaged ({why})") from None
     from flopwise.readers.torch.archive import holds_program
@@ -77,7 +73,7 @@ def _opened(storage: SourceStorage, name: str) -> Archive:
 
 
 def _word(archive: Archive, name: str) -> bytes:
-    return archive.small(name, _WORD).strip() if name in archive.members else b""
+    return archive.whole(name).strip() if name in archive.members else b""
 
 
 def _hollow(prefix: str, text: bytes, version: bytes, storages: list[str]) -> tuple[io.BytesIO, dict[int, str]]:

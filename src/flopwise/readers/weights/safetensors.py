@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.encoding import length
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, in_storage, said_by_name
-
-#: Longest header, in bytes: some 250,000 tensors.
-LONGEST_HEADER = 32 << 20
 
 #: Bytes of the number in front of the header.
 FRONT = 8
@@ -89,8 +88,7 @@ def read_header(source: Source) -> list[Entry]:
     size = int.from_bytes(source.read(0, FRONT), "little")
     if size > source.size - FRONT:
         raise ModelError(f"{name}: not a safetensors file, or truncated: its header should have {size:,} bytes")
-    if size > LONGEST_HEADER:
-        raise ModelError(f"{name}: its header of {size:,} bytes is longer than {LONGEST_HEADER:,}; refused")
+    within_limit("header_bytes", size, f"{name}: its header has")
     text = source.read(FRONT, size)
     if not text.startswith(b"{"):
         raise ModelError(f"{name}: not a safetensors file (its header is no JSON object)")
@@ -107,12 +105,12 @@ def parsed(text: bytes, name: str, what: str) -> dict[str, Any]:
     """
 
     def once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise ModelError(f"{name}: its {what} names {key[:100]!r} twice")
-            found[key] = value
-        return found
+        listed = list(pairs)
+        named = dict(listed)
+        if len(named) < len(listed):
+            twice = next(key for key, count in Counter(key for key, _ in listed).items() if count > 1)
+            raise ModelError(f"{name}: its {what} names {twice[:100]!r} twice")
+        return named
 
     try:
         found = json.loads(text, object_pairs_hook=once)
@@ -124,28 +122,31 @@ def parsed(text: bytes, name: str, what: str) -> dict[str, Any]:
 
 
 def _entry(file: str, name: str, value: Any, data: int) -> Entry:
-    what = f"{file}: tensor {name[:200]!r}"
+    def wrong(why: str) -> ModelError:
+        return ModelError(f"{file}: tensor {name[:200]!r}: {why}")
+
     if not isinstance(value, dict):
-        raise ModelError(f"{what}: is not described by dtype, shape and data_offsets")
+        raise wrong("is not described by dtype, shape and data_offsets")
     dtype, shape, places = value.get("dtype"), value.get("shape"), value.get("data_offsets")
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise ModelError(f"{what}: has the unknown element type {str(dtype)[:50]!r}")
-    if not isinstance(shape, list) or len(shape) > MOST_DIMS or not all(_natural(d) for d in shape):
-        raise ModelError(f"{what}: has no shape of at most {MOST_DIMS} dimensions: {str(shape)[:100]}")
-    if not isinstance(places, list) or len(places) != 2 or not all(_natural(p) for p in places):
-        raise ModelError(f"{what}: has no data_offsets of two numbers: {str(places)[:100]}")
+        raise wrong(f"has the unknown element type {str(dtype)[:50]!r}")
+    if not isinstance(shape, list) or len(shape) > MOST_DIMS or not _natural(shape):
+        raise wrong(f"has no shape of at most {MOST_DIMS} dimensions: {str(shape)[:100]}")
+    if not isinstance(places, list) or len(places) != 2 or not _natural(places):
+        raise wrong(f"has no data_offsets of two numbers: {str(places)[:100]}")
     start, end = places
     needed = length(math.prod(shape), DTYPES[dtype])
     if end < start or end - start != needed:
-        raise ModelError(
-            f"{what}: of shape {tuple(shape)} and type {dtype} takes {needed:,} bytes, "
+        raise wrong(
+            f"of shape {tuple(shape)} and type {dtype} takes {needed:,} bytes, "
             f"but its data_offsets are {start:,} to {end:,}"
         )
     return Entry(name, DTYPES[dtype], tuple(shape), data + start, data + end)
 
 
-def _natural(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+def _natural(values: list[Any]) -> bool:
+    """Whether all values are whole numbers from 0 to 2^63 - 1, and none is a flag."""
+    return {*map(type, values)} <= {int} and min(values, default=0) >= 0 and max(values, default=0) < 1 << 63
 
 
 def in_order(entries: list[Entry], start: int, source: Source) -> list[Entry]:

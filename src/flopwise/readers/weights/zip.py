@@ -8,14 +8,12 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import FETCHED, SourceStorage, Span
-
-#: Longest directory of an archive, in bytes: some 500,000 members.
-LONGEST_DIRECTORY = 64 << 20
 
 #: Bytes of the part of a local header that has a fixed length.
 LOCAL = 30
@@ -25,9 +23,9 @@ FILLING = 128
 
 
 class Reading(io.RawIOBase):
-    """A source as a file that can seek; what it has to make room for by itself is ``LONGEST_DIRECTORY`` at most."""
+    """A source as a file that can seek; what it has to make room for by itself is bounded by a limit."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source | _Held) -> None:
         self.source = source
         self.at = 0
 
@@ -49,8 +47,7 @@ class Reading(io.RawIOBase):
     def read(self, size: int | None = -1) -> bytes:
         left = max(self.source.size - self.at, 0)
         length = left if size is None or size < 0 else min(size, left)
-        if length > LONGEST_DIRECTORY:
-            raise ModelError(f"{self.source.name}: {length:,} bytes are too many for the directory of an archive")
+        within_limit("header_bytes", length, f"{self.source.name}: the directory of the archive has")
         data = self.source.read(self.at, length)
         self.at += length
         return data
@@ -60,6 +57,17 @@ class Reading(io.RawIOBase):
         buffer[: len(data)] = data
         self.at += len(data)
         return len(data)
+
+
+class _Held:
+    """A storage in the form in which ``Reading`` takes a source: it may be closed and opened in between."""
+
+    def __init__(self, storage: SourceStorage) -> None:
+        self.name, self.size = storage.name, storage.size
+        self._storage = storage
+
+    def read(self, offset: int, length: int) -> bytes:
+        return bytes(self._storage.read(offset, offset + length))
 
 
 class Archive:
@@ -75,7 +83,7 @@ class Archive:
         #: Name -> where its bytes begin, and where its local header and they end at the latest.
         self._places: dict[str, int] = {}
         self._ends: dict[str, int] = {}
-        opened = zipfile.ZipFile(Reading(storage.source))
+        self._zip = opened = zipfile.ZipFile(Reading(_Held(storage)))
         self.members: dict[str, zipfile.ZipInfo] = {}
         here, before = 0, ""
         for member in sorted(opened.infolist(), key=lambda info: info.header_offset):
@@ -92,30 +100,21 @@ class Archive:
                 f"{storage.name}: is truncated; {before[:200]!r} ends at byte {here:,} of {storage.size:,}"
             )
 
-    def whole(self, name: str, most: int) -> bytes:
+    def whole(self, name: str) -> bytes:
         """All bytes of a member, compressed or not, with their sum checked.
 
         Raises:
-            ModelError: it is not there, or has more than ``most`` bytes.
+            ModelError: it is not there, or is larger than the limit.
             zipfile.BadZipFile: it is damaged.
         """
         if name not in self.members:
             raise ModelError(f"{self._storage.name}: its archive has no {name[:200]!r}")
-        if self.members[name].file_size > most:
-            size = self.members[name].file_size
-            raise ModelError(f"{self._storage.name}: {name!r} of {size:,} bytes is longer than {most:,}")
-        with zipfile.ZipFile(Reading(self._storage.source)) as opened:
-            return opened.read(self.members[name])
+        within_limit("header_bytes", self.members[name].file_size, f"{self._storage.name}: {name!r} has")
+        return self._zip.read(self.members[name])
 
-    def small(self, name: str, most: int) -> bytes:
-        """All bytes of a small member, with their sum checked.
-
-        Raises:
-            ModelError: it is not there, is compressed, or has more than ``most`` bytes.
-            zipfile.BadZipFile: it is damaged.
-        """
-        self._stored(name)
-        return self.whole(name, most)
+    def stream(self, name: str) -> IO[bytes]:
+        """A member from its first byte on, compressed or not; several may be read at the same time."""
+        return self._zip.open(self.members[name])
 
     def span(self, name: str, start: int, end: int) -> Span:
         """The bytes [start, end) of a member.

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from flopwise._limits import current
+from flopwise._limits import within_limit
 from flopwise.errors import FlopwiseError, ModelError
 from flopwise.graph import Kind
 
@@ -137,9 +137,8 @@ class Content:
         name = self._prefix + member
         if default is not None and name not in self._archive.NameToInfo:
             return default
-        info, most = self._archive.getinfo(name), current().header_bytes
-        if info.file_size > most:
-            raise ModelError(f"{self.path}: {member} has {info.file_size:,} bytes, more than the limit header_bytes")
+        info = self._archive.getinfo(name)
+        within_limit("header_bytes", info.file_size, f"{self.path}: {member} has")
         return self._archive.read(info)
 
     def _place(self, member: str, meta: Mapping[str, Any]) -> Place:

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flopwise._limits import current
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.source.source import FileSource
@@ -139,14 +138,10 @@ def _places(value: Any, path: str, depth: int) -> Iterator[tuple[str, str, str, 
 def _classes(archive: Archive, prefix: str) -> dict[str, _Class]:
     """What the code of an archive says about its classes, by qualified name."""
     classes: dict[str, _Class] = {}
-    for member, info in archive.members.items():
-        if (
-            member.startswith(f"{prefix}code/")
-            and member.endswith(".py")
-            and info.compress_size <= current().header_bytes
-        ):
+    for member in archive.members:
+        if member.startswith(f"{prefix}code/") and member.endswith(".py"):
             module = member[len(prefix) + 5 : -3].replace("/", ".")
-            for match in _CLASS.finditer(archive.whole(member, current().header_bytes).decode()):
+            for match in _CLASS.finditer(archive.whole(member).decode()):
                 names = [frozenset(re.findall(r'"([^"]*)"', match[i])) for i in (2, 3)]
                 classes[f"{module}.{match[1]}"] = _Class(*names)
     return classes
@@ -156,7 +151,7 @@ class _Reader(pickle.Unpickler):
     """Reads the pickle of modules; every name in it stands for something of this file."""
 
     def __init__(self, archive: Archive, prefix: str) -> None:
-        super().__init__(io.BytesIO(archive.whole(f"{prefix}data.pkl", current().header_bytes)), encoding="utf-8")
+        super().__init__(io.BytesIO(archive.whole(f"{prefix}data.pkl")), encoding="utf-8")
         self._archive = archive
         self._prefix = prefix
         self._kinds: dict[str, type[_Object]] = {}
