@@ -6,7 +6,8 @@ import contextlib
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ def bench(
     only: str | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     **keywords: Unpack[Keywords],
 ) -> Benched:
@@ -68,6 +70,7 @@ def bench(
         only: an operator; other nodes are left out.
         store: file of the store; None: FLOPWISE_STORE or the user's data folder.
         progress: called with the name of each step.
+        dims: as in :func:`flopwise.read`.
         batch_size: as in :func:`flopwise.read`.
         keywords: as in :func:`flopwise.read`.
 
@@ -80,9 +83,11 @@ def bench(
 
     options = engine_options(engine, optimization, threads)
     seconds = benches.SECONDS if seconds is None else seconds
-    with _as_file(model, inputs, batch_size, keywords, progress) as path:
-        own = path == os.fspath(model) if isinstance(model, str | os.PathLike) else False
-        counted = profile(path, inputs, batch_size=batch_size, progress=progress, **keywords) if own else profile(path)
+    sizes: dict[str, Any] = {"dims": dims, "batch_size": batch_size}
+    _check_runnable(model)
+    counted = profile(model, inputs, progress=progress, **sizes, **keywords)
+    with _as_file(model, counted, keywords, progress) as path:
+        file = counted if format_of(model).name == "onnx" else profile(path)
         kept, trouble = None, ""
         try:
             kept = Store(store)
@@ -97,8 +102,10 @@ def bench(
             if missing and record:
                 chosen = [n.key for n in nodes if (n.key, "hot") not in record.best]
             if only is not None:
-                chosen = _of_operator(only, nodes, chosen, engine, path, counted, options, progress)
-            session = benches.bench(counted, path, engine, options, seconds, skip, chosen, report=progress)
+                chosen = _of_operator(only, nodes, chosen, engine, path, file, options, progress)
+            session = benches.bench(
+                file, path, engine, options, seconds, skip, chosen, report=progress, identity=counted
+            )
             found = None
             if kept is not None:
                 try:
@@ -228,26 +235,36 @@ def _of_operator(
     return sorted(keys if chosen is None else keys.intersection(chosen))
 
 
+def _check_runnable(model: object) -> None:
+    """Refuse what no engine runs, before it is read.
+
+    Raises:
+        InputError: the model is neither a local ONNX file nor a PyTorch module.
+    """
+    format = format_of(model)
+    if isinstance(model, str | os.PathLike) and format.name == "onnx":
+        if not os.path.isfile(model):
+            raise InputError(f"{os.fspath(model)}: no such file; an engine runs local files")
+    elif format.module is None:
+        raise InputError("an engine runs ONNX files and PyTorch modules; give the path of one, or a module's name")
+
+
 @contextlib.contextmanager
-def _as_file(
-    model: object, inputs: Any, batch_size: int | None, keywords: Any, progress: Callable[[str], None]
-) -> Iterator[str]:
+def _as_file(model: object, counted: Profile, keywords: Any, progress: Callable[[str], None]) -> Iterator[str]:
     """The path of an ONNX file; a PyTorch module is exported to one that is gone afterwards.
 
     Raises:
-        InputError: the model is neither, or it cannot be exported.
+        InputError: the module cannot be exported.
     """
     format = format_of(model)
-    if isinstance(model, str | os.PathLike) and os.path.isfile(model) and format.name == "onnx":
+    if isinstance(model, str | os.PathLike) and format.name == "onnx":
         yield os.fspath(model)
         return
-    if format.module is None:
-        raise InputError("an engine runs ONNX files and PyTorch modules; give the path of one, or a module's name")
-    traced = profile(model, inputs, batch_size=batch_size, progress=progress, **keywords)
+    assert format.module is not None  # _check_runnable asked
     module = format.module(model, options_of(format.options, None, keywords), progress, in_memory=True)
     with tempfile.TemporaryDirectory(prefix="flopwise-") as folder:
         progress("exporting to ONNX")
-        yield _exported(module, traced, folder)
+        yield _exported(module, counted, folder)
 
 
 def _exported(module: Any, traced: Profile, folder: str) -> str:
@@ -270,7 +287,8 @@ def _exported(module: Any, traced: Profile, folder: str) -> str:
     named = made.keys() <= inspect.signature(module.forward).parameters.keys()
     path = os.path.join(folder, "model.onnx")
     try:
-        with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
+        with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the exporter, about itself
             if named:
                 torch.onnx.export(module.eval(), (), path, kwargs=made, dynamo=True, verbose=False)
             else:

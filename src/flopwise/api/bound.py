@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ def bound(
     optimization: str = "all",
     store: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     **keywords: Unpack[Keywords],
 ) -> Bound:
@@ -53,6 +54,7 @@ def bound(
         optimization: the engine's optimisation level.
         store: file of the store; None: FLOPWISE_STORE or the user's data folder.
         progress: as in :func:`flopwise.read`.
+        dims: as in :func:`flopwise.read`.
         batch_size: as in :func:`flopwise.read`.
         keywords: as in :func:`flopwise.read`.
 
@@ -62,16 +64,19 @@ def bound(
     """
     from flopwise.analyses.timing import machine
     from flopwise.analyses.timing.engine import with_engine
+    from flopwise.analyses.timing.engines import LEVELS
 
     chosen = device if isinstance(device, Device) else machine.named(device)
     if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
         raise InputError(f"{threads} threads: {chosen.name} has {chosen.cores or 'no known number of'} cores")
     counted = model
     if not isinstance(counted, Profile):
-        counted = profile(model, inputs, batch_size=batch_size, progress=progress, **keywords)
+        counted = profile(model, inputs, dims=dims, batch_size=batch_size, progress=progress, **keywords)
     progress("comparing with the device")
     if engine is not None and chosen.id != "cpu":
         raise InputError(f"--engine measures this machine's CPU and not {chosen.name}: leave --device out")
+    if optimization not in LEVELS:
+        raise InputError(f"unknown level {optimization!r}; choose {', '.join(LEVELS)}")
     record, note = None, ""
     if engine is not None or (device is None and dtype is None and not winograd):
         record, note = _record(counted, engine or "onnxruntime", optimization, threads or 1, store, engine is not None)

@@ -227,3 +227,27 @@ def test_without_the_engine_the_figures_of_the_device_are_left(
     result = run("bench", path)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "pip install 'flopwise[time]'" in result.err
+
+
+def test_a_module_is_exported(tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    source, store = tmp_path / "net.py", tmp_path / "times.sqlite"
+    source.write_text(
+        "import torch\ndef net():\n    return torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU())\n"
+    )
+    result = run("bench", f"{source}:net", "-i", "input:f32:2x8", "--time", "0.1", "--store", store, "-f", "json")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    again = json.loads(run("bound", f"{source}:net", "-i", "input:f32:2x8", "--store", store, "-f", "json").out)
+    assert again["floors"]["engine_ns"] == found["floors"]["engine_ns"]
+    assert found["coverage"]["measured"] == found["coverage"]["nodes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("nothere.onnx", "no such file"), ("net.prototxt", "an engine runs ONNX files and PyTorch")]
+)
+def test_models_that_no_engine_runs(run: Run, name: str, message: str) -> None:
+    result = run("bench", name)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert message in result.err

@@ -57,11 +57,12 @@ def bench(
     only_op: str | None = None,
     report: Callable[[str], None] = lambda step: None,
     patience: float = worker.PATIENCE,
+    identity: Profile | None = None,
 ) -> Session:
     """One session of an engine on a model.
 
     Args:
-        profile: the model, for its input shapes and its digest.
+        profile: the model in the file, for its input shapes.
         path: of the ONNX file that the engine runs.
         engine: a name from ``engines.ENGINES``.
         options: how the engine runs it.
@@ -71,6 +72,7 @@ def bench(
         only_op: an operator to measure; None for all.
         report: called with the name of each step.
         patience: seconds that one benchmark may take.
+        identity: the model that the session is stored under, where the file was exported from another; None: the file.
 
     Raises:
         ModelError: the engine refuses the model.
@@ -96,13 +98,14 @@ def bench(
 
         report(f"starting {engine}")
         result = worker.run(request, lambda event: _say(event, report), prepared, patience)
+    stored = identity or profile
     measured = tuple(Measurement(**m) for m in result["measurements"])
     if not result["whole_ns"][0]:
         raise KeyboardInterrupt
     return Session(
         environment=environment(result["facts"]).facts,
-        model=model_digest(profile.graph),
-        inputs=inputs_digest(profile.graph),
+        model=model_digest(stored.graph),
+        inputs=inputs_digest(stored.graph),
         executed=tuple(executed),
         measurements=measured,
         whole_ns=(result["whole_ns"][0], result["whole_ns"][1]),

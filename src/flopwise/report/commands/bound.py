@@ -392,18 +392,28 @@ def _summary(bound: Bound, look: Look) -> Iterable[Figure]:
     yield Figure(look.text("rooflines added up"), milliseconds(bound.roofline_ns), "an estimate: nothing fused")
 
 
+_VERDICTS = {
+    "holds": "the floor is not above the measured time",
+    "noisy": "it holds, but the machine was busy",
+    "BROKEN": "the floor is above the measured time",
+    "roofline": "the whole was not measured",
+}
+
+
 def _engine(bound: Bound, engine: EngineFloor, look: Look) -> Iterable[Figure]:
     """The engine's floor beside the measured time."""
     facts = engine.environment.get("engine", {})
     threads = facts.get("threads", 1)
     many = "s" if threads > 1 else ""
     how = f"{facts.get('name')} {facts.get('version')}, {facts.get('level')}, {threads} thread{many}"
-    noise = f", two equal runs within {percent(100 * engine.noise)} %" if engine.noise is not None else ""
-    sessions = f", {engine.sessions} sessions" if engine.sessions > 1 else ""
-    yield Figure("measured", milliseconds(engine.measured_ns), f"{how}{sessions}{noise}")
+    yield Figure("measured", milliseconds(engine.measured_ns), how)
+    if engine.noise is not None:
+        count = f"best of {engine.sessions} sessions" if engine.sessions > 1 else "one session"
+        yield Figure("  noise", f"{percent(100 * engine.noise)} %", f"of two equal runs, {count}")
     bound_mark = "" if engine.complete else look.glyphs.at_least
-    over = "" if engine.ratio is None else f"{100 * engine.ratio:.1f} % of the measured time: {bound.verdict}"
+    over = "" if engine.ratio is None else f"{100 * engine.ratio:.1f} % of the measured time"
     yield Figure("engine floor", bound_mark + milliseconds(engine.hot_ns), over)
+    yield Figure("  verdict", bound.verdict, _VERDICTS.get(bound.verdict, ""))
     error = ""
     if engine.measured_ns:
         error = f"an estimate, {100 * (engine.streamed_ns / engine.measured_ns - 1):+.1f} % off"
@@ -411,7 +421,7 @@ def _engine(bound: Bound, engine: EngineFloor, look: Look) -> Iterable[Figure]:
     if engine.critical_ns < 0.999 * engine.hot_ns:
         yield Figure("  along the longest path", milliseconds(engine.critical_ns), "if independent nodes ran at once")
     share = "" if engine.macs_share is None else f", {percent(100 * engine.macs_share)} % of the multiply-adds"
-    yield Figure("  coverage", f"{engine.measured_nodes} of {engine.nodes}", f"executed nodes{share}")
+    yield Figure("  coverage", f"{engine.measured_nodes} of {engine.nodes}", f"nodes{share}")
 
 
 _LEVELS = {"l1": "L1", "l2": "L2", "llc": "the last cache", "dram": "memory"}
