@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise import conventions
 from flopwise.analyses.formula import derivation
 from flopwise.analyses.formula.derive import derive
+from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.first import Reading
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.points import unknown_loops
@@ -161,11 +162,13 @@ def _of_module(
     if not opened.symbols:
         raise InputError("no size is open; write a name in place of a number, such as -i batchx3x224x224")
 
-    def at(point: Mapping[str, int]) -> Graph:
-        return read(module, {spec.name: spec for spec in opened.at(point)}, mode=options.mode)
+    def at(point: Mapping[str, int]) -> Reading:
+        return Reading(read(module, {spec.name: spec for spec in opened.at(point)}, mode=options.mode), ModelFacts())
 
     shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
-    return derive(opened.symbols, at, counting, opened.hints, shapes, progress)
+    with contextlib.suppress(derivation.UnsettledError):
+        return derivation.derive(opened.symbols, at, counting, opened.hints, shapes, progress=progress, explore=True)
+    return derive(opened.symbols, lambda p: at(p).graph, counting, opened.hints, shapes, progress)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,9 @@ from flopwise.analyses.formula.polynomial import Term, symbol
 
 PRIMES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
 
+#: Larger ones, for programs that treat small sizes on their own.
+LARGE_PRIMES = (307, 311, 313, 317, 331, 337, 347, 349, 353, 359)
+
 #: First points that are tried: what the i-th symbol is. Different primes show which extent comes from which symbol.
 FIRST: tuple[Callable[[int], int], ...] = (
     lambda i: PRIMES[i % 10],
@@ -27,13 +30,16 @@ EQUAL = (224, 256, 512, 128, 64, 1)
 SINGLE = (1, 2, 32, 224, 256, 512, 8)
 
 
-def different(names: Sequence[str], hints: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def different(names: Sequence[str], hints: Mapping[str, int], large: bool = False) -> Iterator[dict[str, int]]:
     """Sizes that differ from each other, those known to fit first.
 
     Args:
         names: the symbols.
         hints: sizes that the model is known to take.
+        large: whether larger sizes come first.
     """
+    if large:
+        yield {n: LARGE_PRIMES[i % 10] for i, n in enumerate(names)}
     points = [{n: size(i) for i, n in enumerate(names)} for size in FIRST]
     if hints:
         yield {**points[0], **hints}

@@ -12,7 +12,9 @@ from flopwise.analyses.formula.dim import Guards, dim, recording, term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.explain import Explainer
 from flopwise.analyses.formula.first import Reading, Readings, fault, first_point
+from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.formula import Formula
+from flopwise.analyses.formula.points import Explorer
 from flopwise.analyses.formula.polynomial import Polynomial, Term, substituted, symbol, value, written
 from flopwise.analyses.formula.propagation.engine import Propagation
 from flopwise.analyses.formula.rows import (
@@ -39,6 +41,9 @@ COMPARED, MANY = 2, 2000
 #: Points to which sizes without a rule are fitted, and points to compare such a fit with.
 FITTED = 5
 
+#: Points that are added to those, where a fit was wrong.
+LEARNED = 6
+
 #: How often another point is tried where the model does not take one.
 TRIES = 6
 
@@ -54,7 +59,7 @@ def derive(
     shapes: Sequence[Shape] = (),
     loops: Sequence[str] = (),
     progress: Callable[[str], None] = lambda step: None,
-    start: Point | None = None,
+    explore: bool = False,
 ) -> Formula:
     """The formula of a model.
 
@@ -66,7 +71,8 @@ def derive(
         shapes: name, element type and shape of each open input.
         loops: those of the symbols that are numbers of trips of the loop of that name.
         progress: called with the name of each step.
-        start: the point from which sizes are followed; None: one that is sought.
+        explore: whether to try which sizes the model takes, because its graph does not say it: a program decides by
+            itself what it does with them.
 
     Raises:
         InputError: no sizes were found that the model takes.
@@ -74,13 +80,45 @@ def derive(
     """
     progress("finding sizes that the model takes")
     readings = Readings(names, read)
-    first = dict(start) if start is not None else first_point(readings, hints or {})
+    explored = None
+    if explore:
+        explored = Explorer(names, lambda point: read(point).graph, hints or {})
+        explored.explore(lower=False)
+        readings.read = lambda point: Reading(_graph(explored, point), ModelFacts())
+        first = dict(explored.samples[0].point)
+        first = {n: value(explored.tied[n], first) if n in explored.tied else first[n] for n in names}
+    else:
+        first = first_point(readings, hints or {})
     progress("following the sizes")
-    derivation = Derivation(readings, first, counting, tuple(shapes), tuple(loops))
+    derivation = Derivation(readings, first, counting, tuple(shapes), tuple(loops), explored)
     derivation.follow()
     progress("comparing with profiles")
     derivation.verify()
+    if explored and not derivation.settled:
+        raise UnsettledError
+    if not derivation.general and (other := derivation.other()):
+        progress("following the sizes once more")
+        derivation = Derivation(readings, other, counting, tuple(shapes), tuple(loops))
+        derivation.follow()
+        derivation.verify()
+    derivation.refuse_one_size()
     return derivation.formula()
+
+
+class UnsettledError(Exception):
+    """Sizes of a program follow from others in ways that its operators do not show."""
+
+
+def _graph(explored: Explorer, point: Point) -> Graph:
+    """The graph of an explored model.
+
+    Raises:
+        InputError: it does not take the sizes.
+    """
+    graph = explored.graph(point)
+    if graph is None:
+        raise InputError(explored.refusal)
+    return graph
 
 
 @dataclass
@@ -92,6 +130,10 @@ class Derivation:
     counting: Counting
     inputs: Sequence[Shape]
     loops: Sequence[str]
+    #: The sizes that the model takes, where its structure says too little about them.
+    explored: Explorer | None = None
+    #: Points at which sizes that were fitted were found to be others.
+    counterexamples: list[tuple[Point, Reading]] = field(default_factory=list)
     compared: list[Point] = field(default_factory=list)
     gaps: list[Point] = field(default_factory=list)
     notes: list[tuple[str, ...]] = field(default_factory=list)
@@ -105,9 +147,18 @@ class Derivation:
         assert reading is not None
         self.base = reading
         self.scales = Scales(list(self.readings.names))
+        self.needs: dict[str, str] = {}
+        if self.explored is not None:
+            self.scales.tied = dict(self.explored.tied)
+            domains = self.explored.domains
+            self.scales.steps = {n: (d.step, d.offset) for n, d in domains.items() if d.step > 1}
+            self.needs.update(self.explored.refusals)
+            self.bounded({n: replace(d, low=d.offset) for n, d in domains.items()})
+            self.propagate(self.explainer())
+            self.bound()
+            return
         self.propagate(None)
         self.scales = scales(self.readings.names, self.guards.reasons, self.first)
-        self.needs: dict[str, str] = {}
         for guard, names, why in self.conditions.guards:
             if guard.relation == "==":
                 self.needs.update((n, why) for n in names if n in self.scales.steps and n not in self.needs)
@@ -117,10 +168,32 @@ class Derivation:
         if self.open:
             self.propagate(self.explainer())
             self.bound()
-        if all(d.low == d.high for d in self.domains.values()):
+
+    def refuse_one_size(self) -> None:
+        """Nothing, where the model takes several sizes.
+
+        Raises:
+            InputError: it takes one.
+        """
+        if all(d.low == d.high for d in self.domains.values()) or not self.general:
             sizes = ", ".join(f"{n} = {s}" for n, s in self.first.items())
             why = next((f" ({w})" for w in self.reasons.values() if w), self.readings.why())
             raise InputError(f"the model takes {sizes} and no other size that was tried{why}")
+
+    @property
+    def settled(self) -> bool:
+        """Whether no size of a program had to be guessed, and every row has a formula that others have."""
+        lacking = any(row.note == NO_FORMULA for row in self.rows)
+        guessed = self.explain is not None and self.explain.guessed
+        return not (lacking or guessed or self.counterexamples or self.gaps)
+
+    def other(self) -> Point | None:
+        """A point that the model takes with more faults than the first one, as it takes all others; None if none."""
+        for point in self.gaps:
+            reading = self.readings.at(point)
+            if reading is not None and len(reading.graph.nodes) == len(self.base.graph.nodes):
+                return point
+        return None
 
     def propagate(self, explainer: Explainer | None) -> None:
         """Follow the sizes from the inputs on, and count."""
@@ -129,6 +202,8 @@ class Derivation:
             name: tuple(dim(value(t, self.first), substituted(t, own)) for t in dims) for name, _, dims in self.inputs
         }
         trips = {n: dim(self.first[n], own[n]) for n in self.loops}
+        self.fits = explainer is not None
+        self.explain = explainer
         walk = Propagation(self.base.graph, self.base.facts, inputs, trips, explainer)
         walk.run()
         self.open = walk.open
@@ -139,14 +214,25 @@ class Derivation:
         self.rows = [_termed(row) for row in self.profile.rows]
         self.conditions = Conditions.of(self.guards.reasons)
 
+    def bounded(self, domains: dict[str, Domain]) -> None:
+        """Take these domains until more is known."""
+        self.domains, self.reasons = domains, {}
+        self.conditions = Conditions(())
+
     def bound(self) -> None:
         """The least and largest size of each symbol."""
         self.domains: dict[str, Domain] = {}
         self.reasons: dict[str, str] = {}
         hint = self.places(self.first)
+        explored = self.explored.domains if self.explored else {}
         for name in self.scales.free:
             self.domains[name], why = self.conditions.domain(name, self.scales.step(name), hint)
             self.reasons[name] = self.needs.get(name, "") or why
+            if name in explored:
+                own, other = self.domains[name], explored[name]
+                ends = [high for high in (own.high, other.high) if high is not None]
+                low = other.low if other.low == other.high else own.low
+                self.domains[name] = replace(own, low=low, high=min(ends, default=None))
 
     def places(self, point: Point) -> dict[str, int]:
         """The place of each free symbol on its scale."""
@@ -197,28 +283,52 @@ class Derivation:
         """What finds sizes for which there is no rule."""
         graphs: list[Graph] = [self.base.graph]
         points: list[Point] = [self.first]
-        for _ in range(FITTED):
+        for sample in self.explored.samples if self.explored else ():
+            if not sample.edge and sample.point not in points:
+                points.append(sample.point)
+                graphs.append(sample.graph)
+        for point, reading in self.counterexamples:
+            points.append(point)
+            graphs.append(reading.graph)
+        for _ in range(max(FITTED + 1 - len(points), 0 if self.counterexamples else 1)):
             more = self.fresh(near=True)
             if more is not None and more[0] not in points:
                 points.append(more[0])
                 graphs.append(more[1].graph)
-        return Explainer(graphs, [self.places(p) for p in points], list(self.scales.free))
+        return Explainer(graphs, [self.places(p) for p in points])
 
     # Comparing.
 
     def verify(self) -> None:
         """Compare all figures with profiles: at the smallest sizes, and at others."""
         wrong: set[int] = set()
-        for _ in range(COMPARED if len(self.rows) <= MANY else COMPARED - 1):
-            more = self.fresh()
-            if more is not None:
-                wrong |= self.differing(*more)
+        left = COMPARED if len(self.rows) <= MANY else COMPARED - 1
+        for _ in range(2 * COMPARED if self.explored else COMPARED):
+            more = self.fresh() if left else None
+            if more is None:
+                break
+            left -= 1
+            differing = self.differing(*more)
+            if differing and self.fits and len(self.counterexamples) < LEARNED:
+                self.learn(*more)
+                left, differing = left + 1, self.differing(*more)
+            wrong |= differing
+        #: Whether the formulas were compared at another point than the first.
+        self.general = bool(self.compared)
         if not self.compared:
             wrong |= self.differing(self.first, self.base)
         if wrong:
             self.refit(wrong)
         self.lower()
         self.compared = [p for p in self.compared if self.inside(p)] or [self.first]
+
+    def learn(self, point: Point, reading: Reading) -> None:
+        """Follow the sizes once more, with a point at which those that were fitted are others."""
+        self.counterexamples.append((point, reading))
+        domains = self.domains
+        self.propagate(self.explainer())
+        self.bound()
+        self.domains = {n: replace(d, low=max(d.low, domains[n].low)) for n, d in self.domains.items()}
 
     def refit(self, wrong: set[int]) -> None:
         """Fit the figures of rows to the sizes of their operators' own tensors; what follows none is unknown."""
@@ -257,7 +367,14 @@ class Derivation:
             if self.conditions.broken(places):
                 return False
             reading = self.take(point)
-            return reading is not None and self.differing(point, reading) <= lacking
+            if reading is None:
+                return False
+            if self.differing(point, reading) <= lacking:
+                return True
+            if not self.fits or len(self.counterexamples) >= LEARNED:
+                return False
+            self.learn(point, reading)
+            return self.differing(point, reading) <= lacking
 
         hint = self.places(self.first)
         for _ in range(ROUNDS):

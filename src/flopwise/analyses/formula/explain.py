@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flopwise.analyses.formula.conditions import Point
 from flopwise.analyses.formula.dim import dim, term
-from flopwise.analyses.formula.polynomial import Term, add_up, floor, least, value
+from flopwise.analyses.formula.polynomial import Polynomial, Term, add_up, floor, least, symbol, value
 from flopwise.analyses.formula.propagation.site import Shape
 from flopwise.graph import Graph
+
+#: Denominators of quotients that are tried.
+PARTS = (2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 24, 32, 64)
 
 #: One size at several points.
 Vector = tuple[int, ...]
@@ -23,8 +26,30 @@ class Explainer:
     graphs: Sequence[Graph]
     #: The place of each symbol at each point.
     places: Sequence[Point]
-    #: The symbols of the formula.
-    names: Sequence[str] = ()
+    #: Terms that were sizes already, by their values at the points.
+    seen: dict[Vector, Term] = field(default_factory=dict)
+
+    #: Whether a size was a quotient or had a bound, of which several fit at any few points.
+    guessed: bool = False
+    _vectors: dict[Polynomial, Vector] = field(default_factory=dict)
+    _atoms: list[dict[str, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._atoms = [{} for _ in self.places]
+        for name in self.places[0] if self.places else ():
+            self.seen.setdefault(self.vector(symbol(name)), symbol(name))
+
+    def agrees(self, position: int, place: int, shape: Shape) -> bool:
+        """Whether a shape is that of an output at all points; if so, its extents are kept as known sizes."""
+        terms = [term(extent) for extent in shape]
+        vectors = [self.vector(t) for t in terms]
+        for graph, extents in zip(self.graphs, zip(*vectors, strict=True) if vectors else (), strict=False):
+            output = graph.nodes[position].outputs[place]
+            if output is None or output.shape != extents:
+                return False
+        for own, one in zip(vectors, terms, strict=True):
+            self.seen.setdefault(own, one)
+        return True
 
     def __call__(self, position: int, place: int, inputs: Sequence[Shape | None]) -> Shape | None:
         """The shape of an output as expressions in the extents of the inputs; None where one follows none."""
@@ -41,17 +66,24 @@ class Explainer:
             found = self.fit(vector, [tuple(map(term, s)) for s in inputs if s is not None])
             if found is None:
                 return None
+            self.seen.setdefault(vector, found)
             made.append(dim(vector[0], found))
         return tuple(made)
 
     def vector(self, one: Term) -> Vector:
         """The values of a term at the points."""
-        return tuple(value(one, p) for p in self.places)
+        if isinstance(one, int):
+            return (one,) * len(self.places)
+        if one not in self._vectors:
+            self._vectors[one] = tuple(value(one, p, a) for p, a in zip(self.places, self._atoms, strict=True))
+        return self._vectors[one]
 
     def fit(self, target: Vector, shapes: Sequence[Sequence[Term]]) -> Term | None:
         """A simple term with these values: a constant, an extent, a product, a multiple, a sum, a quotient."""
         if len(set(target)) == 1:
             return target[0]
+        if target in self.seen:
+            return self.seen[target]
         terms = list(dict.fromkeys(candidates(shapes)))
         vectors = [self.vector(t) for t in terms]
         for one, own in zip(terms, vectors, strict=True):
@@ -75,8 +107,31 @@ class Explainer:
                 if all(t == min(o, limit) for t, o in zip(target, own, strict=True)) and target.count(limit) < len(
                     target
                 ):
+                    self.guessed = True
                     return least(one, limit)
+        if shapes and len({len(s) for s in shapes}) == 1:
+            for extents in zip(*shapes, strict=True):
+                whole = add_up(extents)
+                if self.vector(whole) == target:
+                    return whole
+        for one, own in zip(terms, vectors, strict=True):
+            found_floor = _quotient(own, target)
+            if found_floor is not None:
+                factor, more, parts, rest = found_floor
+                self.guessed = True
+                return add_up((floor(one + more, parts) * factor, rest))
         return None
+
+
+def _quotient(own: Vector, target: Vector) -> tuple[int, int, int, int] | None:
+    """m, c, d and b so that target = m * floor((own + c) / d) + b at all points; None where there are none."""
+    whole = [(d, c) for d in PARTS for c in (0, d - 1)]
+    for parts, more in (*whole, *((d, c) for d in PARTS for c in range(1, d - 1))):
+        for factor in (1, parts):
+            rest = {t - factor * ((o + more) // parts) for o, t in zip(own, target, strict=True)}
+            if len(rest) == 1:
+                return factor, more, parts, rest.pop()
+    return None
 
 
 def _linear(own: Vector, target: Vector) -> tuple[int, int, int] | None:

@@ -68,7 +68,7 @@ class Readings:
             try:
                 self.seen[key] = self.read(point)
             except FlopwiseError as error:
-                if isinstance(error, ModelError) and str(error) == self.refusal:
+                if isinstance(error, ModelError) and str(error) == self.refusal and not any(self.seen.values()):
                     raise  # whatever the sizes, the model cannot be read
                 self.refusal = str(error)
                 self.seen[key] = None

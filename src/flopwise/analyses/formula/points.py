@@ -29,6 +29,9 @@ FAR, NEARER, MANY = (49999, 51001, 53003), (1999, 2203, 2411, 2609, 2801, 3001),
 #: A model that is read more often than this follows no rule that could be found.
 MOST_READS = 160
 
+#: After so many refusals for the same reason, before any size was taken, no further one is tried.
+MOST_ALIKE = 3
+
 #: How often a new point is sought, and how far the nearer ones are from the first point.
 TRIES, CLOSE = 8, 24
 
@@ -98,6 +101,8 @@ class Explorer:
     seen: dict[tuple[int, ...], Graph | None] = field(default_factory=dict)
     #: Why the model did not take the last point that it did not take.
     refusal: str = ""
+    #: How often in a row it was the same reason.
+    alike: int = 0
     #: Symbol -> why it cannot have just any size.
     refusals: dict[str, str] = field(default_factory=dict)
     domains: dict[str, Domain] = field(default_factory=dict)
@@ -132,7 +137,8 @@ class Explorer:
             try:
                 self.seen[key] = self.read(whole) if min(key, default=0) >= 0 else None
             except FlopwiseError as error:
-                if isinstance(error, ModelError) and str(error) == self.refusal:
+                self.alike = self.alike + 1 if str(error) == self.refusal else 0
+                if isinstance(error, ModelError) and self.alike > MOST_ALIKE and not any(self.seen.values()):
                     raise  # whatever the sizes, the model cannot be read
                 self.refusal = str(error)
                 self.seen[key] = None
@@ -154,8 +160,11 @@ class Explorer:
             self.samples.append(Sample(dict(point), graph, edge))
         return True
 
-    def explore(self) -> None:
+    def explore(self, lower: bool = True) -> None:
         """Find a first point, then the step and the bounds of each symbol.
+
+        Args:
+            lower: whether the least sizes are sought as well.
 
         Raises:
             InputError: no point was found that the model takes, or only one.
@@ -168,7 +177,8 @@ class Explorer:
             sizes = ", ".join(f"{n} = {s}" for n, s in first.items())
             raise InputError(f"the model takes {sizes} and no other size that was tried{self._why()}")
         self._bounds(first, far=True)
-        self._bounds(first, far=False)
+        if lower:
+            self._bounds(first, far=False)
 
     def _sure(self, point: Point) -> Graph:
         graph = self.graph(point)
@@ -181,7 +191,7 @@ class Explorer:
 
     def _first(self) -> dict[str, int]:
         """The point that the model takes best; the search ends at one without any fault."""
-        best: dict[str, int] = self._better(different(self.names, self.hints)) or {}
+        best: dict[str, int] = self._better(different(self.names, self.hints, large=True)) or {}
         if not self.sound:
             best = self._tie() or best
         if not self.sound:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 
@@ -24,6 +24,9 @@ RULES: Mapping[str, Callable[[Site], Sequence[Shape | None]]] = {
     **movement.RULES,
 }
 
+#: Operators of programs whose rules find what they need in the node; of others it stands in the arguments of the call.
+PROGRAMS: frozenset[str] = frozenset(windows.RULES) | frozenset(products.RULES) | pointwise.ELEMENTWISE
+
 CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 #: Stored tensors of more elements steer no shape.
@@ -32,8 +35,16 @@ SMALL = 1024
 #: What goes wrong in a rule where attributes or shapes make no sense.
 WRONG = (ArithmeticError, AttributeError, FlopwiseError, LookupError, TypeError, ValueError)
 
-#: An extent that nothing explains: the shape of an output, by the node's position and the output's place.
-Explain = Callable[[int, int, Sequence["Shape | None"]], "Shape | None"]
+
+class Explain(Protocol):
+    """What knows the shapes of outputs at several points, by the node's position and the output's place."""
+
+    def __call__(self, position: int, place: int, inputs: Sequence[Shape | None]) -> Shape | None:
+        """A shape in the extents of the inputs for which there is no rule."""
+
+    def agrees(self, position: int, place: int, shape: Shape) -> bool:
+        """Whether a shape is right at all points."""
+
 
 
 @dataclass
@@ -134,24 +145,40 @@ class Propagation:
         """The shape of each output: by the operator's rule, or as it is where nothing flows in that varies."""
         constant = not any(map(varies, site.shapes)) and not any(map(has_sizes, site.values))
         if constant and "random" not in row(node.op).effects:
-            return list(site.hints)
-        rule = RULES.get(node.op)
+            return [self.unchanging(position, place, site) for place in range(len(site.hints))]
+        program = node.origin.startswith(("aten.", "torch.", "quantized."))
+        rule = RULES.get(node.op) if not program or node.op in PROGRAMS else None
         found: Sequence[Shape | None] = ()
+        guards = Guards(reason=self.guards.reason)
         if rule is not None:
             try:
-                found = rule(site)
-            except UnknownError:
+                with recording(guards):
+                    found = rule(site)
+            except (UnknownError, *WRONG):
                 pass
-            except WRONG:
-                pass
+        trusted = False
         shapes: list[Shape | None] = []
         for place, hint in enumerate(site.hints):
             shape = found[place] if place < len(found) else None
-            if node.outputs[place] is None or (shape is not None and tuple(map(int, shape)) == hint):
+            fits = shape is not None and tuple(map(int, shape)) == hint
+            if shape is not None and fits and self.explain is not None and varies(shape):
+                fits = self.explain.agrees(position, place, shape)
+            trusted = trusted or (fits and shape is not None)
+            if node.outputs[place] is None or fits:
                 shapes.append(shape)
                 continue
             shapes.append(self.unexplained(position, place, site.shapes))
+        if trusted:  # what a rule that is wrong asks for means nothing
+            for guard, why in guards.reasons.items():
+                self.guards.reasons.setdefault(guard, why)
         return shapes
+
+    def unchanging(self, position: int, place: int, site: Site) -> Shape | None:
+        """The shape of an output into which nothing flows that varies; a program may have sizes in other arguments."""
+        hint = site.hints[place]
+        if self.explain is None or hint is None or self.explain.agrees(position, place, hint):
+            return hint
+        return self.unexplained(position, place, site.shapes)
 
     def unexplained(self, position: int, place: int, inputs: Sequence[Shape | None]) -> Shape | None:
         """The shape of an output for which the rule gives none, or a wrong one."""

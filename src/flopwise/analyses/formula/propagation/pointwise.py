@@ -231,3 +231,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), loss),
     "Det": determinant,
 }
+
+#: Operators whose results have the common shape of their inputs, or that of the first.
+ELEMENTWISE: frozenset[str] = frozenset(op for op, rule in RULES.items() if rule in (alike, broadcasting)) - {"EyeLike"}
