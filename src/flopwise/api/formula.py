@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
 from flopwise.analyses.formula import derivation
-from flopwise.analyses.formula.derive import derive
+from flopwise.analyses.formula.dim import Guards, recording
 from flopwise.analyses.formula.facts import ModelFacts
-from flopwise.analyses.formula.first import Reading
+from flopwise.analyses.formula.first import Reading, unknown_loops
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.points import unknown_loops
+from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.shapes import in_modules
 from flopwise.analyses.formula.sizes import closed_model, open_inputs
@@ -125,7 +125,7 @@ def _of_onnx(
             return Reading(graph, facts_of(resolved, graph.weights))
 
         if signed.loops:
-            loops += unknown_loops(opened.symbols, lambda point: at(point).graph, opened.hints)
+            loops += unknown_loops(opened.symbols, at, opened.hints)
         names = (*opened.symbols, *loops)
         if not names:
             raise InputError(closed_model(signed.inputs))
@@ -166,9 +166,23 @@ def _of_module(
         return Reading(read(module, {spec.name: spec for spec in opened.at(point)}, mode=options.mode), ModelFacts())
 
     shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
-    with contextlib.suppress(derivation.UnsettledError):
-        return derivation.derive(opened.symbols, at, counting, opened.hints, shapes, progress=progress, explore=True)
-    return derive(opened.symbols, lambda p: at(p).graph, counting, opened.hints, shapes, progress)
+
+    def follow(point: Mapping[str, int], sizes: Mapping[str, tuple[int, ...]]) -> Reading:
+        from flopwise.readers.torch.capture.sizes import HANDED_OUT
+        from flopwise.readers.torch.lower.operators import lower
+
+        program, guards = ProgramSizes(sizes, lower), Guards(reason="the program")
+        token = HANDED_OUT.set(program)
+        try:
+            with recording(guards):
+                graph = at(point).graph
+        finally:
+            HANDED_OUT.reset(token)
+        for guard, why in program.guards.reasons.items():
+            guards.reasons.setdefault(guard, why)
+        return Reading(graph, ProgramFacts(program.shapes, guards, program.open))
+
+    return derivation.derive(opened.symbols, at, counting, opened.hints, shapes, progress=progress, follow=follow)
 
 
 @contextlib.contextmanager

@@ -44,9 +44,17 @@ def broadcast(*shapes: Shape) -> Shape:
     common: list[Dim] = [1] * rank
     for shape in shapes:
         for axis, dim in enumerate(shape, start=rank - len(shape)):
-            if common[axis] == 1:
-                common[axis] = dim
+            common[axis] = wider(common[axis], dim)
     return tuple(common)
+
+
+def wider(one: Dim, other: Dim) -> Dim:
+    """The extent that two which meet have in common: the one that is not 1."""
+    if one is other or (type(other) is int and other == 1):
+        return one
+    if type(one) is int:
+        return other if one == 1 else one
+    return one if one == other or one != 1 else other  # sizes with expressions: equal ones ask nothing of them
 
 
 def required(node: Node, name: str) -> Any:

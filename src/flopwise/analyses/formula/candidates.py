@@ -10,7 +10,7 @@ from flopwise.analyses.formula.polynomial import Term, symbol
 PRIMES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
 
 #: Larger ones, for programs that treat small sizes on their own.
-LARGE_PRIMES = (307, 311, 313, 317, 331, 337, 347, 349, 353, 359)
+LARGE_PRIMES = (307, 313, 317, 331, 347, 349, 353, 359, 373, 379)
 
 #: First points that are tried: what the i-th symbol is. Different primes show which extent comes from which symbol.
 FIRST: tuple[Callable[[int], int], ...] = (

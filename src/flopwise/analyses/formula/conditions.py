@@ -30,6 +30,9 @@ LARGEST_STEP = 5040
 #: Sizes this large stand for all larger ones, where a bound is sought.
 FAR = 1 << 20
 
+#: Sizes up to this much above the least one count as small.
+SMALL = 64
+
 #: Random points at which conditions are tried.
 TRIALS = 24
 
@@ -176,16 +179,20 @@ class Conditions:
         """The conditions that guards state."""
         return cls(tuple((g, frozenset(symbols(g.expression)), why) for g, why in guards.items()))
 
-    def broken(self, places: Point, about: str | None = None) -> tuple[Guard, str] | None:
+    def broken(
+        self, places: Point, about: str | None = None, relations: Sequence[str] = ("==", "!=", ">=")
+    ) -> tuple[Guard, str] | None:
         """The first guard that does not hold, and what it was needed for.
 
         Args:
             places: the place of each symbol.
             about: only the guards with this symbol and no other in them.
+            relations: only the guards that say this.
         """
         atoms: dict[str, int] = {}
         for guard, names, why in self.guards:
-            if (about is None or names == {about}) and not guard.holds(places, atoms):
+            asked = guard.relation in relations and (about is None or names == {about})
+            if asked and not guard.holds(places, atoms):
                 return guard, why
         return None
 
@@ -199,10 +206,15 @@ class Conditions:
         """
 
         def holds(place: int) -> bool:
-            return self.broken({**hint, name: place}, name) is None
+            return self.broken({**hint, name: place}, name, ("==", ">=")) is None
 
         low, high = _end(holds, hint[name], 0), _end(holds, hint[name], max(FAR, 4 * hint[name]))
         step, offset, why = *scale, ""
+        bottom = low or 0
+        for start in range(bottom, bottom + SMALL):  # what small sizes alone must not be
+            if all(self.broken({**hint, name: p}, name, ("!=",)) is None for p in range(start, start + 2 * SMALL)):
+                low = start if start > bottom else low
+                break
         if low is not None:
             broken = self.broken({**hint, name: low - 1}, name)
             why = broken[1] if broken else ""

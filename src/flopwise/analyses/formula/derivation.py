@@ -12,10 +12,9 @@ from flopwise.analyses.formula.dim import Guards, dim, recording, term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.explain import Explainer
 from flopwise.analyses.formula.first import Reading, Readings, fault, first_point
-from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.points import Explorer
 from flopwise.analyses.formula.polynomial import Polynomial, Term, substituted, symbol, value, written
+from flopwise.analyses.formula.program import ProgramFacts
 from flopwise.analyses.formula.propagation.engine import Propagation
 from flopwise.analyses.formula.rows import (
     CLASSES,
@@ -34,6 +33,9 @@ from flopwise.rows import Row
 
 #: Name, element type and shape of an input, in the sizes of the symbols.
 Shape = tuple[str, "str | None", "tuple[Term, ...]"]
+
+#: Reads a program at a point; the shapes of its inputs carry expressions.
+Follow = Callable[[Point, "Mapping[str, tuple[int, ...]]"], Reading]
 
 #: Points at which formulas are compared beside the smallest; of a model with more layers one.
 COMPARED, MANY = 2, 2000
@@ -59,7 +61,7 @@ def derive(
     shapes: Sequence[Shape] = (),
     loops: Sequence[str] = (),
     progress: Callable[[str], None] = lambda step: None,
-    explore: bool = False,
+    follow: Follow | None = None,
 ) -> Formula:
     """The formula of a model.
 
@@ -71,8 +73,7 @@ def derive(
         shapes: name, element type and shape of each open input.
         loops: those of the symbols that are numbers of trips of the loop of that name.
         progress: called with the name of each step.
-        explore: whether to try which sizes the model takes, because its graph does not say it: a program decides by
-            itself what it does with them.
+        follow: reads a program at a point with sizes that carry expressions; None for a file, whose graph says it all.
 
     Raises:
         InputError: no sizes were found that the model takes.
@@ -80,45 +81,19 @@ def derive(
     """
     progress("finding sizes that the model takes")
     readings = Readings(names, read)
-    explored = None
-    if explore:
-        explored = Explorer(names, lambda point: read(point).graph, hints or {})
-        explored.explore(lower=False)
-        readings.read = lambda point: Reading(_graph(explored, point), ModelFacts())
-        first = dict(explored.samples[0].point)
-        first = {n: value(explored.tied[n], first) if n in explored.tied else first[n] for n in names}
-    else:
-        first = first_point(readings, hints or {})
+    first = first_point(readings, hints or {}, large=follow is not None)
     progress("following the sizes")
-    derivation = Derivation(readings, first, counting, tuple(shapes), tuple(loops), explored)
+    derivation = Derivation(readings, first, counting, tuple(shapes), tuple(loops), follow)
     derivation.follow()
     progress("comparing with profiles")
     derivation.verify()
-    if explored and not derivation.settled:
-        raise UnsettledError
     if not derivation.general and (other := derivation.other()):
         progress("following the sizes once more")
-        derivation = Derivation(readings, other, counting, tuple(shapes), tuple(loops))
+        derivation = Derivation(readings, dict(other), counting, tuple(shapes), tuple(loops))
         derivation.follow()
         derivation.verify()
     derivation.refuse_one_size()
     return derivation.formula()
-
-
-class UnsettledError(Exception):
-    """Sizes of a program follow from others in ways that its operators do not show."""
-
-
-def _graph(explored: Explorer, point: Point) -> Graph:
-    """The graph of an explored model.
-
-    Raises:
-        InputError: it does not take the sizes.
-    """
-    graph = explored.graph(point)
-    if graph is None:
-        raise InputError(explored.refusal)
-    return graph
 
 
 @dataclass
@@ -130,12 +105,14 @@ class Derivation:
     counting: Counting
     inputs: Sequence[Shape]
     loops: Sequence[str]
-    #: The sizes that the model takes, where its structure says too little about them.
-    explored: Explorer | None = None
+    #: Reads a program with sizes that carry expressions.
+    run: Follow | None = None
     #: Points at which sizes that were fitted were found to be others.
     counterexamples: list[tuple[Point, Reading]] = field(default_factory=list)
     compared: list[Point] = field(default_factory=list)
     gaps: list[Point] = field(default_factory=list)
+    #: Whether a program was found to take another way at sizes for which no condition speaks.
+    forks: bool = False
     notes: list[tuple[str, ...]] = field(default_factory=list)
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
@@ -148,15 +125,10 @@ class Derivation:
         self.base = reading
         self.scales = Scales(list(self.readings.names))
         self.needs: dict[str, str] = {}
-        if self.explored is not None:
-            self.scales.tied = dict(self.explored.tied)
-            domains = self.explored.domains
-            self.scales.steps = {n: (d.step, d.offset) for n, d in domains.items() if d.step > 1}
-            self.needs.update(self.explored.refusals)
-            self.bounded({n: replace(d, low=d.offset) for n, d in domains.items()})
-            self.propagate(self.explainer())
-            self.bound()
-            return
+        if self.run is not None:
+            own = self.scales.terms()
+            sizes = {n: tuple(dim(value(t, self.first), substituted(t, own)) for t in s) for n, _, s in self.inputs}
+            self.base = self.run(self.first, sizes)
         self.propagate(None)
         self.scales = scales(self.readings.names, self.guards.reasons, self.first)
         for guard, names, why in self.conditions.guards:
@@ -180,13 +152,6 @@ class Derivation:
             why = next((f" ({w})" for w in self.reasons.values() if w), self.readings.why())
             raise InputError(f"the model takes {sizes} and no other size that was tried{why}")
 
-    @property
-    def settled(self) -> bool:
-        """Whether no size of a program had to be guessed, and every row has a formula that others have."""
-        lacking = any(row.note == NO_FORMULA for row in self.rows)
-        guessed = self.explain is not None and self.explain.guessed
-        return not (lacking or guessed or self.counterexamples or self.gaps)
-
     def other(self) -> Point | None:
         """A point that the model takes with more faults than the first one, as it takes all others; None if none."""
         for point in self.gaps:
@@ -205,7 +170,10 @@ class Derivation:
         self.fits = explainer is not None
         self.explain = explainer
         walk = Propagation(self.base.graph, self.base.facts, inputs, trips, explainer)
-        walk.run()
+        if isinstance(self.base.facts, ProgramFacts):
+            self.base.facts.give(walk, own)
+        else:
+            walk.run()
         self.open = walk.open
         self.guards: Guards = walk.guards
         with recording(self.guards):
@@ -214,25 +182,14 @@ class Derivation:
         self.rows = [_termed(row) for row in self.profile.rows]
         self.conditions = Conditions.of(self.guards.reasons)
 
-    def bounded(self, domains: dict[str, Domain]) -> None:
-        """Take these domains until more is known."""
-        self.domains, self.reasons = domains, {}
-        self.conditions = Conditions(())
-
     def bound(self) -> None:
         """The least and largest size of each symbol."""
         self.domains: dict[str, Domain] = {}
         self.reasons: dict[str, str] = {}
         hint = self.places(self.first)
-        explored = self.explored.domains if self.explored else {}
         for name in self.scales.free:
             self.domains[name], why = self.conditions.domain(name, self.scales.step(name), hint)
             self.reasons[name] = self.needs.get(name, "") or why
-            if name in explored:
-                own, other = self.domains[name], explored[name]
-                ends = [high for high in (own.high, other.high) if high is not None]
-                low = other.low if other.low == other.high else own.low
-                self.domains[name] = replace(own, low=low, high=min(ends, default=None))
 
     def places(self, point: Point) -> dict[str, int]:
         """The place of each free symbol on its scale."""
@@ -257,6 +214,9 @@ class Derivation:
         """The model at a new point inside the domain; None where none was found."""
         for attempt in range(TRIES):
             places = {n: self.random_place(d, near or attempt > 1) for n, d in self.domains.items()}
+            if attempt >= TRIES // 2:  # conditions on several symbols leave one of them free
+                free = list(places)[attempt % len(places)]
+                places = {**self.places(self.first), free: places[free]}
             point = self.sizes(places)
             if point in self.compared or point == self.first or self.conditions.broken(places):
                 continue
@@ -264,6 +224,7 @@ class Derivation:
             if reading is not None:
                 return point, reading
             self.gaps.append(point)
+            self.forks = self.forks or self.run is not None
         return None
 
     def take(self, point: Point) -> Reading | None:
@@ -283,10 +244,6 @@ class Derivation:
         """What finds sizes for which there is no rule."""
         graphs: list[Graph] = [self.base.graph]
         points: list[Point] = [self.first]
-        for sample in self.explored.samples if self.explored else ():
-            if not sample.edge and sample.point not in points:
-                points.append(sample.point)
-                graphs.append(sample.graph)
         for point, reading in self.counterexamples:
             points.append(point)
             graphs.append(reading.graph)
@@ -303,7 +260,7 @@ class Derivation:
         """Compare all figures with profiles: at the smallest sizes, and at others."""
         wrong: set[int] = set()
         left = COMPARED if len(self.rows) <= MANY else COMPARED - 1
-        for _ in range(2 * COMPARED if self.explored else COMPARED):
+        for _ in range(2 * COMPARED):
             more = self.fresh() if left else None
             if more is None:
                 break
@@ -438,6 +395,7 @@ class Derivation:
             guards=self.conditions,
             tied=dict(self.scales.tied),
             elsewhere=self.elsewhere,
+            everywhere=not self.forks,
         )
 
     def elsewhere(self, point: Point) -> Profile | None:
@@ -462,7 +420,7 @@ class Derivation:
             step, offset = self.scales.step(name)
             if step > 1:
                 over = f"({name} - {offset})" if offset else name
-                scaled[name] = symbol(f"{over}/{step}")
+                scaled[name] = symbol(f"({over}/{step})")
         for guard, why in self.residual():
             expression = substituted(guard.expression, scaled)
             if isinstance(expression, Polynomial):

@@ -245,7 +245,7 @@ class Dim(int):
         return self // other, self % other
 
     def __truediv__(self, other: Any) -> Any:
-        return Ratio.of(self) / other
+        return Ratio.of(self) / other if isinstance(other, int | float) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Any:
         return Ratio.of(other) / self if isinstance(other, int | float) else NotImplemented
@@ -262,6 +262,9 @@ class Dim(int):
 
     def __index__(self) -> int:
         return int.__int__(self)
+
+    def __float__(self) -> float:
+        return int.__float__(self)
 
     def __eq__(self, other: object) -> bool:
         return _compared(self, other, "__eq__", "==", "!=")
@@ -326,16 +329,18 @@ def _ordered(large: Any, small: Any, least_apart: int) -> bool:
 DENOMINATOR = 4096
 
 
-class Ratio:
+class Ratio(float):
     """A size divided by a number, as floating-point arithmetic on sizes makes it: exact until it is rounded."""
 
-    __slots__ = ("by", "number", "over")
+    #: The value at the hint.
+    number: Fraction
+    over: Term
+    by: int
 
-    def __init__(self, number: Fraction, over: Term, by: int) -> None:
-        #: The value at the hint.
-        self.number = number
-        self.over = over
-        self.by = by
+    def __new__(cls, number: Fraction, over: Term, by: int) -> Ratio:
+        made = float.__new__(cls, float(number))
+        made.number, made.over, made.by = number, over, by
+        return made
 
     @classmethod
     def of(cls, size: Any) -> Ratio:
@@ -349,7 +354,9 @@ class Ratio:
         chosen = near if abs(near - exact) <= abs(exact) / 1_000_000 else exact
         return cls(chosen, chosen.numerator, chosen.denominator)
 
-    def __add__(self, other: Any) -> Ratio:
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, int | float | Fraction):
+            return NotImplemented
         that = Ratio.of(other)
         return Ratio(self.number + that.number, self.over * that.by + that.over * self.by, self.by * that.by)
 
@@ -358,19 +365,25 @@ class Ratio:
     def __neg__(self) -> Ratio:
         return Ratio(-self.number, -self.over, self.by)
 
-    def __sub__(self, other: Any) -> Ratio:
+    def __sub__(self, other: Any) -> Any:
+        if not isinstance(other, int | float | Fraction):
+            return NotImplemented
         return self + -Ratio.of(other)
 
-    def __rsub__(self, other: Any) -> Ratio:
+    def __rsub__(self, other: Any) -> Any:
         return Ratio.of(other) - self
 
-    def __mul__(self, other: Any) -> Ratio:
+    def __mul__(self, other: Any) -> Any:
+        if not isinstance(other, int | float | Fraction):
+            return NotImplemented
         that = Ratio.of(other)
         return Ratio(self.number * that.number, self.over * that.over, self.by * that.by)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
+        if not isinstance(other, int | float | Fraction):
+            return NotImplemented
         that = Ratio.of(other)
         if isinstance(that.over, int):
             sign = -1 if that.over < 0 else 1
@@ -400,10 +413,11 @@ class Ratio:
     __int__ = __trunc__
 
     def __round__(self, digits: Any = None) -> int:
-        return (self + Fraction(1, 2)).floor()
+        up: Ratio = self + Fraction(1, 2)
+        return up.floor()
 
-    def __float__(self) -> float:
-        return float(self.number)
+    def __floordiv__(self, other: Any) -> Any:
+        return Ratio.of((self / other).floor()) if isinstance(self / other, Ratio) else float(self) // other
 
     def _sides(self, other: Any) -> tuple[int, int]:
         """Two sizes that compare as the ratios do."""

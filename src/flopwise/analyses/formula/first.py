@@ -22,6 +22,9 @@ class Reading(NamedTuple):
     facts: ModelFacts
 
 
+#: After so many refusals for the same reason, before any size was taken, no further one is tried.
+MOST_ALIKE = 3
+
 #: Reads the model at a size of each symbol; raises FlopwiseError where the model cannot have these sizes.
 Read = Callable[[Point], Reading]
 
@@ -56,6 +59,8 @@ class Readings:
     seen: dict[tuple[int, ...], Reading | None] = field(default_factory=dict)
     #: Why the model did not take the last point that it did not take.
     refusal: str = ""
+    #: How often in a row it was the same reason.
+    alike: int = 0
 
     def at(self, point: Point) -> Reading | None:
         """The model at a point; None where it does not take the sizes.
@@ -68,7 +73,8 @@ class Readings:
             try:
                 self.seen[key] = self.read(point)
             except FlopwiseError as error:
-                if isinstance(error, ModelError) and str(error) == self.refusal and not any(self.seen.values()):
+                self.alike = self.alike + 1 if str(error) == self.refusal else 0
+                if isinstance(error, ModelError) and self.alike >= MOST_ALIKE and not any(self.seen.values()):
                     raise  # whatever the sizes, the model cannot be read
                 self.refusal = str(error)
                 self.seen[key] = None
@@ -85,6 +91,7 @@ class _Search:
 
     readings: Readings
     hints: Point
+    large: bool = False
     best: Fault = REFUSED
     sound: bool = False
     tied: dict[str, Term] = field(default_factory=dict)
@@ -124,7 +131,7 @@ class _Search:
 
     def run(self) -> dict[str, int] | None:
         names = self.readings.names
-        best = self.better(different(names, self.hints))
+        best = self.better(different(names, self.hints, self.large))
         if not self.sound:
             best = self.tie() or best
         if not self.sound:
@@ -134,17 +141,36 @@ class _Search:
         return best
 
 
-def first_point(readings: Readings, hints: Mapping[str, int]) -> dict[str, int]:
+def first_point(readings: Readings, hints: Mapping[str, int], large: bool = False) -> dict[str, int]:
     """The point that the model takes best; the search ends at one without any fault.
 
     Args:
         readings: of the model.
         hints: sizes that the model is known to take.
+        large: whether larger sizes are tried first.
 
     Raises:
         InputError: no point was found that the model takes.
     """
-    best = _Search(readings, hints).run()
+    best = _Search(readings, hints, large).run()
     if not best:
         raise InputError(f"no sizes were found that the model takes; fix one with --dim{readings.why()}")
     return best
+
+
+def unknown_loops(names: Sequence[str], read: Read, hints: Mapping[str, int]) -> list[str]:
+    """The loops of a model of which nobody knows how often they run, by name.
+
+    Args:
+        names: the symbols.
+        read: the model at a point.
+        hints: sizes that the model is known to take.
+    """
+    for size in FIRST:
+        try:
+            graph = read({**{n: size(i) for i, n in enumerate(names)}, **hints}).graph
+        except FlopwiseError:
+            continue
+        owners = [b.owner for node in graph.nodes for b in node.within if b.trips is None]
+        return list(dict.fromkeys(graph.nodes[owner].name for owner in owners))
+    return []

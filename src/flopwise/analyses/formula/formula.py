@@ -91,6 +91,8 @@ class Formula:
     tied: Mapping[str, Term] = field(default_factory=dict)
     #: The profile at sizes where the formulas do not hold; None where the model does not take them.
     elsewhere: Callable[[Mapping[str, int]], Profile | None] | None = field(default=None, repr=False)
+    #: Whether the conditions say all; where they do not, values come from profiles.
+    everywhere: bool = True
     #: How ``print(formula)`` looks; provided by whoever knows the reports.
     renderer: Callable[[Formula], str] | None = field(default=None, repr=False, compare=False)
 
@@ -232,9 +234,12 @@ class Formula:
     def evaluate(self, group: Group, sizes: Mapping[str, int]) -> dict[str, int | None]:
         """The figures of a group at one point; see :meth:`at`."""
         try:
-            places, atoms = self._places(self.point(sizes)), {}  # type: ignore[var-annotated]
+            point = self.point(sizes)
         except OutsideError as error:
             return self._profiled(group, error)
+        if not self.everywhere:
+            return self._profiled(group, OutsideError("the program does not take these sizes", point))
+        places, atoms = self._places(point), {}  # type: ignore[var-annotated]
         return {f: None if t is None else value(t, places, atoms) for f, t in group.terms.items()}
 
     def _profiled(self, group: Group, outside: OutsideError) -> dict[str, int | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias, cast
 
 #: An integer, or a polynomial that is none.
@@ -266,6 +267,75 @@ def bounds(term: Term) -> Bounds:
     """
     if isinstance(term, int):
         return term, term
+    low, high = _interval(term)
+    if low is None or high is None:
+        straight = _straight_bounds(term)
+        low = straight[0] if low is None else low
+        high = straight[1] if high is None else high
+    return low, high
+
+
+def _straight_bounds(term: Polynomial) -> Bounds:
+    """The bounds of a sum in which every quotient lies between two straight lines over the symbols."""
+    lines = _lines(term)
+    if lines is None:
+        return None, None
+    (lower, below), (upper, above) = lines
+    low = math.ceil(below) if all(slope >= 0 for slope in lower.values()) else None
+    high = math.floor(above) if all(slope <= 0 for slope in upper.values()) else None
+    return low, high
+
+
+#: Slope over each symbol, and the value where all are 0.
+_Line: TypeAlias = "tuple[dict[str, Fraction], Fraction]"
+
+
+@functools.lru_cache(REMEMBERED)
+def _lines(term: Term) -> tuple[_Line, _Line] | None:
+    """A line below and a line above a term; None where it is no sum of multiples of symbols and quotients."""
+    if isinstance(term, int):
+        return ({}, Fraction(term)), ({}, Fraction(term))
+    below: _Line = ({}, Fraction(0))
+    above: _Line = ({}, Fraction(0))
+    for monomial, coefficient in term.terms.items():
+        if not monomial:
+            below, above = _moved(below, ({}, Fraction(1)), coefficient), _moved(above, ({}, Fraction(1)), coefficient)
+            continue
+        ((atom, power),) = monomial[:1]
+        if len(monomial) > 1 or power > 1:
+            return None
+        ends = _atom_lines(atom)
+        if ends is None:
+            return None
+        lower, upper = ends if coefficient > 0 else ends[::-1]
+        below, above = _moved(below, lower, coefficient), _moved(above, upper, coefficient)
+    return below, above
+
+
+def _atom_lines(atom: Atom) -> tuple[_Line, _Line] | None:
+    if atom.kind == "symbol":
+        line: _Line = ({str(atom): Fraction(1)}, Fraction(0))
+        return line, line
+    if atom.kind != "floor" or not isinstance(atom.parts[1], int):
+        return None
+    inner, by = _lines(atom.parts[0]), atom.parts[1]
+    if inner is None:
+        return None
+    zero: _Line = ({}, Fraction(0))
+    lower = _moved(zero, inner[0], Fraction(1, by))
+    return (lower[0], lower[1] - Fraction(by - 1, by)), _moved(zero, inner[1], Fraction(1, by))
+
+
+def _moved(line: _Line, other: _Line, factor: int | Fraction) -> _Line:
+    """A line plus a multiple of another one."""
+    slopes = dict(line[0])
+    for name, slope in other[0].items():
+        slopes[name] = slopes.get(name, Fraction(0)) + slope * factor
+    return slopes, line[1] + other[1] * factor
+
+
+def _interval(term: Polynomial) -> Bounds:
+    """The bounds that the bounds of its parts give."""
     low: int | None = 0
     high: int | None = 0
     for monomial, coefficient in term.terms.items():
@@ -347,13 +417,21 @@ def _absorbed(terms: dict[Monomial, int]) -> Term:
 def _joined(terms: dict[Monomial, int]) -> Term:
     """A size less a part of itself is the other part: ``H - floor(H/2)`` is ``floor((H + 1)/2)``."""
     for monomial, factor in terms.items():
-        if factor == -1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].kind == "floor":
-            numerator, denominator = monomial[0][0].parts
-            other = next(m for m in terms if m != monomial)
-            if not isinstance(numerator, Polynomial) or not isinstance(denominator, int) or terms[other] != 1:
-                continue
-            if set(numerator.terms) - {()} == {other} and 0 < numerator.terms[other] < denominator:
-                return floor(Polynomial({other: denominator}) - numerator + denominator - 1, denominator)
+        other = next(m for m in terms if m != monomial)
+        if terms[other] != -factor or factor > 0 or len(monomial) != 1 or monomial[0][1] != 1:
+            continue
+        if monomial[0][0].kind != "floor":
+            continue
+        numerator, denominator = monomial[0][0].parts
+        if not isinstance(numerator, Polynomial) or not isinstance(denominator, int):
+            continue
+        if set(numerator.terms) - {()} == {other} and 0 < numerator.terms[other] < denominator:
+            return floor(Polynomial({other: denominator}) - numerator + denominator - 1, denominator) * -factor
+        if len(other) == 1 and other[0][1] == 1 and other[0][0].kind == "floor":
+            inner, by = other[0][0].parts
+            apart = numerator - inner
+            if isinstance(by, int) and denominator == 2 * by and isinstance(apart, int) and apart % by == 0:
+                return floor(inner + by - apart, denominator) * -factor  # halves of what was divided already
     return Polynomial(terms)
 
 

@@ -1,20 +1,15 @@
-"""Rows whose figures are expressions: counted on a graph with expressions for sizes, compared with concrete profiles,
-and fitted to these where the rules cannot count with expressions.
-"""
+"""Rows whose figures are expressions, compared with concrete profiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from flopwise.analyses.formula.fitting import Fitter
-from flopwise.analyses.formula.points import Point
-from flopwise.analyses.formula.polynomial import Polynomial, Term, closed, value
+from flopwise.analyses.formula.conditions import Point
+from flopwise.analyses.formula.polynomial import Polynomial, Term, value
 from flopwise.conventions.convention import Convention
-from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph
-from flopwise.operators.counts import Counts
 from flopwise.operators.own import Rules
 from flopwise.profiles.profile import Profile, profile_graph
 from flopwise.rows import Row
@@ -44,28 +39,6 @@ class Known(NamedTuple):
 
     point: Point
     profile: Profile
-
-
-def expressed(counting: Counting, graph: Graph, base: Sequence[Row]) -> list[Row]:
-    """The rows of a graph with expressions for sizes; rows of nothing known where the rules cannot count it.
-
-    Args:
-        counting: how to count.
-        graph: the graph with expressions.
-        base: the rows of the same graph at one point.
-    """
-    try:
-        rows = list(counting.profile(graph).rows)
-    except (ArithmeticError, AttributeError, FlopwiseError, LookupError, TypeError, ValueError):
-        rows = []  # what compares sizes, such as choosing the dearer of two branches, needs numbers
-    if [row.name for row in rows] != [row.name for row in base]:
-        return [unknown_row(row) for row in base]
-    return [row if _closed(row) else unknown_row(row) for row in rows]
-
-
-def _closed(row: Row) -> bool:
-    figures = [getattr(row, key) for key in FIGURES]
-    return all(f is None or closed(f) for f in (*figures, *(row.counts or ()), *(row.view or ())))
 
 
 def unknown_row(row: Row) -> Row:
@@ -112,32 +85,3 @@ def differing(rows: Sequence[Row], known: Known, places: Point) -> set[int]:
     if [r.name for r in rows] != [r.name for r in others]:
         return set(range(len(rows)))
     return {i for i, (row, other) in enumerate(zip(rows, others, strict=True)) if not same(row, other)}
-
-
-def fitted(
-    rows: list[Row], wrong: set[int], known: Sequence[Known], fitter: Fitter, near: Callable[[Row], Any]
-) -> None:
-    """Replace rows by ones whose figures are fitted to concrete profiles at the fitter's points.
-
-    Args:
-        rows: changed in place.
-        wrong: positions of the rows to fit.
-        known: the profiles at the points, in their order.
-        fitter: finds expressions.
-        near: the expressions for the sizes of a row's operator.
-    """
-    for position in wrong:
-        alike = [k.profile.rows[position] for k in known]
-        base, close = alike[0], near(alike[0])
-
-        def term(values: Sequence[int | None], close: Any = close) -> Term | None:
-            whole = tuple(v for v in values if v is not None)
-            return fitter.fit(whole, close) if len(whole) == len(values) else None
-
-        found: dict[str, Any] = {key: term([getattr(r, key) for r in alike]) for key in FIGURES}
-        for key in CLASSES:
-            classes = [getattr(r, key) for r in alike]
-            terms = [term(v) for v in zip(*classes, strict=True)] if None not in classes else [None]
-            found[key] = None if None in terms else Counts(*terms)
-        lost = [key for key in (*FIGURES, *CLASSES) if found[key] is None and getattr(base, key) is not None]
-        rows[position] = _with(base, found, bool(lost))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from flopwise.graph import Dim, Node
 from flopwise.operators import gradient
@@ -251,7 +251,8 @@ def _windows(node: Node) -> int:
     before, after = node.input(0).dims, node.output().dims
     cells = product(before[:-rank])
     for n, m in zip(before[-rank:], after[-rank:], strict=True):
-        cells *= sum(-(-(i + 1) * int(n) // int(m)) - i * int(n) // int(m) for i in range(int(m)))
+        size, count = cast("int", n), cast("int", m)
+        cells *= sum([-(-(i + 1) * size // count) - i * size // count for i in range(count)])
     return cells
 
 

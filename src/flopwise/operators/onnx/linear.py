@@ -8,7 +8,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Dim, Node, Tensor
 from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
-from flopwise.operators.extents import extent, product, required
+from flopwise.operators.extents import extent, product, required, wider
 from flopwise.operators.inputs import FACTOR, WEIGHT, factor, inputs
 from flopwise.operators.operator import Operator, by
 
@@ -144,8 +144,7 @@ def einsum(node: Node) -> Counts:
     extents: dict[str, Dim] = {}
     for term, tensor in zip(terms, operands, strict=True):
         for label, dim in zip(_labels(node, term, tensor), tensor.dims, strict=True):
-            if extents.get(label, 1) == 1:
-                extents[label] = dim
+            extents[label] = wider(extents.get(label, 1), dim)
     terms_of_sum = product(extents.values())
     if len(terms) > 1:
         return Counts(mac=terms_of_sum, mul=terms_of_sum * (len(terms) - 2))

@@ -46,7 +46,6 @@ class Explain(Protocol):
         """Whether a shape is right at all points."""
 
 
-
 @dataclass
 class Propagation:
     """Shapes and small values by the names of tensors, and the conditions under which they hold."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flopwise.analyses.formula.dim import Dim, Ratio, decided, larger, require, smaller, term
-from flopwise.analyses.formula.polynomial import Polynomial
 from flopwise.analyses.formula.propagation.broadcasting import broadcast, same
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, axis_of, settled, whole
 from flopwise.operators.extents import product
@@ -233,11 +232,9 @@ def resize(site: Site) -> list[Shape | None]:
 
 
 def _scaled(extent: int, scale: object) -> int:
-    """An extent times a scale, rounded down; a scale that is a size over this extent gives that size."""
-    made = (Ratio.of(extent) * Ratio.of(scale)).floor()
-    if isinstance(scale, float) and type(extent) is Dim:
-        return made
-    return made
+    """An extent times a scale, rounded down."""
+    exact: Ratio = Ratio.of(extent) * Ratio.of(scale)
+    return exact.floor()
 
 
 def like(index: int) -> object:
@@ -301,12 +298,6 @@ def compress(site: Site) -> list[Shape | None]:
         return [(smaller(product(x), flags[0]),)]
     place = axis_of(axis, len(x))
     return [(*x[:place], smaller(x[place], flags[0]), *x[place + 1 :])]
-
-
-def polynomial(size: int) -> Polynomial | None:
-    """The expression of a size that is none of the plain numbers."""
-    found = term(size)
-    return found if isinstance(found, Polynomial) else None
 
 
 def embedded(site: Site) -> list[Shape | None]:

@@ -90,7 +90,7 @@ def whole(element: Any) -> int:
         return element
     if isinstance(element, (bool, int, numpy.integer, numpy.bool_)):
         return int(element)
-    if isinstance(element, float) and element.is_integer():
+    if type(element) is float and element.is_integer():
         return int(element)
     raise UnknownError
 

@@ -61,15 +61,15 @@ def _largest(a: Any, b: Any) -> Any:
 
 
 def _rounded_down(x: Any) -> Any:
-    return float(math.floor(x)) if isinstance(x, float) else Ratio.of(math.floor(x))
+    return Ratio.of(math.floor(x)) if isinstance(x, Ratio) else float(math.floor(x))
 
 
 def _rounded_up(x: Any) -> Any:
-    return float(math.ceil(x)) if isinstance(x, float) else Ratio.of(math.ceil(x))
+    return Ratio.of(math.ceil(x)) if isinstance(x, Ratio) else float(math.ceil(x))
 
 
 def _rounded(x: Any) -> Any:
-    return float(round(x)) if isinstance(x, float) else x if isinstance(x, int) else Ratio.of(round(x))
+    return x if isinstance(x, int) else Ratio.of(round(x)) if isinstance(x, Ratio) else float(round(x))
 
 
 def _remainder(a: Any, b: Any) -> Any:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from flopwise.analyses.formula.dim import Dim, require, smaller
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError
 
 
-def windows(
-    site: Site,
-    extents: Sequence[int],
-    kernel: Sequence[int],
-    hint: Sequence[int] | None = None,
-) -> Shape:
+class Window(Protocol):
+    """What says how windows lie: strides, dilations, pads, auto_pad and ceil_mode by name."""
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute, or the default."""
+
+
+def windows(site: Window, extents: Sequence[int], kernel: Sequence[int]) -> Shape:
     """How many windows fit along each axis; that one fits at all becomes a condition.
 
     https://onnx.ai/onnx/operators/onnx__MaxPool.html

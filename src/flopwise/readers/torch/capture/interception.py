@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor as TorchTensor
 from torch.overrides import TorchFunctionMode
 
@@ -128,7 +130,20 @@ class Interception(TorchFunctionMode):
             return args[0]
         if plan.name == "aten.data_ptr" and "_flopwise" in args[0].__dict__:  # the address of what has no memory
             raise NeedsValues(plan.public)
-        return func(*[swap(a) if a.__class__ in (list, tuple) else a for a in args], **kwargs)
+        result = func(*[swap(a) if a.__class__ in (list, tuple) else a for a in args], **kwargs)
+        if recorder.sizes is not None and plan.name in ("aten.shape", "aten.size", "aten.numel", "aten.nelement"):
+            return self._sized(plan, result, args, kwargs)
+        return result
+
+    def _sized(self, plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The size that a program asked for, with its expression."""
+        sizes, stand_ins = self._recorder.sizes, self._recorder.stand_ins
+        shape = sizes.shape(stand_ins.tensor_of(args[0])) if sizes is not None else None
+        if shape is None:
+            return result
+        if plan.name in ("aten.numel", "aten.nelement"):
+            return math.prod(shape)
+        return torch.Size(shape) if isinstance(result, torch.Size) else shape[kwargs.get("dim", args[-1])]
 
     def _device(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs) if self._recorder.real else self._recorder.device

@@ -23,6 +23,7 @@ from flopwise.readers.torch.capture.masks import ATTENTION, pairs_left
 from flopwise.readers.torch.capture.packed import SPARSE, stored_elements, unpacked
 from flopwise.readers.torch.capture.position import Position
 from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, again, keep, key_of
+from flopwise.readers.torch.capture.sizes import HANDED_OUT, Sizes, plain
 from flopwise.readers.torch.capture.stand_ins import StandIns
 from flopwise.readers.torch.capture.tensors import DTYPES, flat
 from flopwise.readers.torch.capture.values import NeedsValues
@@ -74,6 +75,11 @@ class Recorder:
         self.threads = {threading.get_ident()}
         #: Whether the run is over; a thread that goes on is not recorded any more.
         self.closed = False
+        #: What hands out sizes that carry expressions; None where programs get plain numbers.
+        self.sizes: Sizes | None = None if real else HANDED_OUT.get()
+        if self.sizes is not None:
+            self.sizes.start()
+        self._sized: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         #: Called on real runs with a tensor that an operation is about to write into.
         self.before_write: Callable[[TorchTensor], None] | None = None
         #: Entered where functions of the program run inside an operation that is not looked into otherwise.
@@ -97,6 +103,12 @@ class Recorder:
             value: computes the elements of the result where they follow from constants.
         """
         stand_ins, position = self.stand_ins, self.position
+        if self.sizes is not None:
+            sized = (
+                tuple([stand_ins.graphed(stand_ins.swap(a)) for a in args]),
+                {k: stand_ins.graphed(stand_ins.swap(v)) for k, v in kwargs.items()},
+            )
+            args, kwargs = plain(args), plain(kwargs)
         if self.real:
             swapped, named_swapped = args, kwargs
         else:
@@ -120,6 +132,8 @@ class Recorder:
             result = func(*args, **kwargs) if self.real else self._compute(plan, func, swapped, named_swapped, value)
         finally:
             position.busy = outside
+        if self.sizes is not None:
+            self._sized = sized
         self.write(plan, result, swapped, named_swapped, graphed, named)
         return result
 
@@ -209,6 +223,10 @@ class Recorder:
     ) -> None:
         here = self.position
         via = (*here.regions, *here.via, plan.public)
+        if self.sizes is not None:
+            args, kwargs = self._sized or (graphed, named)
+            self._sized = None
+            self.sizes.made(plan.name, args, kwargs, outputs)
         self.events.append(Event(plan, graphed, named, tuple(outputs), here.scope, via, here.within))
 
     def _compute(

@@ -1,0 +1,114 @@
+"""Sizes in a program: what PyTorch modules get to see in place of plain numbers, and the shapes that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from flopwise.analyses.formula.dim import Guards, dim, recording, term
+from flopwise.analyses.formula.facts import ModelFacts
+from flopwise.analyses.formula.polynomial import Term, substituted
+from flopwise.analyses.formula.propagation import aten
+from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Propagation
+from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError
+from flopwise.graph import Node, Tensor
+
+#: Lowers a call into ONNX's vocabulary: operator, inputs and attributes.
+Lower = Callable[[str, tuple[Any, ...], Mapping[str, Any], Sequence[Tensor]], Any]
+
+
+class ProgramSizes:
+    """The shapes of a run by the names of its tensors."""
+
+    def __init__(self, inputs: Mapping[str, Shape], lower: Lower) -> None:
+        """
+        Args:
+            inputs: shapes of the inputs with open sizes, by name.
+            lower: how a call is named in ONNX's vocabulary.
+        """
+        self.inputs = inputs
+        self.lower = lower
+        self.start()
+
+    def start(self) -> None:
+        """A run begins."""
+        self.shapes: dict[str, Shape | None] = dict(self.inputs)
+        #: Conditions of the rules; those of the program itself are recorded by whoever runs it.
+        self.guards = Guards()
+        #: The operators whose results no rule explains.
+        self.open: list[str] = []
+
+    def shape(self, tensor: Tensor) -> Shape | None:
+        """The extents that a program gets to see."""
+        return self.shapes.get(tensor.name)
+
+    def of(self, tensor: Tensor) -> Shape | None:
+        """The shape of a tensor; a stored one has the extents that it has."""
+        return self.shapes.get(tensor.name, tensor.shape)
+
+    def made(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]) -> None:
+        """An operation was recorded: the shapes of its results."""
+        bare = name.partition(".")[2]
+        guards = Guards(reason=bare)
+        with recording(guards):
+            found = self.results(name, bare, tuple(args), kwargs, outputs)
+        fits = False
+        for place, output in enumerate(outputs):
+            shape = found[place] if place < len(found) else None
+            if shape is not None and tuple(map(int, shape)) == output.shape:
+                self.shapes[output.name] = shape
+                fits = True
+            else:
+                self.shapes[output.name] = None
+                self.open.append(name)
+        for guard, why in guards.reasons.items() if fits else ():
+            self.guards.reasons.setdefault(guard, why)
+
+    def results(
+        self, name: str, bare: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
+    ) -> Sequence[Shape | None]:
+        """The shapes of results by the rule for the call, else by that for the operator."""
+        rule = aten.RULES.get(bare) or aten.RULES.get(bare.rstrip("_"))
+        if rule is not None:
+            try:
+                return rule(*map(self.taken, args), **{k: self.taken(v) for k, v in kwargs.items()})
+            except (UnknownError, *WRONG):
+                pass
+        try:
+            lowered, _ = self.lower(name, args, kwargs, outputs)
+            if lowered.op not in PROGRAMS:
+                return ()
+            node = Node(lowered.op, "", lowered.inputs, tuple(outputs), lowered.attrs, origin=name)
+            shapes = [None if t is None else self.of(t) for t in node.inputs]
+            hints = [t.shape for t in outputs]
+            return RULES[lowered.op](Site(node, shapes, [None] * len(shapes), hints, lambda place: None))
+        except (UnknownError, *WRONG):
+            return ()
+
+    def taken(self, thing: Any) -> Any:
+        """An argument with shapes in place of tensors."""
+        if isinstance(thing, Tensor):
+            return aten.Of(self.of(thing), thing.dtype == "bool")
+        if isinstance(thing, (tuple, list)):
+            parts = [self.taken(part) for part in thing]
+            return parts if isinstance(thing, list) else tuple(parts)
+        return thing
+
+
+class ProgramFacts(ModelFacts):
+    """Facts about a program: the shapes of its tensors by name, with their conditions."""
+
+    def __init__(self, shapes: Mapping[str, Shape | None], guards: Guards, open_: Sequence[str]) -> None:
+        super().__init__()
+        self.shapes = shapes
+        self.guards = guards
+        self.open = open_
+
+    def give(self, walk: Propagation, scales: Mapping[str, Term]) -> None:
+        """Hand the shapes and conditions to a walk over the graph, with other terms in place of the symbols."""
+        for name, shape in self.shapes.items():
+            made = None if shape is None else tuple(dim(int(n), substituted(term(n), scales)) for n in shape)
+            walk.shapes[name] = made
+        for guard, why in self.guards.reasons.items():
+            walk.guards.reason = why
+            walk.guards.require(substituted(guard.expression, scales), guard.relation)
