@@ -233,3 +233,24 @@ def test_the_thresholds() -> None:
     assert of_ours(array, min_ratio=0.2)[0] == (1, 4)
     random = scattered((128, 96), 0.5)
     assert of_ours(random, tolerance=0.3)[0] != (1, 1)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_blocks_have_one_orientation(axis: int) -> None:
+    """A weight of MatMul lies as (inputs, outputs): the search's block is shown as outputs x inputs, as --block is."""
+    array = numpy.ones((64, 128), numpy.float32)
+    zeros = numpy.arange(64 * 128 // 4) % 5 < 4
+    if axis == 0:
+        array.reshape(16, 4, 128)[:] = numpy.where(zeros.reshape(16, 128), 0, 1)[:, None, :]
+    else:
+        array.reshape(64, 32, 4)[:] = numpy.where(zeros.reshape(64, 32), 0, 1)[:, :, None]
+    found = flopwise.sparsity(matmul(array), blocks="4x1,1x4")
+    (weight,) = found.tensors
+    ratios = {str(b.block): b.ratio for b in weight.blocks}
+    assert weight.found is not None
+    assert (weight.found.first, weight.found.second) == ((4, 1) if axis == 0 else (1, 4))
+    assert str(weight.block) == ("1x4" if axis == 0 else "4x1")
+    assert ratios[str(weight.block)] == weight.found.ratio
+    (layer,) = found.layers
+    assert layer.block == weight.block
+    assert "block (out x in)" in str(found)

@@ -127,6 +127,16 @@ class Measured:
     inputs: int = 0
     zero_inputs: int | None = None
     note: str = ""
+    #: Whether the first axis as it is stored is the reduction: MatMul (K, N), ConvTranspose.
+    flipped: bool = False
+
+    @property
+    def block(self) -> Block | None:
+        """The block that the search found, as rows (outputs) and columns (inputs); None when it did not look."""
+        if self.found is None:
+            return None
+        first, second = self.found.first, self.found.second
+        return Block(second, first) if self.flipped else Block(first, second)
 
     @property
     def ratio(self) -> float | None:
@@ -370,6 +380,7 @@ class _Tally:
             inputs,
             (self.whole if view.flipped else self.zero_across) if known else None,
             "; ".join(filter(None, (weight.reason, weight.assumed))),
+            view.flipped,
         )
 
     def _blocks(self, block: Block, counted: list[int]) -> ZeroBlocks:

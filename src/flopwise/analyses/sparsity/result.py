@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flopwise.analyses.sparsity.asking import Asked
+from flopwise.analyses.sparsity.asking import Asked, Block
 from flopwise.analyses.sparsity.measuring import Measured
 from flopwise.analyses.sparsity.search import Found
 from flopwise.errors import InputError
@@ -62,7 +62,16 @@ class Layer:
     @property
     def found(self) -> Found | None:
         """What the search found in its largest weight."""
-        return max(self.weights, key=lambda w: w.elements).found if self.weights else None
+        return self._largest.found if self._largest else None
+
+    @property
+    def block(self) -> Block | None:
+        """The block that the search found in its largest weight, as rows (outputs) and columns (inputs)."""
+        return self._largest.block if self._largest else None
+
+    @property
+    def _largest(self) -> Measured | None:
+        return max(self.weights, key=lambda w: w.elements, default=None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,14 +17,11 @@ from flopwise.analyses.sparsity.views import View
 
 
 class Found(NamedTuple):
-    """The block that the search ends with: extents along the first and second axis, and the share of zero blocks."""
+    """The block that the search ends with: extents along the axes as they are stored, and the share of zero blocks."""
 
     first: int
     second: int
     ratio: float
-
-    def __str__(self) -> str:
-        return f"{self.first}x{self.second}"
 
 
 class Part(NamedTuple):

@@ -13,6 +13,9 @@ from flopwise.report.sheet import units
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, figure, only, without_empty
 
+#: The title of blocks: rows are outputs, columns are what an output sums over, as in --block.
+BLOCK = "block (out x in)"
+
 #: What a line is.
 GROUPINGS = ("tensor", "layer")
 
@@ -119,7 +122,7 @@ def _by_tensor(sparsity: Sparsity) -> tuple[list[Head], list[Line], Line]:
         _Column(Head("zero_point", "zero is", "text", 8), lambda t: t.zero_point),
         _Column(Head("zeros", "zeros", "number", 2), lambda t: t.zeros),
         _Column(Head("sparsity", "zeros %", "percent", 1), lambda t: _percent(t.ratio)),
-        _Column(Head("zero_block", "block", "text", 2), lambda t: str(t.found) if t.found else ""),
+        _Column(Head("zero_block", BLOCK, "text", 2), lambda t: str(t.block or "")),
         _Column(
             Head("zero_block%", "zero blocks %", "percent", 2), lambda t: _percent(t.found.ratio) if t.found else ""
         ),
@@ -163,7 +166,7 @@ def _by_layer(sparsity: Sparsity) -> tuple[list[Head], list[Line], Line]:
         _OfLayer(Head("elements", "elements", "number", 4), lambda r: r.elements),
         _OfLayer(Head("zeros", "zeros", "number", 4), lambda r: r.zeros),
         _OfLayer(Head("sparsity", "zeros %", "percent", 1), share),
-        _OfLayer(Head("zero_block", "block", "text", 3), lambda r: str(r.found) if r.found else ""),
+        _OfLayer(Head("zero_block", BLOCK, "text", 3), lambda r: str(r.block or "")),
         _OfLayer(
             Head("zero_block%", "zero blocks %", "percent", 3), lambda r: _percent(r.found.ratio) if r.found else ""
         ),

@@ -197,7 +197,7 @@ _TABLE = (
     Column("moved_bytes", "bytes moved", "bytes", _moved, "bytes read and written"),
     Column("intensity", "FLOP/byte", "ratio", _intensity, "arithmetic intensity: FLOPs for each byte moved, canonical"),
     Column("sparsity", "zeros %", "percent", zeros.share, "zeros in the weights (reads them)"),
-    Column("zero_block", "zero block", "text", zeros.block, "block shape of the zeros in the largest weight"),
+    Column("zero_block", "zero block (out x in)", "text", zeros.block, "block of the zeros in the largest weight"),
     Column("zero_block%", "zero blocks %", "percent", zeros.block_share, "share of such blocks that are zero"),
     Column("effective_macs", "effective MACs", "number", zeros.effective_macs, "MACs without those of zero weights"),
     Column("memory", "memory bytes", "bytes", _memory, "stored bytes and bytes of all outputs", 8),

@@ -70,9 +70,9 @@ def share(item: Item, profile: Profile) -> float | str | None:
 
 
 def block(item: Item, profile: Profile) -> str:
-    """The block in which the zeros of a layer come, "" where the search found none or did not look."""
+    """The block (outputs x inputs) in which the zeros of a layer come; "" where the search found none."""
     layers = _layers(item, profile)
-    found = layers[0].found if isinstance(item, Row) and layers else None
+    found = layers[0].block if isinstance(item, Row) and layers else None
     return str(found) if found else ""
 
 
