@@ -91,7 +91,7 @@ def test_what_nobody_knows(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--align", 3), "no power of two"),
+        (("--align", 3), "not a power of two"),
         (("--plan", "tiny.onnx"), "--plan would overwrite the file that is read"),
         (("--plan", "no/such/folder.json"), "cannot be written"),
         (("--plan", "same", "-o", "same"), "--plan and --output name the same file"),

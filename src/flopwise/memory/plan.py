@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
 from flopwise.memory.liveness import Buffer, Liveness
+from flopwise.memory.sweep import TIME, sweep
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,8 +33,8 @@ ORDERS: dict[str, Callable[[Buffer], Any]] = {
 #: How often an order is changed in the hope of a smaller block.
 ROUNDS = 12
 
-#: Pairs of buffers that are alive at once: so many are looked at for all changes of an order, and a model with more
-#: than MOST_PAIRS gets no plan, because it would take minutes.
+#: Pairs of buffers that are alive at once: so many are looked at for all changes of an order. Where there are more than
+#: MOST_PAIRS, which would take minutes, buffers are placed in the order of time alone.
 PAIRS, MOST_PAIRS = 5_000_000, 30_000_000
 
 #: Looking at a pair takes as long as finding out of so many that they are not alive at once.
@@ -63,38 +64,40 @@ class Plan:
     #: Bytes alive at once, at most: no plan is smaller.
     bound: int
     alignment: int
-    #: Which of ORDERS gave the smallest block.
+    #: Which of ORDERS gave the smallest block, or "time".
     order: str
 
 
 def plan_arena(found: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
-    """A place for each activation in one block of memory; None when a size is missing, or too many are alive at once.
+    """A place for each activation in one block of memory; None when a size is missing.
 
     Each buffer takes the smallest gap that it fits in among those that are alive with it, or the end of them (best
     fit). Several orders are tried; in each, what lies on top is placed earlier in the next round. The smallest block is
-    kept.
+    kept. Where too many are alive at once for that, they are placed in the order of time (``sweep``).
 
     Args:
         found: what is alive when.
         alignment: offsets are multiples of this many bytes.
 
     Raises:
-        InputError: the alignment is no power of two, or too large.
+        InputError: the alignment is not a power of two, or too large.
     """
     if alignment < 1 or alignment > MOST or alignment & (alignment - 1):
-        raise InputError(f"an alignment of {alignment} bytes is no power of two up to {MOST}")
+        raise InputError(f"an alignment of {alignment} bytes is not a power of two up to {MOST}")
     bound = found.peak
     pairs = _pairs(found)
-    if bound is None or pairs > MOST_PAIRS:
+    if bound is None:
         return None
     buffers = found.buffers
+    if pairs > MOST_PAIRS:
+        return _plan(buffers, sweep(buffers, alignment), bound, alignment, TIME)
     rounds = max(1, min(ROUNDS, PAIRS // ((1 + pairs + len(buffers) ** 2 // FILTERED) * len(ORDERS))))
     best: tuple[int, list[int], str] | None = None
     for name, key in ORDERS.items():
         order = sorted((i for i, b in enumerate(buffers) if b.nbytes), key=lambda i, key=key: key(buffers[i]))  # type: ignore[misc]
         for _ in range(rounds):
             offsets = _place(buffers, order, alignment)
-            size = max((offsets[i] + buffers[i].nbytes for i in order), default=0)
+            size = _size(buffers, offsets)
             if best is None or size < best[0]:
                 best = size, offsets, name
             if size == bound:
@@ -104,9 +107,17 @@ def plan_arena(found: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
         if best is not None and best[0] == bound:
             break
     assert best is not None
-    size, offsets, name = best
+    _, offsets, name = best
+    return _plan(buffers, offsets, bound, alignment, name)
+
+
+def _plan(buffers: Sequence[Buffer], offsets: Sequence[int], bound: int, alignment: int, order: str) -> Plan:
     places = tuple(Place(b, o) for b, o in zip(buffers, offsets, strict=True))
-    return Plan(places, size, bound, alignment, name)
+    return Plan(places, _size(buffers, offsets), bound, alignment, order)
+
+
+def _size(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
+    return max((offset + b.nbytes for b, offset in zip(buffers, offsets, strict=True) if b.nbytes), default=0)
 
 
 def _pairs(found: Liveness) -> int:

@@ -37,7 +37,7 @@ class Memory:
 
     profile: Profile
     found: Liveness
-    #: None when a size is missing, or too many tensors are alive at once.
+    #: None when a size is missing.
     plan: Plan | None
     #: What is not known, and why.
     notes: tuple[str, ...] = ()
@@ -86,8 +86,6 @@ def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMEN
     if found.missing:
         more = f" and {len(found.missing) - 1} more" if len(found.missing) > 1 else ""
         notes.append(f"unknown: live bytes, because of the unknown size of {found.missing[0]!r}{more}")
-    elif plan is None:
-        notes.append("unknown: the arena, because too many tensors are alive at once to plan it")
     return Memory(profile, found, plan, tuple(notes))
 
 
