@@ -142,7 +142,7 @@ def test_so_many_pairs_are_looked_at_and_no_more(monkeypatch: pytest.MonkeyPatch
         found = liveness(chains(operators, width))
         looked[0] = 0
         module.plan_arena(found)
-        assert looked[0] <= max(module.PAIRS, len(module.ORDERS) * module._pairs(found))
+        assert looked[0] <= len(module.ORDERS) * module.PAIRS
 
 
 def test_however_many_are_alive_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_however_many_are_alive_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 @given(graphs(), st.sampled_from([1, 64]))
 def test_in_the_order_of_time_nothing_overlaps_either(graph: Graph, alignment: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flopwise.memory.plan.MOST_PAIRS", -1)
+        patch.setattr("flopwise.memory.plan.PAIRS", -1)
         plan = planned(graph, alignment)
     assert plan.order == "time"
     check(graph, plan)
@@ -174,7 +174,7 @@ def test_in_the_order_of_time_nothing_overlaps_either(graph: Graph, alignment: i
 
 @pytest.mark.parametrize("name", ["resnet50", "densenet121", "inception_v1"])
 def test_the_order_of_time_wastes_little(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flopwise.memory.plan.MOST_PAIRS", -1)
+    monkeypatch.setattr("flopwise.memory.plan.PAIRS", -1)
     plan = planned(flopwise.read(LIGHT / f"light_{name}.onnx"))
     assert plan.bound <= plan.size <= 1.5 * plan.bound
 

@@ -33,9 +33,9 @@ ORDERS: dict[str, Callable[[Buffer], Any]] = {
 #: How often an order is changed in the hope of a smaller block.
 ROUNDS = 12
 
-#: Pairs of buffers that are alive at once: so many are looked at for all changes of an order. Where there are more than
-#: MOST_PAIRS, which would take minutes, buffers are placed in the order of time alone.
-PAIRS, MOST_PAIRS = 5_000_000, 30_000_000
+#: So many pairs of buffers that are alive at once are looked at for all changes of an order. Where there are more, which
+#: would take minutes, buffers are placed in the order of time alone.
+PAIRS = 5_000_000
 
 #: Looking at a pair takes as long as finding out of so many that they are not alive at once.
 FILTERED = 50
@@ -89,7 +89,7 @@ def plan_arena(found: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
     if bound is None:
         return None
     buffers = found.buffers
-    if pairs > MOST_PAIRS:
+    if pairs > PAIRS:
         return _plan(buffers, sweep(buffers, alignment), bound, alignment, TIME)
     rounds = max(1, min(ROUNDS, PAIRS // ((1 + pairs + len(buffers) ** 2 // FILTERED) * len(ORDERS))))
     best: tuple[int, list[int], str] | None = None
