@@ -33,8 +33,8 @@ ORDERS: dict[str, Callable[[Buffer], Any]] = {
 #: How often an order is changed in the hope of a smaller block.
 ROUNDS = 12
 
-#: So many pairs of buffers that are alive at once are looked at for all changes of an order. Where there are more, which
-#: would take minutes, buffers are placed in the order of time alone.
+#: So many pairs of buffers that are alive at once are looked at for all changes of an order. Where there are more,
+#: which would take minutes, buffers are placed in the order of time alone.
 PAIRS = 5_000_000
 
 #: Looking at a pair takes as long as finding out of so many that they are not alive at once.
