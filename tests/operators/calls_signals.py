@@ -1,4 +1,4 @@
-"""Fourier transforms of PyTorch's as sums over all terms, and sums over pairs of neighbours."""
+"""Fourier transforms of PyTorch's, and sums over pairs of neighbours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parts(z: Any) -> Any:
 
 
 def transform(x: Any, bins: int, inverse: bool = False, scale: float = 1.0) -> Any:
-    """Sums over all terms of a vector; what is left of each sum is divided by the scale."""
+    """The transform of a vector; what is left of each sum is divided by the scale."""
     sums = transformed([parts(v) for v in x], bins, 1 if inverse else -1)
     sums = [(a / scale, b / scale) for a, b in sums] if scale != 1.0 else sums
     return np.array([complex_of(a, b) for a, b in sums], object)

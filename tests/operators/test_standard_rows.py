@@ -21,10 +21,10 @@ ROWS: list[tuple[str, Shapes, Shapes, dict[str, Any], Counts]] = [
         [(1, 480_400, 1), (), (400,)],
         [(1, 3001, 201, 2)],
         {},
-        Counts(mac=482_560_800, mul=1_200_400),
+        Counts(mul=4160 * 3001 + 1_200_400, add=5600 * 3001),
     ),
-    ("DFT", [(1, 400, 1)], [(1, 201, 2)], {"onesided": 1}, Counts(mac=160_800)),
-    ("DFT", [(1, 8, 2)], [(1, 8, 2)], {"inverse": 1}, Counts(mac=256, div=16)),
+    ("DFT", [(1, 400, 1)], [(1, 201, 2)], {"onesided": 1}, Counts(mul=4160, add=5600)),
+    ("DFT", [(1, 8, 2)], [(1, 8, 2)], {"inverse": 1}, Counts(mul=48, add=72, div=16)),
     ("HannWindow", [()], [(400,)], {}, Counts(mul=1602, add=802, trig=800, div=1)),
     # Detection.
     (
@@ -159,10 +159,10 @@ def test_linear_models_are_one_product() -> None:
     assert classes == product + Counts(cmp=300)
 
 
-def test_reduced_spectrum_costs_its_share() -> None:
+def test_half_a_spectrum_says_all_of_a_real_signal() -> None:
     whole = cost("DFT", [(3, 64, 1)], [(3, 64, 2)])
-    half = cost("DFT", [(3, 64, 1)], [(3, 33, 2)], onesided=1)
-    assert whole.mac * 33 == half.mac * 64
+    assert whole == cost("DFT", [(3, 64, 1)], [(3, 33, 2)], onesided=1)
+    assert whole * 2 == cost("DFT", [(3, 64, 2)], [(3, 64, 2)])
 
 
 @pytest.mark.parametrize(
@@ -196,19 +196,17 @@ def test_doubling_the_batch_doubles_the_counts_of_symbols_too(
     assert Counts(*(sympy.sympify(v).subs(n, 3) for _, v in symbolic.items())) == three
 
 
-def test_transform_of_a_symbolic_length() -> None:
+def test_axis_among_symbols() -> None:
     sympy = pytest.importorskip("sympy")
     n = sympy.Symbol("n", positive=True, integer=True)
-    assert sympy.expand(cost("DFT", [(2, n, 1)], [(2, n, 2)]).mac) == 4 * n**2
-    assert sympy.expand(cost("DFT", [(n, 1), None, ()], [(n, 2)]).mac) == 2 * n**2
     with pytest.raises(ShapeError, match="--dim"):
         cost("DFT", [(n, n, 1), None, ()], [(n, n, 2)])
 
 
 def test_axis_that_is_an_input_shows_in_the_extents() -> None:
-    assert cost("DFT", [(8, 16, 1), None, ()], [(8, 9, 2)], onesided=1).mac == 8 * 9 * 2 * 16
-    assert cost("DFT", [(8, 16, 1), None, ()], [(5, 16, 2)], onesided=1).mac == 5 * 16 * 2 * 8
-    assert cost("DFT", [(8, 16, 1), None, ()], [(8, 16, 2)]).mac == 8 * 16 * 2 * 16
+    assert cost("DFT", [(8, 16, 1), None, ()], [(8, 9, 2)], onesided=1).mul == 8 * 16 * 4
+    assert cost("DFT", [(8, 16, 1), None, ()], [(5, 16, 2)], onesided=1).mul == 16 * 8 * 3
+    assert cost("DFT", [(8, 16, 1), None, ()], [(8, 16, 2)]).mul == 8 * 16 * 4
 
 
 def test_early_normalisation_has_means_of_each_sample() -> None:

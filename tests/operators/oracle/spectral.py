@@ -1,4 +1,4 @@
-"""Fourier transforms as sums over all terms, windows angle by angle, and mel filters slope by slope."""
+"""Fast Fourier transforms, windows angle by angle, and mel filters slope by slope."""
 
 from __future__ import annotations
 
@@ -7,40 +7,34 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.operators.oracle import fourier
 from tests.operators.oracle.linear import zeros
-from tests.operators.oracle.number import Number, floor, function, log, mac, plain
+from tests.operators.oracle.number import Number, floor, function, log, plain
 
 cos = function("trig", math.cos)
 
 
 def transformed(signal: list[Any], bins: int, sign: int) -> list[tuple[Any, Any]]:
-    """Sums over all terms of real (one number) or complex (two) elements times exp(sign j 2 pi k n / N)."""
-    length = len(signal)
-    sums = []
-    for k in range(bins):
-        real: Any = 0.0
-        imaginary: Any = 0.0
-        for n, element in enumerate(signal):
-            angle = sign * 2.0 * math.pi * (k * n % length) / length
-            c, s = math.cos(angle), math.sin(angle)
-            real, imaginary = mac(real, element[0], c), mac(imaginary, element[0], s)
-            if len(element) == 2:
-                real, imaginary = mac(real, element[1], -s), mac(imaginary, element[1], c)
-        sums.append((real, imaginary))
-    return sums
+    """The transform of real (one number) or complex (two) elements, as far as bins are asked for."""
+    if any(len(one) == 2 for one in signal):
+        pairs = [one if len(one) == 2 else (one[0], Number(0.0, one[0].tally)) for one in signal]
+        whole = fourier.forward([fourier.Complex(a, b) for a, b in pairs], float(sign))
+    else:
+        whole = fourier.whole(fourier.of_real([a for (a,) in signal], float(sign)), len(signal))
+    return [(one.real, part(one)) for one in whole[:bins]]
+
+
+def part(one: fourier.Complex) -> Any:
+    """The imaginary part: its sign is no operation but a matter of what it is added to."""
+    if one.imaginary is None:
+        return Number(0.0, one.real.tally)
+    return one.imaginary if one.sign > 0 else Number(-one.imaginary.value, one.imaginary.tally)
 
 
 def mirrored(half: Any, length: int) -> list[Any]:
-    """The real signal of a half spectrum: the other half are the conjugates, their sign a matter of the factor."""
-    signal = []
-    for n in range(length):
-        total: Any = 0.0
-        for k in range(length):
-            angle = 2.0 * math.pi * (k * n % length) / length
-            element, side = (half[k], -1.0) if k < len(half) else (half[length - k], 1.0)
-            total = mac(mac(total, element[0], math.cos(angle)), element[1], side * math.sin(angle))
-        signal.append(total / float(length))
-    return signal
+    """The real signal of a half spectrum: the other half are the conjugates."""
+    spectrum = [fourier.Complex(*one) for one in half]
+    return [one / float(length) for one in fourier.to_real(spectrum, length, 1.0)]
 
 
 def fitted(signal: Any, length: int) -> Any:

@@ -144,7 +144,7 @@ def test_a_negative_size_is_refused_in_one_line() -> None:
 #: Operators whose first argument has a name of its own, called by it -> the operator, and its work.
 NAMED: list[tuple[Callable[[Tensor], Any], str, int]] = [
     (lambda x: torch.cat(tensors=[x, x]), "Concat", 0),
-    (lambda x: torch.fft.fftn(x, s=(2, 4)), "aten::fft", 672),
+    (lambda x: torch.fft.fftn(x, s=(2, 4)), "aten::fft", 80),
     (lambda x: torch.isin(elements=x.long(), test_elements=torch.arange(3)), "aten::isin", 36),
     (lambda x: torch.polar(abs=x, angle=x), "aten::polar", 48),
 ]

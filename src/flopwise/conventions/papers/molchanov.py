@@ -15,9 +15,10 @@ from flopwise.operators.counts import FLOPS, Counts
 from flopwise.operators.extents import product
 from flopwise.operators.tables import OPERATORS
 
-#: Operators whose main work is products, or sums of squares: the paper has no formula for them.
+#: Operators whose main work is products, sums of squares or transforms: the paper has no formula for them.
 WITHOUT_FORMULA = frozenset(
     {op for op, row in OPERATORS.items() if " mac" in row.formula or "as MoE" in row.formula}
+    | {"DFT", "STFT", "com.microsoft::Rfft", "com.microsoft::Irfft", "aten::fft", "aten::stft", "aten::istft"}
     | {"aten::cdist", "aten::dist", "aten::pairwise_distance", "aten::pdist", "aten::triplet_margin_loss"}
 ) - {"AffineGrid"}  # as free as the sampling that it is for
 

@@ -8,6 +8,7 @@ from flopwise.operators import gradient
 from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
+from flopwise.operators.fourier import fourier, lines
 from flopwise.operators.onnx.attention import attention, needed_attention
 from flopwise.operators.operator import Operator, by, unknown
 
@@ -223,17 +224,40 @@ def matrix_power(node: Node) -> Counts:
     return counts + inverse(node) if exponent < 0 else counts
 
 
-def fourier(node: Node) -> Counts:
-    """at most numel(Y) × N × 4 mac for each transformed axis, the definition's sum over N terms (a fast transform needs
-    fewer); a complex product is 4 mac. The factors are constants. An inverse, and a norm that scales: 2 numel(Y) div.
+def is_complex(tensor: Tensor) -> bool:
+    """Whether its elements are complex numbers."""
+    return (tensor.dtype or "").startswith("complex")
+
+
+def transforms(node: Node) -> Counts:
+    """at most 5 N log₂ N operations (2 N log₂ N mul + 3 N log₂ N add) for each line of N complex numbers along each
+    transformed axis, N a power of two, other lengths as for DFT; half of that along the last one where X or Y is real.
+    An inverse, and a norm that scales: 2 numel(Y) div.
 
     https://docs.pytorch.org/docs/stable/fft.html
     """
     x, y = node.input(0), node.output()
-    axes = node.attrs.get("axes") or [-1]
-    larger: Tensor = y if y.numel >= x.numel else x
-    scale = Counts(div=2 * y.numel if node.attrs.get("scaled", 0) else 0)
-    return Counts(mac=sum(4 * larger.numel * extent(node, larger, axis) for axis in axes)) + scale
+    axes = list(node.attrs.get("axes") or [-1])
+    real = not (is_complex(x) and is_complex(y))
+    bins = y if is_complex(y) else x
+    counts = Counts(div=2 * y.numel if node.attrs.get("scaled", 0) else 0)
+    for axis in axes:
+        length, number = extent(node, bins, axis), lines(node, bins, axis)
+        if real and axis == axes[-1]:
+            length = _real_length(node, axis)
+            counts += fourier(node, length, real=True) * number
+        else:
+            counts += fourier(node, length, real=False) * number
+    return counts
+
+
+def _real_length(node: Node, axis: int) -> int:
+    """How many real numbers a line has whose spectrum may be written by its first half."""
+    x, y = node.input(0), node.output()
+    if not is_complex(y):
+        return extent(node, y, axis)
+    before, after = extent(node, x, axis), extent(node, y, axis)
+    return before if after in (before, before // 2 + 1) else 2 * after - 1
 
 
 _ITERATES = "repeats until it converges, so the number of steps is data"
@@ -268,6 +292,6 @@ OPERATORS: dict[str, Operator] = {
     "aten::linalg_solve_triangular": by(triangular),
     "aten::linalg_lu": by(eliminate, "bound"),
     "aten::matrix_power": by(matrix_power),
-    "aten::fft": by(fourier, "bound"),
+    "aten::fft": by(transforms, "bound"),
     **{f"aten::{op}": unknown(_ITERATES) for op in _DECOMPOSITIONS},
 }

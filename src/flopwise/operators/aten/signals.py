@@ -4,39 +4,43 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
-from flopwise.operators.aten.linear import eliminate, triangular
+from flopwise.operators.aten.linear import eliminate, is_complex, triangular
 from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
+from flopwise.operators.fourier import fourier, lines
 from flopwise.operators.operator import Operator, by, each
 
 
 def stft(node: Node) -> Counts:
-    """at most numel(Y) × N × 2 mac, the definition's sum over N = n_fft terms of each frame (a fast transform needs
-    fewer), × 4 where the signal is complex; a window: N mul for each frame, or 2N; normalized: 2 numel(Y) mul.
+    """at most the transform of N = n_fft numbers for each frame: 5 N log₂ N operations for a power of two, other
+    lengths as for DFT, half of that for a real signal; a window: N mul for each frame, or 2N; normalized: 2 numel(Y)
+    mul.
 
     https://docs.pytorch.org/docs/stable/generated/torch.stft.html
     """
     y, length = node.output(), int(node.attrs.get("n_fft", 1))
-    real = int(len(y.dims) > 0 and y.dims[-1] == 2 and not (y.dtype or "").startswith("complex"))
-    bins = y.numel // (2 if real else 1)
-    frames: int = bins // extent(node, y, -3 if real else -2)
-    parts = 2 if (node.input(0).dtype or "").startswith("complex") else 1
-    counts = Counts(mac=2 * parts * bins * length, mul=frames * length * parts if node.attrs.get("windowed", 0) else 0)
-    return counts + Counts(mul=2 * bins if node.attrs.get("normalized", 0) else 0)
+    apart = int(len(y.dims) > 0 and y.dims[-1] == 2 and not is_complex(y))
+    bins = y.numel // (2 if apart else 1)
+    frames: int = bins // extent(node, y, -3 if apart else -2)
+    real = not is_complex(node.input(0))
+    windowed = frames * length * (1 if real else 2) if node.attrs.get("windowed", 0) else 0
+    scaled = 2 * bins if node.attrs.get("normalized", 0) else 0
+    return fourier(node, length, real) * frames + Counts(mul=windowed + scaled)
 
 
 def istft(node: Node) -> Counts:
-    """at most numel(X) × N × 4 mac, the definition's sum over the bins for each of N = n_fft elements of a frame, and
-    frames × N × (1 div + 2 mul + 2 add) + numel(Y) div for the scale, the window and the overlap; normalized: frames ×
-    N mul.
+    """at most the transform of N = n_fft numbers for each frame, half of 5 N log₂ N operations for a power of two,
+    other lengths as for DFT; and frames × N × (1 div + 2 mul + 2 add) + numel(Y) div for the scale, the window and the
+    overlap; normalized: frames × N mul.
 
     https://docs.pytorch.org/docs/stable/generated/torch.istft.html
     """
     x, length = node.input(0), int(node.attrs.get("n_fft", 1))
-    elements = x.numel // extent(node, x, -2) * length
+    frames = lines(node, x, -2)
     once = Counts(div=1, mul=2 + int(node.attrs.get("normalized", 0)), add=2)
-    return Counts(mac=4 * x.numel * length) + once * elements + Counts(div=node.output().numel)
+    real = not is_complex(node.output())
+    return (fourier(node, length, real) + once * length) * frames + Counts(div=node.output().numel)
 
 
 def slogdet(node: Node) -> Counts:

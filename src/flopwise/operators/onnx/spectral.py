@@ -1,21 +1,23 @@
-"""Spectra: Fourier transforms by their definition, window functions, and filters on the mel scale."""
+"""Spectra: fast Fourier transforms, window functions, and filters on the mel scale."""
 
 from __future__ import annotations
 
 from flopwise.errors import ShapeError
-from flopwise.graph import Node
+from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
+from flopwise.operators.fourier import fourier, lines
 from flopwise.operators.operator import Operator, by
 
 
 def dft(node: Node) -> Counts:
-    """at most numel(Y) × N × X.shape[-1] mac, the definition's sum over N = dft_length terms (a fast transform needs
-    fewer), and numel(Y) div when inverse. N is X's extent along the axis unless dft_length is given; then Y's, or 2 ×
-    Y's − 1 when onesided.
+    """at most 5 N log₂ N operations (2 N log₂ N mul + 3 N log₂ N add) for each complex line of N = dft_length numbers,
+    N a power of two, and half of that where one side is real; other factors p of N take (p − 1)² mul + (p − 1)(p + 3)
+    add and p − 1 complex products for each N / p, large ones a convolution. numel(Y) div when inverse. N is X's extent
+    along the axis unless dft_length is given; then Y's, or 2 × Y's − 1 when onesided.
 
-    A real element is 1 number, a complex one 2, so a complex product is 4 mac. The factors exp(−2πjkn/N) follow from
-    the shapes alone: constants. Where the axis is an input and no extent shows it, the longest axis is taken.
+    X without an axis of components is real, as onnxruntime has it. The factors exp(−2πjkn/N) follow from the shapes
+    alone: constants. Where the axis is an input and no extent shows it, the longest axis is taken.
 
     https://onnx.ai/onnx/operators/onnx__DFT.html
     """
@@ -25,7 +27,15 @@ def dft(node: Node) -> Counts:
     length = extent(node, y, axis)
     if onesided and not inverse:
         length = 2 * length - 1 if node.has_input(1) else extent(node, x, axis)
-    return Counts(mac=y.numel * length * extent(node, x, -1), div=y.numel if inverse else 0)
+    real = _components(x, len(y.dims)) == 1 or (onesided and inverse)
+    components = extent(node, y, -1)
+    number = lines(node, y, axis) // components if components else 0
+    return fourier(node, length, real) * number + Counts(div=y.numel if inverse else 0)
+
+
+def _components(x: Tensor, rank: int) -> int:
+    """1 for real numbers, 2 for complex ones; real numbers may come without an axis of components."""
+    return 2 if len(x.dims) >= rank and x.dims[-1] == 2 else 1
 
 
 def _axis(node: Node) -> int:
@@ -39,9 +49,9 @@ def _axis(node: Node) -> int:
     if not node.has_input(2):
         return -2
     before, after = node.input(0).dims, node.output().dims
-    if len(before) != len(after) or len(before) < 2:
+    if len(after) - len(before) not in (0, 1) or len(after) < 2:
         raise ShapeError(f"DFT {node.name!r}: {before} and {after} do not fit each other")
-    signals = range(len(before) - 1)
+    signals = range(len(after) - 1)
     changed = [axis for axis in signals if before[axis] != after[axis]]
     if len(changed) == 1:
         return changed[0]
@@ -51,16 +61,16 @@ def _axis(node: Node) -> int:
 
 
 def stft(node: Node) -> Counts:
-    """at most numel(Y) × N × signal.shape[-1] mac, the definition's sum over N = frame_length terms (a fast transform
-    needs fewer); window: frames × N × signal.shape[-1] mul. N is the window's length, without one the signal's, or
+    """at most the transform of N numbers for each frame, as for DFT: 5 N log₂ N operations for a power of two, half of
+    that for a real signal; window: frames × N × components mul. N is the window's length, without one the signal's, or
     where frame_length is given that of Y's bins, 2 × bins − 1 when onesided.
 
-    Y is (batch, frames, bins, 2). The factors of the transform are constants.
+    signal is (batch, length, 1 or 2), or (batch, length) of real numbers; Y is (batch, frames, bins, 2).
 
     https://onnx.ai/onnx/operators/onnx__STFT.html
     """
     signal, y = node.input(0), node.output()
-    numbers = extent(node, signal, -1)
+    components = _components(signal, 3)
     if node.has_input(2):
         length = node.input(2).numel
     elif not node.has_input(3):
@@ -69,7 +79,8 @@ def stft(node: Node) -> Counts:
         bins = extent(node, y, -2)
         length = 2 * bins - 1 if node.attrs.get("onesided", 1) else bins
     frames = product(y.dims[:-2])
-    return Counts(mac=y.numel * length * numbers, mul=frames * length * numbers if node.has_input(2) else 0)
+    work = fourier(node, length, components == 1) * frames
+    return work + Counts(mul=frames * length * components if node.has_input(2) else 0)
 
 
 def window(node: Node) -> Counts:
