@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from flopwise.errors import ModelError
 
@@ -56,6 +56,14 @@ class NoElements(Elements):
         return iter(())
 
 
+class Packed(NamedTuple):
+    """What is packed into the words that a tensor stores."""
+
+    #: The type of an element ("int4", "nf4", "float4e2m1"), and their shape.
+    dtype: str
+    shape: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
     """A tensor that is stored with a model. Nothing is read before somebody asks for its elements."""
@@ -81,11 +89,13 @@ class StoredTensor:
     scale: str = ""
     #: Whether the model stores one value that stands for all elements (ConstantOfShape).
     repeated: bool = False
+    #: Of words that several weights are packed into (GPTQ, AWQ, MXFP4, NF4): what they hold.
+    packed: Packed | None = None
     elements: Elements = field(default_factory=NoElements, repr=False, compare=False)
 
     @property
     def numel(self) -> int:
-        """Number of elements."""
+        """Number of elements as they are stored."""
         return math.prod(self.shape)
 
     def blocks(self, elements: int = BLOCK) -> Iterator[Any]:

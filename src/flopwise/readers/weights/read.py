@@ -6,16 +6,19 @@ So its parameters and bytes can be listed and added up, while what it computes s
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Kind, Module, Node, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.source.location import naming, shown
+from flopwise.readers.source.location import is_url, naming, shown
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source
+from flopwise.readers.weights.packing import configured, with_packing
 from flopwise.readers.weights.tensor import StoredTensors
 
 #: The operator of each row.
@@ -41,10 +44,15 @@ def open_weights(opener: Opener, model: str) -> StoredTensors:
     with naming(model):
         source = open_source(model)
         try:
-            return opener(source)
+            stored = opener(source)
+            tensors, notes = with_packing(stored.tensors)
         except BaseException:
             source.close()
             raise
+        said = "" if is_url(model) else configured(model)
+        if said and not notes:
+            said += "; tensors are counted as they are stored"
+        return replace(stored, tensors=tensors, notes=(*stored.notes, *notes, *([said] if said else [])))
 
 
 def read_weights(opener: Opener, model: str, inputs: object = None, batch_size: int | None = None) -> Graph:
@@ -84,13 +92,15 @@ def _row(stored: StoredTensor, origin: str) -> Node:
     if stored.role != "weight":  # tables take memory too; single numbers do not count
         kind = "buffer" if stored.shape else "constant"
     attrs: dict[str, Any] = {}
-    if stored.dtype in BITS:
+    dtype = stored.packed.dtype if stored.packed else stored.dtype
+    if stored.dtype in BITS and stored.packed is None:
         tensor = Tensor(stored.name, stored.shape, stored.dtype, kind)
-    else:  # blocks of bytes, which hold more elements than bytes
+    else:  # bytes, which hold more elements than bytes
         tensor = Tensor(stored.name, (stored.nbytes,), "uint8", kind)
-        attrs |= {"elements": stored.numel, "shape": stored.shape, "blocks": stored.dtype}
+        shape = stored.packed.shape if stored.packed else stored.shape
+        attrs |= {"elements": math.prod(shape), "shape": shape, "blocks": dtype}
     taken, result = Tensor(f"{stored.name}:input", None, None), Tensor(f"{stored.name}:output", None, None)
-    return Node(OP, stored.name, (tensor, taken), (result,), attrs, _scope(stored.layer), f"{origin}:{stored.dtype}")
+    return Node(OP, stored.name, (tensor, taken), (result,), attrs, _scope(stored.layer), f"{origin}:{dtype}")
 
 
 @functools.lru_cache(1 << 12)
