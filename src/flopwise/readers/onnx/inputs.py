@@ -16,7 +16,7 @@ from flopwise.readers.inputs import LARGEST_DIM, InputSpec, given
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
 from flopwise.readers.onnx.sequence_inputs import settle_members
 from flopwise.readers.onnx.states import states_of
-from flopwise.readers.onnx.suggestions import IMAGES, error_of, written
+from flopwise.readers.onnx.suggestions import error_of, written
 from flopwise.readers.onnx.types import Facts, Shapes, array_of, concrete, describe, elements
 
 
@@ -29,7 +29,7 @@ class OpenInputError(InputError):
             value: the input.
             names: all inputs that are open.
         """
-        super().__init__(error_of(value, IMAGES[0]))
+        super().__init__(error_of(value))
         self.value = value
         self.names = names
 
@@ -40,6 +40,8 @@ class Settled:
 
     #: Whether an input has another shape than the concrete one in the file.
     changed: bool
+    #: Whether the file leaves sizes open, so that the user chooses them.
+    chosen: bool
     #: Facts about inputs that are no tensors.
     facts: dict[str, Facts]
     #: The inputs that are still open because outputs say their shapes, and these outputs.
@@ -98,7 +100,8 @@ def settle(
     _bind((v for v in (*graph.input, *graph.value_info, *graph.output) if v.name not in fed), symbols)
     assumed = close([v for v in values if v.name not in fed], {}, assume or {})
     changed = changed or any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
-    return Settled(changed, facts, fed, symbols, (*extents.warnings(), *assumed))
+    chosen = any(before[v.name] is None and not v.type.HasField("sequence_type") for v in values)
+    return Settled(changed, chosen, facts, fed, symbols, (*extents.warnings(), *assumed))
 
 
 def close(values: Iterable[onnx.ValueInfoProto], symbols: Mapping[str, int], assume: Mapping[str, int]) -> list[str]:

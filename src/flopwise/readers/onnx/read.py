@@ -32,7 +32,7 @@ from flopwise.readers.onnx.normalize.spelling import unify
 from flopwise.readers.onnx.shapes.checks import note_faults
 from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.states import settled_states
-from flopwise.readers.onnx.suggestions import complete, error_of, working_image
+from flopwise.readers.onnx.suggestions import complete, error_of, working_sizes
 from flopwise.readers.onnx.types import Shapes, in_short, one_line
 from flopwise.readers.options import OnnxOptions
 from flopwise.readers.source.open import open_source
@@ -228,8 +228,8 @@ def _resolve(
     try:
         settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume)
     except onnx_inputs.OpenInputError as error:
-        image = working_image(proto, error.names, lambda trial: _fits(trial, options))
-        raise InputError(error_of(error.value, image)) from None
+        usual = working_sizes(proto, error.names, lambda trial: _fits(trial, options))
+        raise InputError(error_of(error.value, usual)) from None
     trips = options.trips or {}
     changed = settled.changed
     noted = notes(proto.graph)  # before resolving takes value_info away
@@ -243,7 +243,7 @@ def _resolve(
     if batch_size is not None:
         onnx_inputs.check_reshapes(proto, shapes, batch_size)
     faults = list(note_faults(proto.graph, shapes))
-    if faults and changed:
+    if faults and (changed or settled.chosen):
         raise InputError(f"the input shapes are impossible: {faults[0]}")
     shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
     told = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))

@@ -13,26 +13,31 @@ from flopwise.readers.onnx.types import Shapes, concrete
 #: Heights and widths of images, the usual one first.
 IMAGES: tuple[int, ...] = (224, 256, 640, 512, 299, 320, 416, 32, 28)
 
-#: The extent of other open dimensions that are no batch: tokens, frames, samples.
-LENGTH = 128
+#: The extent of other open dimensions that are not the batch (tokens, frames, samples), the usual one first.
+LENGTHS: tuple[int, ...] = (128, 64, 256, 512, 77, 32, 16, 8, 4, 2, 1)
+
+#: Height and width of images, and the extent of other open dimensions.
+Usual = tuple[int, int]
+
+USUAL: Usual = (IMAGES[0], LENGTHS[0])
 
 _CHANNELS = (1, 3, 4)
 _INTEGERS = frozenset({onnx.TensorProto.INT32, onnx.TensorProto.INT64})
 
 
-def error_of(value: onnx.ValueInfoProto, image: int) -> str:
+def error_of(value: onnx.ValueInfoProto, usual: Usual = USUAL) -> str:
     """The error for an input without a concrete shape: its name, and what to type.
 
     Args:
         value: the input.
-        image: height and width for it if it is an image.
+        usual: the sizes to suggest.
     """
     tensor = value.type.tensor_type
     dtype = DTYPES.get(tensor.elem_type, "float32")
     if not tensor.HasField("shape"):
         what = shlex.quote(f"{value.name}:{dtype}:")
         return f"input {value.name!r} has no shape; give it with -i {what}SHAPE, such as 1x3x224x224"
-    sizes = _sizes(value, image)
+    sizes = _sizes(value, usual)
     cure = f"-i {shlex.quote(f'{value.name}:{dtype}:' + 'x'.join(map(str, sizes)))}"
     symbols = {d.dim_param: size for d, size in zip(tensor.shape.dim, sizes, strict=True) if d.dim_param}
     if symbols and all(d.dim_param or (d.HasField("dim_value") and d.dim_value >= 0) for d in tensor.shape.dim):
@@ -40,8 +45,8 @@ def error_of(value: onnx.ValueInfoProto, image: int) -> str:
     return f"input {value.name!r} has open dimensions ({written(value)}); give them with {cure}"
 
 
-def working_image(model: onnx.ModelProto, names: Iterable[str], fits: Callable[[onnx.ModelProto], bool]) -> int:
-    """The height and width, the usual one first, with which a model runs when the open inputs are images.
+def working_sizes(model: onnx.ModelProto, names: Iterable[str], fits: Callable[[onnx.ModelProto], bool]) -> Usual:
+    """The sizes, the usual ones first, with which a model runs when its open inputs have them.
 
     Args:
         model: the model; it is not changed.
@@ -49,18 +54,20 @@ def working_image(model: onnx.ModelProto, names: Iterable[str], fits: Callable[[
         fits: whether a copy of the model with concrete inputs can run.
     """
     chosen = set(names)
-    for image in IMAGES:
+    opened = [v for v in model.graph.input if v.name in chosen]
+    if any(not v.type.tensor_type.HasField("shape") for v in opened):
+        return USUAL
+    images = any(_is_image(v) for v in opened)
+    for usual in [(image, LENGTHS[0]) for image in IMAGES] if images else [(IMAGES[0], length) for length in LENGTHS]:
         trial = onnx.ModelProto()
         trial.CopyFrom(model)
-        opened = [v for v in trial.graph.input if v.name in chosen]
-        if not any(_is_image(v) for v in opened) or any(not v.type.tensor_type.HasField("shape") for v in opened):
-            break
-        for value in opened:
-            for dim, size in zip(value.type.tensor_type.shape.dim, _sizes(value, image), strict=True):
-                dim.dim_value = size
+        for value in trial.graph.input:
+            if value.name in chosen:
+                for dim, size in zip(value.type.tensor_type.shape.dim, _sizes(value, usual), strict=True):
+                    dim.dim_value = size
         if fits(trial):
-            return image
-    return IMAGES[0]
+            return usual
+    return USUAL
 
 
 def written(value: onnx.ValueInfoProto) -> str:
@@ -91,10 +98,11 @@ def _is_image(value: onnx.ValueInfoProto) -> bool:
     return (first and None in stated[2:]) or (last and None in stated[1:3])
 
 
-def _sizes(value: onnx.ValueInfoProto, image: int) -> list[int]:
+def _sizes(value: onnx.ValueInfoProto, usual: Usual) -> list[int]:
     """All dimensions of an input: those that it has, and usual ones in place of those that are open."""
     stated = _stated(value)
-    sizes = [LENGTH if dim is None else dim for dim in stated]
+    image, length = usual
+    sizes = [length if dim is None else dim for dim in stated]
     if sizes and stated[0] is None:
         sizes[0] = 1
     if len(stated) >= 4 and value.type.tensor_type.elem_type not in _INTEGERS:

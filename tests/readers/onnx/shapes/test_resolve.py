@@ -74,13 +74,13 @@ def test_operators_that_do_not_fit_are_told() -> None:
     graph = read(net)
     assert shapes(graph) == {"a": None, "y": None}
     (warning,) = graph.warnings
-    assert warning.startswith("no shape for MatMul 'mm': ")
+    assert warning.startswith("MatMul 'mm' does not fit its inputs: ")
     assert "\n" not in warning
 
 
 def test_many_that_do_not_fit_are_told_in_short() -> None:
     net = model([node("MatMul", "x w", f"a{i}") for i in range(9)], {"x": (2, 3)}, [weight("w", 4, 5)])
-    assert read(net).warnings[-1] == "4 more operators have no shape"
+    assert read(net).warnings[-1] == "4 more operators do not fit their inputs"
 
 
 ABSURD = 1 << 62

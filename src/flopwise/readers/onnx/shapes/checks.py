@@ -24,7 +24,8 @@ def note_faults(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[str]:
             inputs = [shapes.shape(name) if name else None for name in node.input]
             if fault := check(node, inputs, shapes.shape(node.output[0])):
                 shapes.faults[first_output(node)] = fault
-                yield f"{describe(node)} {fault}"
+        if shapes.faults and (fault := shapes.faults.get(first_output(node), "")):
+            yield f"{describe(node)} {fault}"
         for inner in shapes.inner.get(first_output(node), ()) if shapes.inner else ():
             yield from note_faults(inner.graph, inner.shapes)
 

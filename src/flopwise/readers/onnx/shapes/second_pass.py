@@ -7,6 +7,7 @@ small tensors and infers the rest node by node with onnx's own rules.
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings as python_warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from flopwise.readers.onnx.shapes.bounds import BOUNDED, bounds
 from flopwise.readers.onnx.shapes.control_flow.enter import enter
 from flopwise.readers.onnx.shapes.evaluation import EVALUABLE, QUERIES, evaluable, evaluate
 from flopwise.readers.onnx.shapes.node_types import NodeTypes
+from flopwise.readers.onnx.shapes.open_values import OpenValues
 from flopwise.readers.onnx.shapes.sequences import RULES, members
 from flopwise.readers.onnx.shapes.state import State
 from flopwise.readers.onnx.types import (
@@ -29,8 +31,10 @@ from flopwise.readers.onnx.types import (
     concrete,
     describe,
     first_line,
+    first_output,
     in_short,
     open_axes,
+    tensor_type,
 )
 
 #: Operators on sequences and optionals of which onnx infers the type, but not what is asked of it.
@@ -39,6 +43,10 @@ ASKED: frozenset[str] = frozenset({"Optional", "OptionalHasElement", "SequenceLe
 
 #: Operators that may have rules of this package.
 _OWN: frozenset[str] = BOUNDED | {op for _, op in RULES}
+
+
+#: What onnx says of inputs that do not go together.
+_MISFIT = re.compile("ncompatible dim|ncompatible shapes|merge shape info|imension mismatch|Mismatch between", re.ASCII)
 
 
 class SecondPass:
@@ -54,6 +62,7 @@ class SecondPass:
         self.shapes = state.shapes
         self.declared = declared
         self.node_types = NodeTypes(state)
+        self.open_values = OpenValues(state)
 
     def foresee(self) -> list[onnx.TensorProto]:
         """Values that follow from stored tensors and the shapes of inputs alone: shape arithmetic, mostly.
@@ -96,6 +105,8 @@ class SecondPass:
                 if op in EVALUABLE:
                     self.attempt(node, self.evaluate)
         self.shapes.warnings.extend(in_short(state.failures, "more operators have no shape"))
+        if not state.context.inside and (remark := self.open_values.remark()):
+            self.shapes.warnings.append(remark)
 
     def evaluate(self, node: onnx.NodeProto) -> None:
         """Write down the values of the node's outputs where they can be computed."""
@@ -108,11 +119,17 @@ class SecondPass:
         try:
             types = self.node_types.of(node)
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
-            self.state.failures.append(f"no shape for {describe(node)}: {first_line(error)}")
+            why = first_line(error)
+            if _MISFIT.search(why):
+                self.shapes.faults[first_output(node)] = f"does not fit its inputs: {why}"
+            else:
+                self.state.failures.append(f"no shape for {describe(node)}: {why}")
         for output, type_ in types.items():
             if output and type_.WhichOneof("value") and not self.shapes.sized(output):
                 self.shapes.set(output, type_)
         self._set_mask_of_dropout(node)
+        if node.op_type == "Reshape" and not node.domain and self.shapes.shape(node.output[0]) is None:
+            self.attempt(node, self._follow_from_elements)
         for output in node.output:
             declared = self.declared.get(output)
             if declared is not None and self.shapes.shape(output) is None and concrete(declared) is not None:
@@ -133,6 +150,13 @@ class SecondPass:
             axes = open_axes(certain.get(output), self.shapes.shape(output))
             if axes := axes | self.shapes.bounds.get(output, frozenset()):
                 self.shapes.bounds[output] = axes
+
+    def _follow_from_elements(self, node: onnx.NodeProto) -> None:
+        """Give the result of a Reshape its shape where one extent is unknown, and follows from the rest."""
+        shape, data = self.open_values.reshaped(node), self.shapes.type(node.input[0])
+        if shape is not None and data is not None:
+            code = tensor_type(data).elem_type
+            self.shapes.set(node.output[0], onnx.helper.make_tensor_type_proto(code, shape))
 
     def _set_mask_of_dropout(self, node: onnx.NodeProto) -> None:
         """Give the mask of a Dropout the shape of the data: onnx infers it only in some versions."""
