@@ -136,7 +136,7 @@ def test_dict_is_the_stable_schema() -> None:
         "activations",
         "output_bytes",
     ]
-    assert found["coverage"] == {"nodes": 2, "unknown": {}, "unresolved": []}
+    assert found["coverage"] == {"nodes": 2, "exact": True, "unknown": {}, "unresolved": [], "bounded": []}
     assert json.loads(json.dumps(found)) == found
 
 

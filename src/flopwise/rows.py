@@ -72,6 +72,8 @@ class Row:
     missing: Literal["", "rule", "fact"] = ""
     #: The same in words.
     note: str = ""
+    #: Whether the figures are upper bounds, because the data decide how much work there is or how large a tensor is.
+    bound: bool = False
     #: Whether the convention's tool sees the layer as part of the one before.
     merged: bool = False
     #: Whether the convention's tool lists the layer once more: what it moves is in the row before.

@@ -246,7 +246,7 @@ counting = all_of(
         "--strict",
         is_flag=True,
         group="What to count",
-        help="Exit with 1 when an operator is unknown or a shape unresolved.",
+        help="Exit with 1 unless every count is exact: none unknown, no shape unresolved, no upper bound.",
     ),
 )
 

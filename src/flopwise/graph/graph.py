@@ -46,6 +46,8 @@ class Body(NamedTuple):
     trips: int | None
     #: Whether it is one of several graphs of which one runs, and nobody knows which.
     branch: bool = False
+    #: Whether ``trips`` is an upper bound, because the data decide when it ends.
+    bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,5 +237,7 @@ class Graph:
     #: Of a program: its modules in the order of its definition, and the calls of them; () for a file.
     modules: tuple[Submodule, ...] = ()
     calls: tuple[Call, ...] = ()
+    #: Of a program: whether elements that were made up, as only shapes were given, may have decided what ran.
+    guessed: bool = False
     #: The user's own rows of operators by name (``flopwise.operators.operator.Operator``), which win over the tables.
     operators: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)

@@ -36,7 +36,8 @@ def settle_control_flow(graph: Graph, rows: Sequence[Row]) -> tuple[list[Row], l
     for row in rows:
         within = tuple(f"{names.get(id(owners[b.owner]), owners[b.owner].name)}/{b.part}" for b in row.node.within)
         times = 0 if any((b.owner, b.part) in left_out for b in row.node.within) else row.node.times
-        settled.append(_repeated(replace(row, within=within), times) if within else row)
+        open_ended = row.bound or any(b.branch or b.bound for b in row.node.within)
+        settled.append(_repeated(replace(row, within=within, bound=open_ended), times) if within else row)
     return settled, notes
 
 

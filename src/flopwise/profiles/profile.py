@@ -74,10 +74,20 @@ class Profile:
         whole = self.convention.whole
         return {} if whole is None else {name: of(self.graph) for name, of in whole.totals.items()}
 
+    @functools.cached_property
+    def bounded(self) -> tuple[str, ...]:
+        """Names of the layers whose figures are upper bounds, because they depend on the data."""
+        return tuple(dict.fromkeys(row.name for row in self.rows if row.bound and row.times != 0))
+
     @property
     def exact(self) -> bool:
-        """Whether every row has a count and every tensor a shape, so that the totals are not lower bounds."""
-        return not any(row.unknown for row in self.rows) and not self.unresolved
+        """Whether the totals are neither lower nor upper bounds, nor one of several possible answers.
+
+        Every row has a count and every tensor a shape; no count or shape is an upper bound, no branch or loop is left
+        to the data, and no elements were made up that may have decided what ran.
+        """
+        gaps = any(row.unknown for row in self.rows) or self.unresolved
+        return not (gaps or self.bounded or self.graph.guessed)
 
     def total(self, figure: str) -> int:
         """The model's sum of one figure; a lower bound unless ``exact``.
@@ -149,8 +159,10 @@ class Profile:
             "layers": [_layer(row, self.training is not None) for row in self.rows],
             "coverage": {
                 "nodes": len(self.rows),
+                "exact": self.exact,
                 "unknown": dict(self.unknown),
                 "unresolved": list(self.unresolved),
+                "bounded": list(self.bounded),
             },
             "notes": list(self.notes),
         }
@@ -294,6 +306,8 @@ def _changes(tensor: Tensor) -> bool:
 #: Which scores of an attention count: all that a kernel computes, or those that its masks leave.
 Masked: TypeAlias = Literal["executed", "needed"]
 
+_NONE = Counts()
+
 #: For a convention that looks at one node at a time.
 _SEEN_ALONE = Counts(mac=-1)
 
@@ -352,6 +366,9 @@ def _row(
         view, refused, why = _tried(look, f"{convention.name} cannot count it")
         if view is not None or not missing:
             missing, note = refused, why
+    own_view = node.op in rules or seen is not _SEEN_ALONE or node.op in convention.overrides
+    works = view is not None and view != _NONE
+    bound = works and ((row_of(node.op).claim == "bound" and not own_view) or any(t.bound for t in node.known_inputs))
     first_used = _first_used(node, folding, owned)
     packed = unpacked(node, row_of(node.op).inputs)
     inputs = _size([t for t in node.known_inputs if folding.varies(t)])
@@ -372,6 +389,7 @@ def _row(
         activations=outputs[0],
         missing=missing,
         note=note,
+        bound=bound or any(t.bound for t in node.known_outputs),
     )
     if like is not None and key is not None and counts is not None and not packed and left is None:
         like[key] = row
@@ -414,6 +432,7 @@ def _repeated(name: str, node: Node, like: Row, folding: Folding, owned: set[str
         activations=like.activations,
         missing=like.missing,
         note=like.note,
+        bound=like.bound,
     )
 
 

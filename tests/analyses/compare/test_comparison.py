@@ -13,7 +13,8 @@ import flopwise
 from flopwise.analyses.compare import broken, conditions
 from flopwise.errors import InputError
 from flopwise.graph import Graph
-from flopwise.report.commands.compare import render_comparison
+from flopwise.report.commands.compare import comparison_report
+from flopwise.report.report import as_text
 from flopwise.report.sheet.sheet import Look
 
 SHAPE = {"x": (1, 3, 16, 16)}
@@ -43,6 +44,34 @@ def test_operators_and_layers_add_up_to_the_totals(figure: str) -> None:
     for groups in (found.operators, found.layers):
         for index, total in enumerate(found.total(figure)):
             assert sum(group.values(figure)[index] or 0 for group in groups) == total
+
+
+@pytest.mark.parametrize("figure", ["count", "params", "output_bytes"])
+def test_differences_of_layers_and_operators_add_up_too(figure: str) -> None:
+    """A layer that only one of the two has differs by all of it."""
+    found = compared(model(), model(norm=False), model(extra=1))
+    for groups in (found.operators, found.layers):
+        for index in (1, 2):
+            differences = [found.of_group(group, figure)[index].difference for group in groups]
+            assert sum(difference or 0 for difference in differences) == found.difference(figure, index)
+    lost = next(g for g in found.layers if g.op == "BatchNormalization")
+    assert found.of_group(lost, "params")[1] == (-16, -100.0)
+    gained = next(g for g in compared(model(norm=False), model()).layers if g.op == "BatchNormalization")
+    assert compared(model(norm=False), model()).of_group(gained, "params")[1] == (16, None)
+    lines = as_text(comparison_report(compared(model(norm=False), model()), by="layer"), "csv").splitlines()
+    assert ",/block1/BatchNormalization,BatchNormalization,,,4136,4136,,,16,16," in lines
+
+
+def test_counts_in_different_units_are_not_subtracted() -> None:
+    found = flopwise.compare(model(), inputs=SHAPE, convention=["flops", "fvcore", "textbook"])
+    assert found.comparable("count") == (True, False, True)
+    assert found.comparable("macs") == (True, True, True)
+    assert (found.difference("count", 1), found.difference("macs", 1)) == (None, 0)
+    assert found.difference("count", 2) == found.total("count")[2] - found.total("count")[0]  # type: ignore[operator]
+    assert found.to_dict()["totals"]["count"]["difference"] == [0, None, found.difference("count", 2)]
+    assert "counts in FLOP and MAC are not subtracted from each other" in as_text(comparison_report(found))
+    with pytest.raises(InputError, match="count>0: fvcore counts in another unit than flops"):
+        list(broken(found, conditions("count>0")))
 
 
 def test_a_renamed_model_is_no_different() -> None:
@@ -186,7 +215,7 @@ def test_what_nobody_knows_fails() -> None:
 def test_a_narrow_terminal_keeps_per_cents_beside_the_figures() -> None:
     found = flopwise.compare("examples/tiny_resnet.onnx", "examples/custom_op.onnx", labels=["a" * 60, "b" * 60])
     for width in (60, 80, 200):
-        text = render_comparison(found, look=Look(width=width))
+        text = as_text(comparison_report(found), look=Look(width=width))
         assert max(len(line) for line in text.splitlines()) <= width
         totals, operators = text.split("\n\n")[1:3]
         assert "A" in totals.split("\n")[0]

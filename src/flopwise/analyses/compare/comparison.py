@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from flopwise.analyses.compare.matching import Match, Way, match
 from flopwise.errors import InputError
@@ -32,6 +32,13 @@ OF_MODEL: tuple[str, ...] = ("peak_activation_bytes", "layers", "unknown")
 Values = tuple["int | None", ...]
 
 
+class Change(NamedTuple):
+    """How a figure differs from that of the first model; None where nothing can be said."""
+
+    difference: int | None
+    percent: float | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """What is compared in one line: the same layer, or the same operator, of each model."""
@@ -51,6 +58,11 @@ class Group:
     def exact(self, figure: str) -> tuple[bool, ...]:
         """Whether the figure of each model is exact, not a lower bound."""
         return tuple(item is None or _exact(item, figure) for item in self.items)
+
+    def subtracted(self, figure: str) -> Values:
+        """The figure in each model as differences take it: 0 where there is no such layer, None for a lower bound."""
+        values = zip(self.items, self.values(figure), self.exact(figure), strict=True)
+        return tuple(0 if item is None else value if exact else None for item, value, exact in values)
 
     @property
     def missing(self) -> bool:
@@ -146,10 +158,32 @@ class Comparison:
             return tuple(value is not None for value in self.total(figure))
         return tuple(_exact(p.sum, figure) for p in self.profiles)
 
+    def comparable(self, figure: str) -> tuple[bool, ...]:
+        """Whether the figure of each model is in the unit of the first, so that one can be taken from the other."""
+        units = [profile.convention.unit for profile in self.profiles]
+        return tuple(figure != "count" or unit == units[0] for unit in units)
+
+    def subtracted(self, figure: str) -> Values:
+        """The total of each model as differences take it: None where it is a lower bound."""
+        return tuple(
+            value if exact else None for value, exact in zip(self.total(figure), self.exact(figure), strict=True)
+        )
+
+    def changes(self, figure: str, values: Values) -> list[Change]:
+        """How each model differs from the first.
+
+        Args:
+            figure: what is compared.
+            values: the figure of each model, as ``subtracted`` has it.
+        """
+        return [
+            Change(difference(values, model), percent(values, model)) if alike else Change(None, None)
+            for model, alike in enumerate(self.comparable(figure))
+        ]
+
     def difference(self, figure: str, model: int = 1) -> int | None:
-        """How much more a model has than the first; None when one of the figures is not exact."""
-        values, exact = self.total(figure), self.exact(figure)
-        return difference(values, model) if exact[0] and exact[model] else None
+        """How much more a model has than the first; None when a figure is not exact, or the units differ."""
+        return self.changes(figure, self.subtracted(figure))[model].difference
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison in the stable JSON schema ``flopwise.compare/1``.
@@ -162,19 +196,36 @@ class Comparison:
                 {"label": label, **{key: whole[key] for key in ("model", "inputs", "convention", "coverage", "notes")}}
                 for label, whole in zip(self.labels, (p.to_dict() for p in self.profiles), strict=True)
             ],
-            "totals": {figure: _entry(self.total(figure), self.exact(figure)) for figure in (*FIGURES, *OF_MODEL)},
-            "operators": [{"op": group.op, **_figures(group, ("layers", *FIGURES))} for group in self.operators],
+            "totals": {
+                figure: _entry(self.total(figure), self.exact(figure), self.changes(figure, self.subtracted(figure)))
+                for figure in (*FIGURES, *OF_MODEL)
+            },
+            "operators": [{"op": group.op, **self._figures(group, ("layers", *FIGURES))} for group in self.operators],
             "layers": [
                 {
                     "names": list(group.names),
                     "op": group.op,
                     "matched_by": list(group.ways),
                     "changed": group.changed,
-                    **_figures(group, FIGURES),
+                    **self._figures(group, FIGURES),
                 }
                 for group in self.layers
             ],
         }
+
+    def _figures(self, group: Group, figures: Sequence[str]) -> dict[str, Any]:
+        return {
+            figure: _entry(group.values(figure), group.exact(figure), self.of_group(group, figure))
+            for figure in figures
+        }
+
+    def of_group(self, group: Group, figure: str) -> list[Change]:
+        """How a layer or operator of each model differs from that of the first; empty where neither has it."""
+        changes = self.changes(figure, group.subtracted(figure))
+        return [
+            Change(None, None) if group.items[0] is None and item is None else change
+            for item, change in zip(group.items, changes, strict=True)
+        ]
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)
@@ -190,17 +241,12 @@ def _group(items: Sequence[Row | Sum | None], ways: Sequence[Way | None] = ()) -
     return Group(names, rows[0].node.op, tuple(items), tuple(ways) or (None,) * len(names))
 
 
-def _figures(group: Group, figures: Sequence[str]) -> dict[str, Any]:
-    return {figure: _entry(group.values(figure), group.exact(figure)) for figure in figures}
-
-
-def _entry(values: Values, exact: Sequence[bool]) -> dict[str, Any]:
-    exact_values = tuple(value if sure else None for value, sure in zip(values, exact, strict=True))
+def _entry(values: Values, exact: Sequence[bool], changes: Sequence[Change]) -> dict[str, Any]:
     return {
         "values": list(values),
         "exact": list(exact),
-        "difference": [difference(exact_values, model) for model in range(len(values))],
-        "percent": [percent(exact_values, model) for model in range(len(values))],
+        "difference": [change.difference for change in changes],
+        "percent": [change.percent for change in changes],
     }
 
 

@@ -104,9 +104,10 @@ class Break:
 def broken(comparison: Comparison, wanted: list[Condition]) -> Iterator[Break]:
     """The conditions that hold or may hold, for each model but the first."""
     for condition in wanted:
-        values, exact = comparison.total(condition.figure), comparison.exact(condition.figure)
-        exact_values = [value if sure else None for value, sure in zip(values, exact, strict=True)]
-        for label, other in zip(comparison.labels[1:], exact_values[1:], strict=True):
-            first = exact_values[0]
+        first, *others = comparison.subtracted(condition.figure)
+        comparable = comparison.comparable(condition.figure)[1:]
+        for label, other, alike in zip(comparison.labels[1:], others, comparable, strict=True):
+            if not alike:
+                raise InputError(f"{condition.text}: {label} counts in another unit than {comparison.labels[0]}")
             if first is None or other is None or condition.holds(first, other):
                 yield Break(condition, label, first, other)

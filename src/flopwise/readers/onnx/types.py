@@ -81,6 +81,8 @@ class Inner:
     branch: bool = False
     #: Names of what flows in from its operator; the rest it takes from the graphs around it.
     takes: tuple[str, ...] = ()
+    #: Whether ``trips`` is an upper bound, because the data decide when it ends.
+    bound: bool = False
 
 
 class _Type(NamedTuple):

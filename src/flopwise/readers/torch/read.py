@@ -13,6 +13,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.options import Mode
 from flopwise.readers.source.location import is_callable
+from flopwise.readers.torch.capture.values import NeedsValues
 from flopwise.readers.torch.graph import nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
 from flopwise.readers.torch.program.exported import ExportedModule
@@ -109,11 +110,12 @@ def _graph(
         notes: on the model, to begin with.
     """
     progress("running on meta tensors")
-    why = ""
+    guessed = False
     try:
         recorded = run(model, arguments, mode, grad=grad, real=False)
     except RunError as failed:
         why = failed.words
+        guessed = isinstance(failed.__cause__, NeedsValues) and bool(arguments.made)
         if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
             raise NeedsMemoryError(
                 f"{kind}: {failed.where}{why}; if the inputs are right, give the module with its tensors in memory, "
@@ -152,6 +154,7 @@ def _graph(
         warnings=tuple(notes),
         modules=parts,
         calls=tuple(recorded.calls),
+        guessed=guessed,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Values, difference, percent
+from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Change, Values, difference, percent
 from flopwise.errors import InputError
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
@@ -109,7 +109,9 @@ def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
     conventions = dict.fromkeys(
         f"convention {p.convention.name}, unit {p.convention.unit}" for p in comparison.profiles
     )
-    return (*told, *map(look.text, conventions))
+    units = dict.fromkeys(p.convention.unit for p in comparison.profiles)
+    apart = f"counts in {' and '.join(units)} are not subtracted from each other"
+    return (*told, *map(look.text, conventions), *([apart] if len(units) > 1 else []))
 
 
 def _notes(comparison: Comparison, look: Look) -> tuple[str, ...]:
@@ -159,31 +161,36 @@ def _heads(figure: str, comparison: Comparison, look: Look, rank: int = 1) -> It
         title = f"{_title(figure, comparison, model)} {letter}" if figure else total
         key = f"{figure}:{label}" if figure else label
         yield Head(key, look.text(title), _kind(figure), rank, human)
-        if model and figure != "layers":
+        if model and figure != "layers" and comparison.comparable(figure)[model]:
             yield Head(f"{key}:difference", f"{letter} - A", _kind(figure), LEAST)
             yield Head(f"{key}:percent", "%", "percent", rank)
 
 
-def _cells(values: Values, exact: Sequence[bool], differ: bool = True) -> list[list[Value]]:
-    """For each model the cells of a figure: AtLeast where it is a bound, and the differences."""
-    known = tuple(v if sure else None for v, sure in zip(values, exact, strict=True))
+def _cells(
+    values: Values, exact: Sequence[bool], changes: Sequence[Change], comparable: Sequence[bool]
+) -> list[list[Value]]:
+    """For each model the cells of a figure: AtLeast where it is a bound, and the differences; "" in other units."""
     cells: list[list[Value]] = []
-    for model, (value, sure) in enumerate(zip(values, exact, strict=True)):
+    for model, (value, sure, change) in enumerate(zip(values, exact, changes, strict=True)):
         cells.append([value if sure or value is None else AtLeast(value)])
-        if model and differ:
-            more, share = difference(known, model), percent(known, model)
-            cells[-1] += [more, "" if share is None and more is not None else share]
+        if model and not comparable[model]:
+            cells[-1] += ["", ""]
+        elif model:
+            no_share = change.percent is None and change.difference is not None
+            cells[-1] += [change.difference, "" if no_share else change.percent]
     return cells
 
 
-def _of_group(group: Group, figures: Sequence[str]) -> list[Value]:
-    """The cells of a layer or an operator: "" where a model has none."""
+def _of_group(comparison: Comparison, group: Group, figures: Sequence[str]) -> list[Value]:
+    """The cells of a layer or an operator: "" where a model has none; what only one of two has differs by all of it."""
     values: list[Value] = []
     for figure in figures:
-        differ = figure != "layers"
-        for item, found in zip(group.items, _cells(group.values(figure), group.exact(figure), differ), strict=True):
-            blank = [""] * len(found)
-            values += blank if item is None else [*found[:1], *blank[1:]] if group.items[0] is None else found
+        changes, comparable = comparison.of_group(group, figure), comparison.comparable(figure)
+        columns = _cells(group.values(figure), group.exact(figure), changes, comparable)
+        for item, column, alike in zip(group.items, columns, comparable, strict=True):
+            neither = item is None and group.items[0] is None
+            shown = [""] * len(column) if neither else ["", *column[1:]] if item is None else column
+            values += shown if alike and figure != "layers" else shown[:1]
     return values
 
 
@@ -194,7 +201,8 @@ def _totals(comparison: Comparison, look: Look) -> Sheet:
     for figure in (*FIGURES, *OF_MODEL):
         if one and figure in same:  # the count says it already
             continue
-        cells = _cells(comparison.total(figure), comparison.exact(figure))
+        changes = comparison.changes(figure, comparison.subtracted(figure))
+        cells = _cells(comparison.total(figure), comparison.exact(figure), changes, comparison.comparable(figure))
         lines.append(Line((look.text(_title(figure, comparison)), *(value for each in cells for value in each))))
     return Sheet(
         heads=(Head("figure", "total", "text", 0), *_heads("", comparison, look)),
@@ -212,7 +220,7 @@ def _operators(comparison: Comparison, figures: Sequence[str], look: Look) -> Sh
             *_heads("layers", comparison, look, LEAST - 1),
             *(head for rank, figure in enumerate(figures, 1) for head in _heads(figure, comparison, look, rank)),
         ),
-        lines=tuple(Line((look.text(g.op), *_of_group(g, shown)), _mark(g)) for g in comparison.operators),
+        lines=tuple(Line((look.text(g.op), *_of_group(comparison, g, shown)), _mark(g)) for g in comparison.operators),
         squeeze=True,
         complete=True,
     )
@@ -228,7 +236,9 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
     for group in groups:
         names = [group.names[0] or "", *(_other_name(group, m) for m in renamed)]
         ways = [" ".join(dict.fromkeys(way for way in group.ways if way not in (None, "same")))] if told else []
-        lines.append(Line((*map(look.text, names), group.op, *ways, *_of_group(group, figures)), _mark(group)))
+        lines.append(
+            Line((*map(look.text, names), group.op, *ways, *_of_group(comparison, group, figures)), _mark(group))
+        )
     hidden = len(comparison.layers) - len(groups)
     return Sheet(
         heads=(

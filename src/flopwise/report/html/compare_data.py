@@ -37,6 +37,7 @@ def compare_data(comparison: Comparison, shown: Sequence[str], full: bool, title
         "schema": "flopwise.html-compare/1",
         "models": list(_models(comparison)),
         "notes": list(_notes(comparison)),
+        "apart": [not alike for alike in comparison.comparable("count")],
         "figures": {key: {"title": titles.get(key, key), "bytes": "bytes" in key} for key in (*FIGURES, *OF_MODEL)},
         "compared": list(FIGURES),
         "shown": list(shown),

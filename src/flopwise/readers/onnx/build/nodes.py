@@ -114,7 +114,7 @@ class Builder:
                 )
             )
             for inner in inside or ():
-                body = Body(position, inner.part, inner.trips, inner.branch)
+                body = Body(position, inner.part, inner.trips, inner.branch, inner.bound)
                 self.body(inner, f"{node.name}/", tensor, (*within, body), scope or around)
 
     def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def loop(state: State, node: onnx.NodeProto, graphs: dict[str, onnx.GraphProto])
     bound = not exact and stated is None and trips is not None
     scans = [repeated(facts, trips, bound) for facts in general.outputs[1 + len(start) :]]
     outputs = start if trips == 0 else [facts.without_value() for facts in carried]
-    return [general.inner("body", trips)], [*outputs, *scans]
+    return [general.inner("body", trips, bound=bound)], [*outputs, *scans]
 
 
 def _general(state: State, body: onnx.GraphProto, start: Sequence[Facts]) -> Run:

@@ -26,9 +26,9 @@ class Run:
     #: Names of what flows in from the operator.
     takes: tuple[str, ...]
 
-    def inner(self, part: str, trips: int | None, branch: bool = False) -> Inner:
+    def inner(self, part: str, trips: int | None, branch: bool = False, bound: bool = False) -> Inner:
         """The body as a part of its operator."""
-        return Inner(part, self.graph, self.shapes, trips, branch, self.takes)
+        return Inner(part, self.graph, self.shapes, trips, branch, self.takes, bound)
 
 
 def run(state: State, body: onnx.GraphProto, inputs: Sequence[Facts]) -> Run:

@@ -48,8 +48,12 @@ Object.assign(flopwise, (() => {
   }
   const way = (more) => (typeof more !== "bigint" ? (unknown(more) ? "unknown" : "") : more > 0n ? "more" : more < 0n ? "less" : "same");
 
+  // Whether a figure is in another unit than that of the first model, so that there is no difference.
+  const apart = (figure, at) => figure === "count" && data.apart[at];
+
   // A difference of totals: a lower bound proves nothing.
-  function gain(entry, at) {
+  function gain(entry, at, figure) {
+    if (apart(figure, at)) return "";
     const sure = (value, of) => (value === "" || entry.exact[of] ? value : null);
     return difference(sure(entry.values[0], 0), sure(entry.values[at], at), entry.differences?.[at]);
   }
@@ -62,7 +66,7 @@ Object.assign(flopwise, (() => {
     const key = `${figure} ${at}`;
     if (!gains.has(key)) {
       const [first, other, told] = [values(0, figure), values(at, figure), data.layers.symbols[figure] || {}];
-      gains.set(key, first.map((value, layer) => difference(value, other[layer], told[layer]?.[at])));
+      gains.set(key, first.map((value, layer) => (apart(figure, at) ? "" : difference(value, other[layer], told[layer]?.[at]))));
     }
     return gains.get(key);
   }
@@ -73,5 +77,5 @@ Object.assign(flopwise, (() => {
   function setMeasure(measure) { state.measure = measure; emit("measure"); }
   function setOther(other) { state.other = other; emit("measure"); }
 
-  return { models, others, conventions, title, unit, difference, rise: percent, signed, shortly, shareText: share, way, gain, bound, values, gainsOf, opOf, nameOf, anyName, badge, setMeasure, setOther };
+  return { models, others, conventions, title, unit, difference, rise: percent, signed, shortly, shareText: share, way, apart, gain, bound, values, gainsOf, opOf, nameOf, anyName, badge, setMeasure, setOther };
 })());

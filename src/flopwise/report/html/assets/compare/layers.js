@@ -1,7 +1,7 @@
 "use strict";
 // The table of layers that belong together.
 (() => {
-  const { data, count, models, others, make, number, unknown, exact, sum, added, noun, title, gainsOf, rise, signed, shareText, way, values, opOf, nameOf, difference } = flopwise;
+  const { data, count, models, others, make, number, unknown, exact, sum, added, noun, title, gainsOf, rise, signed, shareText, way, values, opOf, nameOf, difference, apart } = flopwise;
   const L = data.layers;
   const kinds = document.getElementById("filter-kind");
   const named = ["structure", "weights", "order"];
@@ -17,6 +17,7 @@
 
   // The difference of what the rows that are shown add up to; null when one is not known.
   function together(order, model, figure) {
+    if (apart(figure, model.at)) return ["", ""];
     const pair = [0, model.at].map((at) => order.map((i) => values(at, figure)[i]));
     if (pair.flat().some((value) => unknown(value) || (typeof value === "string" && value !== "" && Number.isNaN(Number(value))))) return [null, null];
     const [first, other] = pair.map((list) => sum(known(list)).toString());

@@ -20,7 +20,7 @@
           make("span", { class: "muted" }, many.length > 1 ? models.map((model) => `${model.letter} ${times(line.layers.values[model.at])}`).join(", ") : times(line.layers.values[0]))),
         ...models.flatMap((model) => {
           const entry = of(line), value = entry.values[model.at];
-          const more = model.at ? gain(entry, model.at) : "";
+          const more = model.at ? gain(entry, model.at, figure) : "";
           const fill = make("div", { class: "fill" });
           fill.style.width = `${largest ? (100 * number(value)) / largest : 0}%`;
           fill.style.background = model.colour;

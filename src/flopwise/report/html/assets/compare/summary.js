@@ -23,7 +23,7 @@
     const largest = d3.max(entry.values, number) || 0;
     const lines = models.map((model) => {
       const [value, short] = parts(entry.values[model.at], unit(figure, model));
-      const more = model.at ? gain(entry, model.at) : "";
+      const more = model.at ? gain(entry, model.at, figure) : "";
       const bar = make("i", {});
       bar.style.width = `${largest ? (100 * number(entry.values[model.at])) / largest : 0}%`;
       bar.style.background = model.colour;
@@ -59,7 +59,7 @@
   const lines = Object.keys(data.totals).filter((figure) => conventions.length > 1 || figure !== conventions[0]).map((figure) => {
     const entry = data.totals[figure];
     return make("tr", { "data-key": figure }, make("th", { scope: "row" }, title(figure)), ...models.flatMap((model) => {
-      const more = model.at ? gain(entry, model.at) : "";
+      const more = model.at ? gain(entry, model.at, figure) : "";
       return [
         make("td", { class: "num", "data-model": model.at }, bound(entry, model.at) + exact(entry.values[model.at])),
         ...(model.at ? [make("td", { class: `num ${way(more)}`, "data-difference": model.at }, signed(more)), make("td", { class: `num ${way(more)}` }, shareText(rise(entry.values[0], more)))] : []),

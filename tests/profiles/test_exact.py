@@ -1,0 +1,82 @@
+"""``exact`` means exact: no unknown, no missing shape, no upper bound, no branch or loop that the data decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.graphs import sketch
+from tests.readers.models import model, node
+
+import flopwise
+from flopwise.conventions import CONVENTIONS
+from flopwise.graph import Body, Graph, Tensor
+from flopwise.profiles.profile import profile_graph
+
+
+def one(op: str, bound: bool = False, body: Body | None = None, shape: tuple[int, ...] | None = (4, 4)) -> Graph:
+    """A ReLU, perhaps of a tensor whose size is an upper bound, and one operator, perhaps in a body."""
+    made = sketch({"x": (4, 4), "k": (1,), "a": (4, 4), "y": shape, "i": (4, 4)}, x="input", k="constant")
+    made.node("Relu", "x", "a", "first")
+    made.node(op, "a k" if op == "TopK" else "a", "y i" if op == "TopK" else "y", "it", within=(body,) if body else ())
+    graph = made.graph()
+    if not bound:
+        return graph
+    open_ended = Tensor("a", (4, 4), "float32", bound=True)
+    first, second = graph.nodes
+    return replace(graph, nodes=(replace(first, outputs=(open_ended,)), replace(second, inputs=(open_ended,))))
+
+
+@pytest.mark.parametrize(
+    ("graph", "bounded", "exact"),
+    [
+        (one("Relu"), [], True),
+        (one("TopK"), ["it"], False),
+        (one("Relu", bound=True), ["first", "it"], False),
+        (one("Reshape", bound=True), ["first"], False),
+        (one("Relu", body=Body(0, "body", 5)), [], True),
+        (one("Relu", body=Body(0, "body", 5, bound=True)), ["it"], False),
+        (one("Relu", body=Body(0, "then_branch", 1, True)), ["it"], False),
+        (one("Relu", shape=None), [], False),
+        (one("my::Thing"), [], False),
+        (replace(one("Relu"), guessed=True), [], False),
+    ],
+    ids=["plain", "rule", "shape", "no work", "loop", "open loop", "branch", "unresolved", "unknown", "made up"],
+)
+def test_exact(graph: Graph, bounded: list[str], exact: bool) -> None:
+    found = profile_graph(graph, CONVENTIONS["flops"])
+    assert (list(found.bounded), found.exact) == (bounded, exact)
+    coverage = found.to_dict()["coverage"]
+    assert (coverage["bounded"], coverage["exact"]) == (bounded, exact)
+
+
+def test_a_tool_with_a_rule_of_its_own_is_exact_where_flopwise_is_not() -> None:
+    assert profile_graph(one("TopK"), CONVENTIONS["onnx-tool"]).exact
+    assert not profile_graph(one("TopK"), CONVENTIONS["macs"]).exact
+
+
+def test_a_branch_that_does_not_run_bounds_nothing() -> None:
+    made = sketch({"x": (4, 4), **dict.fromkeys("abcy", (4, 4))}, x="input")
+    made.node("If", "x", "y", "fork")
+    made.node("Exp", "x", "a", "dear", within=(Body(0, "then_branch", 1, True),))
+    made.node("Identity", "x", "b", "cheap", within=(Body(0, "else_branch", 1, True),))
+    assert profile_graph(made.graph(), CONVENTIONS["flops"]).bounded == ("dear",)
+
+
+def test_a_file_whose_data_decide_a_size() -> None:
+    """NonZero gives as many positions as there are elements at most."""
+    content = model([node("NonZero", "x", "n", "where"), node("Cast", "n", "y", to=1)], {"x": (2, 3)})
+    found = flopwise.profile(content)
+    assert not found.exact
+    assert found.bounded[0] == "where"
+
+
+def test_elements_that_were_made_up_may_decide_what_runs() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Branches(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            return x @ x if x.sum() > 0 else x
+
+    assert not flopwise.profile(Branches(), (4, 4)).exact
+    assert flopwise.profile(Branches(), torch.ones(4, 4)).exact
