@@ -57,7 +57,7 @@ def command(model: str, output: Output, **given: Any) -> int:
     without memory for the weights; none are read.
     """
     import flopwise
-    from flopwise.report.commands.llm import llm_report
+    from flopwise.report.commands.llm.request import llm_report
 
     del given["human"]
     shares = {way: given.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep")}
@@ -79,7 +79,7 @@ def _train(model: str, output: Output, given: dict[str, Any], shares: dict[str, 
     """The page of a training step."""
     from flopwise.analyses.llm.sharding import Sharding
     from flopwise.api.llm import llm_training
-    from flopwise.report.commands.llm_training import training_report
+    from flopwise.report.commands.llm.training import training_report
 
     sharding = Sharding(**shares) if any(number != 1 for number in shares.values()) else None
     kept = ("batch", "dtype", "optimizer", "checkpointing", "trust_code")

@@ -1,0 +1,89 @@
+"""``flopwise zoo``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from flopwise.cli.command import Command, option
+from flopwise.cli.output import Output, writes
+from flopwise.cli.places import Read
+from flopwise.cli.progress import Progress
+from flopwise.errors import InputError
+
+
+@click.group("zoo")
+def command() -> None:
+    """Many models as one data set: build it, and ask it in SQL."""
+
+
+@command.command(
+    "build",
+    cls=Command,
+    examples=["models/ -o zoo", "'torchvision:resnet*' 'timm:vit_*' -o zoo -j 4", "list.txt -o zoo --retry"],
+)
+@click.argument("sources", nargs=-1, required=True, type=Read())
+@option(
+    "-o", "--output", "folder", required=True, type=click.Path(file_okay=False), metavar="DIR", help="The data set."
+)
+@option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Worker processes.")
+@option("--time", "seconds", type=float, default=600, show_default=True, metavar="S", help="Seconds for each model.")
+@option("--memory", default="2 GiB", show_default=True, metavar="BYTES", help="Memory of each worker.")
+@option("--retry", is_flag=True, help="Try models that failed before again.")
+@option("--strict", is_flag=True, help="Exit with 1 when a model failed.")
+def build(
+    sources: tuple[str, ...], folder: str, jobs: int, seconds: float, memory: str, retry: bool, strict: bool
+) -> int:
+    """Profile the models of all SOURCES into Parquet files, a row for each model and for each layer.
+
+    A SOURCE is a directory, a glob, a file that lists models (.txt: one in a line, with its -i and --arg), a catalogue
+    (torchvision:*, timm:resnet*, transformers:*), or a model. What is in DIR already is kept; an interrupted build goes
+    on where it stopped. A model that hangs, grows or dies costs one row with its error.
+    """
+    from flopwise.analyses.quantities import quantity
+    from flopwise.api import zoo
+
+    with Progress() as progress:
+        built = zoo.build(
+            *sources,
+            output=folder,
+            jobs=jobs,
+            seconds=seconds,
+            memory=int(quantity(memory, bytes_=True)),
+            retry=retry,
+            progress=progress,
+        )
+    first, *failures = zoo.summary(built)
+    print(first)
+    for line in failures:
+        print(f"flopwise: {line}", file=sys.stderr)
+    return 1 if strict and failures else 0
+
+
+@command.command(
+    "query",
+    cls=Command,
+    examples=[
+        'zoo "SELECT name, macs FROM models ORDER BY macs DESC LIMIT 10"',
+        'zoo "FROM unique_layers LIMIT 20"',
+        'zoo "FROM chains WHERE length = 3" -f csv',
+    ],
+)
+@click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
+@click.argument("sql")
+@writes("sheet", "content")
+def query(folder: str, sql: str, output: Output) -> int:
+    """Ask the data set in DIR in SQL (DuckDB's).
+
+    Views: models, layers, unique_layers (same operator, attributes, shapes and types, with how often), chains
+    (sequences of layers that could be fused), census (operators by family and year), failures, all_models.
+    """
+    from flopwise.api import zoo
+    from flopwise.report.commands.zoo import query_report
+
+    if not sql.strip():
+        raise InputError("the query is empty")
+    columns, rows = zoo.query(folder, sql)
+    output.write(query_report(columns, rows))
+    return 0
