@@ -30,7 +30,7 @@ FIGURES: tuple[str, ...] = (
 _FOUND = ("macs", "needed_macs", "flops", "read_bytes", "written_bytes")
 
 #: Figures of one training step, which rows and sums have once a profile is trained.
-TRAINED: tuple[str, ...] = ("backward", "backward_macs", "backward_flops", "saved_bytes")
+TRAINED: tuple[str, ...] = ("backward", "backward_macs", "backward_flops", "recomputed_macs", "saved_bytes")
 
 _ADDED = (*(figure for figure in FIGURES if figure not in _FOUND), "unknown", "backward", "saved_bytes")
 
@@ -84,6 +84,8 @@ class Row:
     backward_counts: Counts | None = None
     #: The same weighed by the convention; None when the convention says nothing of a backward pass.
     backward: int | None = None
+    #: Canonical operations of the forward pass that a fused kernel executes once more on the way back.
+    recomputed: Counts | None = None
     #: Bytes of activations that the layer is the first to keep for the backward pass.
     saved_bytes: int | None = None
     #: Why there is no count of the backward pass.
@@ -108,6 +110,11 @@ class Row:
     def backward_macs(self) -> int | None:
         """Canonical multiply-accumulates of the backward pass."""
         return None if self.backward_counts is None else self.backward_counts.mac
+
+    @property
+    def recomputed_macs(self) -> int | None:
+        """Canonical multiply-accumulates that a fused kernel executes once more on the way back."""
+        return None if self.recomputed is None else self.recomputed.mac
 
     @property
     def backward_flops(self) -> int | None:
@@ -175,6 +182,11 @@ class Sum:
     def backward_macs(self) -> int:
         """Canonical multiply-accumulates of the backward pass of the rows that have a count."""
         return self.backward_counts.mac
+
+    @property
+    def recomputed_macs(self) -> int:
+        """Canonical multiply-accumulates that fused kernels execute once more on the way back."""
+        return sum(row.recomputed_macs or 0 for row in self.rows)
 
     @property
     def backward_flops(self) -> int:

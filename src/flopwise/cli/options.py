@@ -264,6 +264,12 @@ masked = option(
 training = all_of(
     option("--train", is_flag=True, group="What to count", help="Count the backward pass and what it keeps, too."),
     option(
+        "--attention",
+        type=click.Choice(["math", "flash", "efficient"]),
+        group="What to count",
+        help="With --train: the kernel of PyTorch's attention; default: the one that it would choose.",
+    ),
+    option(
         "--optimizer",
         type=click.Choice(["sgd", "momentum", "adam", "adamw"]),
         group="What to count",

@@ -105,6 +105,7 @@ def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
         "weights",
         "train",
         "optimizer",
+        "attention",
         "mode",
         "past",
         "new",

@@ -66,6 +66,8 @@ class Tensor:
     grad: bool = False
     #: Whether its elements lie in row-major order, one after the other, as far as a program says so.
     contiguous: bool = True
+    #: The tensor whose storage it reads, by name, where a program says so: itself, or what it is a view of.
+    storage: str = ""
 
     @property
     def resolved(self) -> bool:

@@ -13,6 +13,10 @@ from flopwise.graph import Node
 #: heads of all members of the batch.
 PAIRS = "needed_pairs"
 
+#: The attribute under which a reader hands over which kernel computes an attention: "math" keeps the weights after the
+#: softmax for the gradient; "flash" and "efficient" keep one number for each query, and compute the scores once more.
+KERNEL = "kernel"
+
 
 def pairs_within(queries: int, keys: int, offset: int = 0, left: int | None = None, right: int | None = 0) -> int:
     """Pairs of a query i and a key j with i + offset - left <= j <= i + offset + right.

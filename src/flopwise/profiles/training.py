@@ -84,6 +84,7 @@ class Training:
             "backward_macs": None if backward is None else backward.mac,
             "backward_flops": None if backward is None else backward.dot(FLOPS),
             "backward_ops": None if backward is None else backward.to_dict(),
+            "recomputed_macs": sums.recomputed_macs,
             "saved_bytes": self.saved_bytes,
             "trained_params": sum(t.numel for t in self.weights if t.resolved),
             "weight_bytes": self.weight_bytes,

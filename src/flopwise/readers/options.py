@@ -12,6 +12,9 @@ from flopwise.errors import InputError
 #: The mode of the modules while a PyTorch model runs: "as-is" leaves each as it is.
 Mode: TypeAlias = Literal["eval", "train", "as-is"]
 
+#: A kernel of PyTorch's attention: "math" keeps all weights for the gradient, the others make the scores once more.
+AttentionKernel: TypeAlias = Literal["math", "flash", "efficient"]
+
 
 @dataclass(frozen=True)
 class Options:
@@ -50,6 +53,8 @@ class TorchOptions(Options):
     grad: bool = False
     #: Keyword arguments of a callable that makes the model (``package.module:callable``), as texts.
     arguments: Mapping[str, str] | None = None
+    #: The kernel of attention that a training step assumes; None: the one that PyTorch would choose on the device.
+    attention: AttentionKernel | None = None
     #: Of a language model: tokens in the state that it is handed, and tokens that are fed to it now.
     past: int | None = None
     new: int | None = None
@@ -83,6 +88,7 @@ class Keywords(TypedDict, total=False):
     mode: Mode | None
     grad: bool
     arguments: Mapping[str, str] | None
+    attention: AttentionKernel | None
     past: int | None
     new: int | None
     trust_code: bool

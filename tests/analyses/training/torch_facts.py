@@ -85,7 +85,7 @@ def kept(model: nn.Module, args: Any, kwargs: Any) -> int:
             found[storage.data_ptr()] = (storage.nbytes(), tensor)
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t), sdpa_kernel(SDPBackend.MATH):
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         result = model(*args, **kwargs)
         total = sum(size for size, _ in found.values())
     del result

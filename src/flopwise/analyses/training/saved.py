@@ -37,6 +37,10 @@ class Storages:
         self._program = graph.format == "torch"
         #: Matrices that lie in order but for being transposed, which products take as they are.
         self._flipped: set[str] = set()
+        #: Of a program: the tensors by name, so that each can say whose storage it reads.
+        self._named: dict[str, Tensor] = {}
+        if self._program:
+            self._named.update((t.name, t) for n in graph.nodes for t in (*n.known_inputs, *n.known_outputs))
         for node in graph.nodes:
             self._follow(node, graph.format == "torch")
 
@@ -61,6 +65,9 @@ class Storages:
             self._places.update((t.name, _Place(before.base, ordered)) for t in node.known_outputs)
 
     def _place(self, tensor: Tensor) -> _Place:
+        owner = self._named.get(tensor.storage) if tensor.storage else None
+        if owner is not None:
+            return _Place(owner, tensor.contiguous)
         return self._places.get(tensor.name) or _Place(tensor, True)
 
     def claim(self, node: Node, kept: Iterable[Tensor | int]) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,8 +15,10 @@ from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators.counts import Counts, total
 from flopwise.operators.gradient import BackwardRule, Wanted
+from flopwise.operators.gradients.attention import is_fused, recomputed
 from flopwise.operators.gradients.movement import dropped
 from flopwise.operators.gradients.normalization import in_training
+from flopwise.operators.masks import KERNEL
 from flopwise.operators.own import using
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
@@ -53,7 +56,7 @@ def _with_training(profile: Profile, optimizer: str | Optimizer | None, own: Rul
     for row in profile.rows:
         position = places[id(row.node)]
         if position in seen:
-            rows.append(replace(row, backward_counts=Counts(), backward=0, saved_bytes=0))
+            rows.append(replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=0))
             continue
         seen.add(position)
         rows.append(_trained(row, way, again, position, storages, profile.convention, own))
@@ -103,7 +106,7 @@ def _trained(
     repeated = again.again.get(position, 0)
     kept: int | None = storages.claim(node, again.entering.get(position, ()))
     if not wanted and not repeated:
-        return replace(row, backward_counts=Counts(), backward=0, saved_bytes=kept)
+        return replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=kept)
     counts, why = _counted(node, wanted, rules) if wanted else (Counts(), "")
     joins = way.joins[position]
     if counts is not None and joins is None:
@@ -123,7 +126,12 @@ def _trained(
         elif row.times != 1:
             counts, kept = counts * row.times, None if kept is None else kept * row.times
     weighed = None if counts is None else _weighed(node, wanted, counts, row, repeated, convention)
-    return replace(row, backward_counts=counts, backward=weighed, saved_bytes=kept, untrained=why)
+    again_made = Counts()
+    if counts is not None and is_fused(node) and wanted:
+        again_made = recomputed(node) * (row.times or 0)
+    return replace(
+        row, backward_counts=counts, backward=weighed, recomputed=again_made, saved_bytes=kept, untrained=why
+    )
 
 
 def _weighed(node: Node, wanted: Wanted, counts: Counts, row: Row, repeated: int, convention: Convention) -> int | None:
@@ -181,7 +189,18 @@ def _notes(profile: Profile, way: Gradients, rows: Sequence[Row]) -> Iterator[st
         yield f"nothing runs backward: no output depends on a tensor that asks for a gradient{cure}"
     if not profile.convention.plain and profile.convention.backward is None:
         yield f"{profile.convention.name} counts no backward pass; see backward_macs and backward_flops"
+    yield from _kernels(rows)
     yield from _assumed(profile.graph)
+
+
+def _kernels(rows: Sequence[Row]) -> Iterator[str]:
+    """Which kernels of attention are assumed, and what they make once more."""
+    kernels = Counter(str(row.node.attrs[KERNEL]) for row in rows if row.node.attrs.get(KERNEL) is not None)
+    if kernels:
+        again = sum(row.recomputed_macs or 0 for row in rows)
+        once_more = f"; {again:,} MACs of it run once more on the way back (recomputed_macs)" if again else ""
+        listed = ", ".join(f"{name} in {count} rows" for name, count in kernels.items())
+        yield f"attention kernel: {listed}, which decides what is kept{once_more}; --attention assumes another"
 
 
 def _assumed(graph: Graph) -> Iterator[str]:

@@ -27,15 +27,19 @@ class Kind(NamedTuple):
     states: int
     #: Numbers kept for one unit and step.
     kept: int
+    #: How many of them are not kept for the last step.
+    last: int
+    #: Numbers kept for one unit of a single cell.
+    cell: int
 
 
 _S, _T, _R = DERIVATIVES["sigmoid"], DERIVATIVES["tanh"], DERIVATIVES["relu"]
 
 KINDS: Mapping[str, Kind] = {
-    "lstm": Kind(4, Counts(add=2, mul=6) + _S * 3 + _T * 2, 2, 6),
-    "gru": Kind(3, Counts(add=4, mul=5) + _S * 2 + _T, 1, 4),
-    "rnn_tanh": Kind(1, Counts(add=1) + _T, 1, 0),
-    "rnn_relu": Kind(1, Counts(add=1) + _R, 1, 0),
+    "lstm": Kind(4, Counts(add=2, mul=6) + _S * 3 + _T * 2, 2, 7, 2, 6),
+    "gru": Kind(3, Counts(add=4, mul=5) + _S * 2 + _T, 1, 7, 1, 4),
+    "rnn_tanh": Kind(1, Counts(add=1) + _T, 1, 1, 0, 0),
+    "rnn_relu": Kind(1, Counts(add=1) + _R, 1, 1, 0, 0),
 }
 
 
@@ -102,15 +106,53 @@ def stack(node: Node, wanted: Wanted) -> Counts:
 
 
 def stack_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """X and Y are kept, and for each layer the gates of each unit and step, and the results between layers."""
+    """X (a copy where its steps do not lie in a row), the states, and for each unit and step, but the last result, the
+    gates, what is made of them, and the state; between layers the result. An LSTM of float32 on CPUs keeps instead what
+    oneDNN lays down, and the results of each layer.
+    """
     kind, source = _kind(node), node.input(0)
-    yield source
-    yield node.output()
-    bits = BITS.get(source.dtype or "float32", 32)
+    width = BITS.get(source.dtype or "float32", 32) // 8
     positions = source.numel // max(extent(node, source, -1), 1)
-    units = sum(extent(node, node.input(layer.first), 0) // kind.gates for layer in _layers(node, kind))
-    between = (node.attrs["layers"] - 1) * extent(node, node.output(), -1)
-    yield positions * (units * kind.kept + between) * bits // 8
+    states = [t for t in node.inputs[len(node.inputs) - kind.states :] if t is not None]
+    samples = extent(node, states[0], -2) if states and len(states[0].dims) > 2 else 1
+    yield source.numel * width if node.attrs.get("batch_first") and 1 < samples < positions else source
+    yield from states
+    directions, layers = node.attrs["directions"], list(_layers(node, kind))
+    between = (node.attrs["layers"] - 1) * positions * extent(node, node.output(), -1) * width
+    by_onednn = kind is KINDS["lstm"] and source.dtype == "float32" and not node.attrs["packed"]
+    if by_onednn and not any(layer.projected for layer in layers):
+        if directions == 1:
+            yield node.output()
+        else:
+            yield between
+        for layer in layers:
+            units = extent(node, node.input(layer.first), 0) // kind.gates
+            own = 0 if directions == 1 and layer is layers[-1] else positions * units
+            yield (own + 2 * samples * units) * width
+            inputs = extent(node, node.input(layer.first), 1)
+            yield _workspace(positions // samples if samples else 0, samples, inputs, units)
+        return
+    units = sum(extent(node, node.input(layer.first), 0) // kind.gates for layer in layers)
+    yield (positions * kind.kept - samples * kind.last) * units * width + between
+
+
+def _workspace(steps: int, samples: int, inputs: int, units: int) -> int:
+    """Bytes of what oneDNN keeps of one LSTM layer of float32 in one direction, as torch 2.13 is built for x86: gates,
+    states and their gradients, each on pages of its own.
+    """
+    wide, gates = _row(max(inputs, units)), _row(4 * units)
+    whole = 2 * (steps + 1) * samples
+    sizes = (steps * samples * gates, *(whole * units,) * 2, *(whole * wide,) * 3, steps * samples * _row(units))
+    return sum(-(-4 * size // _PAGE) * _PAGE for size in sizes)
+
+
+_PAGE = 4096
+
+
+def _row(elements: int) -> int:
+    """Elements of a row of floats in oneDNN: whole cache lines, and one more where rows would meet in the cache."""
+    aligned = -(-elements // 16) * 16
+    return aligned + 16 if aligned % 256 == 0 else aligned
 
 
 def cell(node: Node, wanted: Wanted) -> Counts:
@@ -130,4 +172,4 @@ def cell_keeps(node: Node, wanted: Wanted) -> Sequence[Tensor | int]:
     kind, source = _kind(node), node.input(0)
     bits = BITS.get(source.dtype or "float32", 32)
     units = source.numel // max(extent(node, source, -1), 1) * extent(node, node.input(2), 1)
-    return [source, *(t for t in node.inputs[5:] if t is not None), units * kind.kept * bits // 8]
+    return [source, *(t for t in node.inputs[5:] if t is not None), units * kind.cell * bits // 8]

@@ -1,7 +1,7 @@
 """Gradients of attention. The weights of the forward pass are kept, so the scores are not made a second time.
 
-Fused kernels (flash attention) keep one number for each row instead and repeat the product QKᵀ: five products in place
-of four, and a smaller storage. The plain definition is counted.
+Fused kernels (flash attention) keep one number for each query instead, and make the scores once more on the way back:
+what that takes is counted by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.gradient import Wanted
+from flopwise.operators.masks import KERNEL
 from flopwise.operators.onnx import attention as forward
+
+#: The efficient kernel keeps numbers for as many queries as are a multiple of this (``kAlignLSE``, PyTorch 2.13).
+_ALIGNED = 32
 
 
 def attention(node: Node, wanted: Wanted) -> Counts:
@@ -63,9 +67,29 @@ def _extents(node: Node) -> tuple[int, int, int, int, int]:
     return product(query.dims[:-3]), heads, length, total, extent(node, query, -1)
 
 
-def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """Q and K scaled, the weights after the softmax (and, with dropout, those that were dropped), and V."""
+def is_fused(node: Node) -> bool:
+    """Whether a kernel computes it that makes the scores once more on the way back."""
+    return bool(node.attrs.get(KERNEL, "math") != "math")
+
+
+def recomputed(node: Node) -> Counts:
+    """scores × d mac (QKᵀ) + scores × (1 add + 1 exp) (the weights, from the number that is kept for each query)."""
     batch, heads, length, total, width = _extents(node)
+    scores = batch * heads * length * total
+    return Counts(mac=scores * width, mul=node.input(0).numel, add=scores, exp=scores)
+
+
+def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """Q and K scaled, the weights after the softmax (and, with dropout, those that were dropped), and V; of a fused
+    kernel Q, K, V, the mask and Y as they are, and one number for each query.
+    """
+    batch, heads, length, total, width = _extents(node)
+    if is_fused(node):
+        yield from [node.input(i) for i in range(4) if node.has_input(i)]
+        yield node.output()
+        aligned = -(-length // _ALIGNED) * _ALIGNED if node.attrs[KERNEL] == "efficient" else length
+        yield batch * heads * aligned * (8 if node.input(0).dtype == "float64" else 4)
+        return
     element = BITS.get(node.input(0).dtype or "float32", 32) // 8
     scores = batch * heads * length * total * element
     if 1 in wanted:

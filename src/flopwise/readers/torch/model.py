@@ -54,6 +54,7 @@ def read_model(
             progress,
             mode=options.mode or "eval",
             grad=options.grad,
+            attention=options.attention,
             name=name,
         )
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.readers.options import Mode
+from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.capture.values import NeedsValues
 from flopwise.readers.torch.graph import nodes_of, unused
@@ -36,6 +36,7 @@ def read_torch(
     *,
     mode: Mode = "eval",
     grad: bool = False,
+    attention: AttentionKernel | None = None,
     name: str = "",
 ) -> Graph:
     """The graph of what a module does with some inputs.
@@ -52,6 +53,7 @@ def read_torch(
         progress: called with the name of each step.
         mode: the mode of the modules.
         grad: whether gradients are to be known (``Tensor.grad``).
+        attention: the kernel of attention whose gradient keeps tensors; None: as PyTorch would choose on the device.
         name: where the module comes from, for the report; "" = its class.
 
     Raises:
@@ -69,7 +71,9 @@ def read_torch(
 
     def recorded() -> Graph:
         with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
-            return _graph(model, settle(model, inputs, dims, batch_size), progress, mode, grad, name, kind, notes)
+            return _graph(
+                model, settle(model, inputs, dims, batch_size), progress, mode, grad, attention, name, kind, notes
+            )
 
     return uncompiled(recorded)
 
@@ -93,6 +97,7 @@ def _graph(
     progress: Callable[[str], None],
     mode: Mode,
     grad: bool,
+    attention: AttentionKernel | None,
     name: str,
     kind: str,
     notes: list[str],
@@ -105,6 +110,7 @@ def _graph(
         progress: as there.
         mode: as there.
         grad: as there.
+        attention: as there.
         name: as there.
         kind: what the report calls the module.
         notes: on the model, to begin with.
@@ -112,7 +118,7 @@ def _graph(
     progress("running on meta tensors")
     guessed = False
     try:
-        recorded = run(model, arguments, mode, grad=grad, real=False)
+        recorded = run(model, arguments, mode, grad=grad, real=False, attention=attention)
     except RunError as failed:
         why = failed.words
         guessed = isinstance(failed.__cause__, NeedsValues) and bool(arguments.made)
@@ -128,7 +134,7 @@ def _graph(
             ) from failed.__cause__
         progress("running on real tensors")
         try:
-            recorded = run(model, arguments, mode, grad=grad, real=True)
+            recorded = run(model, arguments, mode, grad=grad, real=True, attention=attention)
         except RunError as again:
             raise ModelError(f"{kind}: {again.where}{again.words}") from again.__cause__
         notes.append(

@@ -16,9 +16,11 @@ import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.graph import Body, Module, Tensor
+from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture import unseen
 from flopwise.readers.torch.capture.fallback import asks_for_elements, second_attempt
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
+from flopwise.readers.torch.capture.kernels import kernel_of, laid_out
 from flopwise.readers.torch.capture.masks import ATTENTION, pairs_left
 from flopwise.readers.torch.capture.packed import SPARSE, stored_elements, unpacked
 from flopwise.readers.torch.capture.position import Position
@@ -80,6 +82,8 @@ class Recorder:
         if self.sizes is not None:
             self.sizes.start()
         self._sized: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        #: The kernel of attention that is assumed; None: the one that PyTorch would choose on the device.
+        self.attention: AttentionKernel | None = None
         #: Called on real runs with a tensor that an operation is about to write into.
         self.before_write: Callable[[TorchTensor], None] | None = None
         #: Entered where functions of the program run inside an operation that is not looked into otherwise.
@@ -123,6 +127,9 @@ class Recorder:
             named |= stored_elements(args)
         elif plan.name in ATTENTION:
             named |= pairs_left(stand_ins, args, kwargs, position.modules[-1] if position.modules else None)
+            if self.grad:
+                kernel = self.attention or kernel_of(self.device.type, swapped, named_swapped)
+                named |= {"kernel": kernel}
         elif plan.name.startswith("quantized."):
             named |= self._unpacked(args)
         if plan.inplace and self.before_write is not None and isinstance(args[0], TorchTensor):
@@ -134,6 +141,10 @@ class Recorder:
             position.busy = outside
         if self.sizes is not None:
             self._sized = sized
+        if named and named.get("kernel", "math") != "math" and not (self.real or self.low):
+            with self.aside():
+                query = swapped[0] if swapped else named_swapped.get("query")
+                result = laid_out(result, query, named["kernel"])
         self.write(plan, result, swapped, named_swapped, graphed, named)
         return result
 

@@ -121,9 +121,17 @@ class StandIns:
         return tensor if self._real else self.stand_in(tensor)
 
     def _remember(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
-        """Remember whose storage a tensor has, where operations are recorded that C++ asks for."""
-        if self._low and (storage := _storage(tensor)) is not None:
-            self._storages[storage._cdata] = (_weak(storage), graph_tensor)
+        """Remember whose storage a tensor has, where C++ asks for operations, or gradients keep tensors."""
+        if (self._low or self._grad) and (storage := _storage(tensor)) is not None:
+            owner = self._storages.get(storage._cdata)
+            if owner is None or owner[0].expired():
+                self._storages[storage._cdata] = (_weak(storage), graph_tensor)
+
+    def _storage_of(self, tensor: TorchTensor, graph_tensor: Tensor) -> str:
+        """The name of the tensor whose storage a result reads."""
+        self._remember(tensor, graph_tensor)
+        storage = _storage(tensor)
+        return graph_tensor.name if storage is None else self._storages[storage._cdata][1].name
 
     def _keep(self, tensor: TorchTensor, graph_tensor: Tensor) -> Tensor:
         self.graph_tensors[id(tensor)] = graph_tensor
@@ -144,6 +152,8 @@ class StandIns:
             grad=self._grad and tensor.requires_grad,
             contiguous=in_order(tensor),
         )
+        if self._grad:
+            made = replace(made, storage=self._storage_of(tensor, made))
         self._assign(tensor, made)
         if inplace:
             base = tensor._base
@@ -177,7 +187,7 @@ class StandIns:
             return known or self._constant(inner)
         if not self.births.is_new(tensor):
             return self._constant(tensor)
-        storage = _storage(tensor) if self._low else None
+        storage = _storage(tensor) if self._low or self._grad else None
         alias = None if storage is None else self._storages.get(storage._cdata)
         if alias is not None and not alias[0].expired():  # autograd keeps results under objects of its own
             return replace(alias[1], shape=shape_of(tensor), contiguous=in_order(tensor))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise.graph import Shape, Tensor
-from flopwise.operators.masks import PAIRS
+from flopwise.operators.masks import KERNEL, PAIRS
 from flopwise.readers.torch.lower.node import Lowered, repeated, tensors
 
 
@@ -200,10 +200,13 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     pairs: int | None = None,
+    kernel: str | None = None,
 ) -> Lowered:
-    """``pairs``: what the mask leaves, where its elements are known."""
+    """``pairs``: what the mask leaves, where its elements are known; ``kernel``: what computes it, for training."""
     shaped = [replace(t, shape=_heads(t.dims)) for t in (query, key, value)]
-    attrs = {"is_causal": int(is_causal)} | ({} if pairs is None else {PAIRS: pairs})
+    attrs: dict[str, Any] = {"is_causal": int(is_causal)} | ({} if pairs is None else {PAIRS: pairs})
+    if kernel is not None:
+        attrs[KERNEL] = kernel
     return Lowered("Attention", (*shaped, attn_mask), attrs)
 
 
@@ -221,7 +224,7 @@ def flash(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any) ->
     mask = next((a for a in rest if isinstance(a, Tensor)), more.get("attn_mask"))
     causal = bool(more.get("is_causal", any(a is True for a in rest)))
     mask = mask if isinstance(mask, Tensor) else None
-    return attention(query, key, value, mask, is_causal=causal, pairs=more.get("pairs"))
+    return attention(query, key, value, mask, is_causal=causal, pairs=more.get("pairs"), kernel=more.get("kernel"))
 
 
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, *, pairs: int | None = None) -> Lowered:

@@ -23,6 +23,7 @@ def _layers(op: str) -> Callable[..., Lowered]:
             "packed": int(packed),
         }
         attrs |= {"dropout": int(bool(train and dropout))}
+        attrs["batch_first"] = int(not packed and len(rest) > 4 and bool(rest[4]))
         return Lowered(op, (input, *tensors(*weights), *tensors(state)), attrs)
 
     return lowered

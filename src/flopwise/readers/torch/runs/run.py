@@ -12,7 +12,7 @@ from torch import nn
 
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Call, Module, Tensor
-from flopwise.readers.options import Mode
+from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.torch.capture.dispatch import Dispatch
 from flopwise.readers.torch.capture.interception import Interception
 from flopwise.readers.torch.capture.recorder import Event, Recorder
@@ -59,7 +59,15 @@ class RunError(Exception):
         self.words = words
 
 
-def run(model: nn.Module, arguments: Arguments, mode: Mode, *, grad: bool, real: bool) -> Run:
+def run(
+    model: nn.Module,
+    arguments: Arguments,
+    mode: Mode,
+    *,
+    grad: bool,
+    real: bool,
+    attention: AttentionKernel | None = None,
+) -> Run:
     """Run a module and record it; once more with the dispatcher recording too, where not every operation was seen.
 
     Args:
@@ -68,28 +76,38 @@ def run(model: nn.Module, arguments: Arguments, mode: Mode, *, grad: bool, real:
         mode: the mode of its modules.
         grad: whether gradients are recorded.
         real: whether to compute with real tensors.
+        attention: the kernel of attention that is assumed; None: the one that PyTorch would choose.
 
     Raises:
         RunError: it raised.
     """
     low = any(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     try:
-        recorded = _run(model, arguments, mode, grad, real, low)
+        recorded = _run(model, arguments, mode, grad, real, low, attention)
         if low or not recorded.foreign:
             return recorded
     except NeedsLower:  # for gradients that the program asks for, or functions that it transforms
-        return _run(model, arguments, mode, True, real, low=True)
-    lower = _run(model, arguments, mode, grad, real, low=True)
+        return _run(model, arguments, mode, True, real, True, attention)
+    lower = _run(model, arguments, mode, grad, real, True, attention)
     return recorded if recorded.notes and len(lower.foreign) >= len(recorded.foreign) else lower
 
 
-def _run(model: nn.Module, arguments: Arguments, mode: Mode, grad: bool, real: bool, low: bool) -> Run:
+def _run(
+    model: nn.Module,
+    arguments: Arguments,
+    mode: Mode,
+    grad: bool,
+    real: bool,
+    low: bool,
+    attention: AttentionKernel | None,
+) -> Run:
     """As ``run``, once; ``low`` says whether the dispatcher records too."""
     stored = stored_tensors(model)
     args, kwargs, inputs = arguments.copies(real)
     graph_tensors = {key: tensor for key, (_, tensor) in (stored | inputs).items()}
     device = next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
     recorder = Recorder(graph_tensors, device, real=real, grad=grad, low=low)
+    recorder.attention = attention
     interception = Interception(recorder)
     calls = Calls(model, recorder)
 
