@@ -141,6 +141,10 @@ class Row:
         """1 when the row has no count in its convention, else 0."""
         return int(self.count is None)
 
+    def __repr__(self) -> str:
+        """One line: the layer, its operator and its main figures."""
+        return f"<Row {self.name!r}: {self.node.op}, {_main(self, self.count is None)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Sum:
@@ -167,6 +171,10 @@ class Sum:
     backward_counts: Counts = _NONE
     backward: int = 0
     saved_bytes: int = 0
+
+    def __repr__(self) -> str:
+        """One line: what is added up, how many layers, and the main figures."""
+        return f"<Sum {self.name!r}: {len(self.rows):,} layers, {_main(self, self.unknown > 0)}>"
 
     @property
     def read_bytes(self) -> int:
@@ -222,3 +230,16 @@ def add_up(name: str, rows: Iterable[Row], kind: str = "", depth: int = 0) -> Su
         depth=depth,
         **{key: sum((v for v in (getattr(r, key) for r in rows) if v is not None), 0) for key in _ADDED},
     )
+
+
+def _main(item: Row | Sum, partial: bool) -> str:
+    """Count, MACs, FLOPs and parameters in words; a sum of which some rows are unknown is a lower bound."""
+    least = ">= " if partial and isinstance(item, Sum) else ""
+    figures = (("count", item.count), ("MACs", item.macs), ("FLOPs", item.flops))
+    told = [f"{name} {'?' if value is None else least + text_of(value)}" for name, value in figures]
+    return ", ".join([*told, f"params {text_of(item.params)}"])
+
+
+def text_of(value: object) -> str:
+    """A figure with every digit, or as a formula."""
+    return f"{value:,}" if isinstance(value, int) else str(value)

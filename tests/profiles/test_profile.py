@@ -264,3 +264,20 @@ def test_an_empty_graph() -> None:
     found = counted(Graph("none", "hand", "", (), (), ()))
     assert (found.rows, found.total("count"), found.exact, found.peak_activation_bytes) == ((), 0, True, 0)
     assert found.to_dict()["totals"]["count"] == 0
+
+
+def test_each_repr_is_one_short_line() -> None:
+    found = profile_graph(network(), get("flops"))
+    for thing in (found, found.graph, found.rows[0], found.by("op")[0], found.sum):
+        assert len(repr(thing)) < 200
+        assert "\n" not in repr(thing)
+    assert repr(found).startswith("<Profile ")
+    assert f"{found.total('params'):,} parameters" in repr(found)
+    assert f"MACs {found.rows[0].macs:,}" in repr(found.rows[0])
+
+
+def test_what_is_unknown_shows_in_a_repr() -> None:
+    node = Node("acme::Mystery", "m", (), ())
+    found = profile_graph(Graph("net", "onnx", "", (), (), (node,)), get("flops"))
+    assert repr(found) == "<Profile 'net': >= 0 FLOP (flops), 0 parameters, 1 layers>"
+    assert "count ?" in repr(found.rows[0])

@@ -243,3 +243,8 @@ class Graph:
     guessed: bool = False
     #: The user's own rows of operators by name (``flopwise.operators.operator.Operator``), which win over the tables.
     operators: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        """One line: the model, where it came from, and how much there is of it."""
+        shown = f"{self.format}, {len(self.nodes):,} operators, {len(self.weights):,} stored tensors"
+        return f"<Graph {self.name or self.source or 'model'!r}: {shown}>"

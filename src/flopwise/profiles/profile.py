@@ -24,7 +24,7 @@ from flopwise.operators.tables import row as row_of
 from flopwise.profiles.control_flow import settle_control_flow
 from flopwise.profiles.grouping import by_dtype, by_module, by_op
 from flopwise.profiles.training import Training
-from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up
+from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up, text_of
 
 if TYPE_CHECKING:
     import pandas
@@ -185,6 +185,13 @@ class Profile:
         from flopwise.profiles.arrow import arrow_table
 
         return arrow_table(self.to_dict())
+
+    def __repr__(self) -> str:
+        """One line: the model, its convention and its main figures."""
+        least, convention = "" if self.exact else ">= ", self.convention
+        count = f"{least}{text_of(self.sum.count)} {convention.unit} ({convention.name})"
+        figures = f"{count}, {text_of(self.sum.params)} parameters, {len(self.rows):,} layers"
+        return f"<Profile {self.graph.name or 'model'!r}: {figures}>"
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)

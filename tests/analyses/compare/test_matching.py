@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.analyses.compare.variants import EXPORTED, NAMED, NUMBERED, UNNAMED, Namer, network
+from tests.work import calls_at_most
 
 import flopwise
 from flopwise.analyses.compare import Match, match
@@ -140,10 +140,9 @@ def test_each_layer_is_in_one_pair_at_most(seed: int) -> None:
     assert [m.first for m in found] == sorted(m.first for m in found)
 
 
-def test_five_thousand_layers_take_a_moment() -> None:
+def test_five_thousand_layers() -> None:
     rng = random.Random(1)
     one = [row(rng.choice(["Conv", "Relu", "Add"]), f"a{i}", rng.randrange(9)) for i in range(5000)]
     other = [row(rng.choice(["Conv", "Relu", "Add"]), f"b{i}", rng.randrange(9)) for i in range(5000)]
-    began = time.perf_counter()
-    match(one, other)
-    assert time.perf_counter() - began < 5
+    with calls_at_most(100 * (len(one) + len(other))):
+        match(one, other)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import mmap
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 from tests.readers.models import LIGHT, array, conv_net, fields, model, node, number, shapes, value, weight
 from tests.readers.process import MEGABYTES, outcomes
+from tests.work import calls_at_most
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read
@@ -170,12 +170,10 @@ def test_a_file_of_any_size(tmp_path: Path) -> None:
     assert outcome.error == ""
     assert outcome.params == 5 << 28
     assert outcome.megabytes < MEGABYTES / 2
-    assert outcome.seconds < 2  # nearly all of it the import of onnx
     graph = read(path)
     assert graph.weights.keys() == {f"w{i}" for i in range(5)}
-    started = time.perf_counter()
-    read(path)
-    assert time.perf_counter() - started < 0.1
+    with calls_at_most(20_000):
+        read(path)
 
 
 def test_cost_follows_the_graph_not_the_weights(tmp_path: Path) -> None:

@@ -11,6 +11,9 @@ import pytest
 #: Where Chromium and its driver may be.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
+#: Seconds that a page may take on a busy machine before a test gives up.
+PATIENCE = 60
+
 
 def open_browser(width: int = 1400, height: int = 1000) -> Any:
     """A browser that keeps what its console says; the test is skipped where there is none."""
@@ -39,7 +42,21 @@ class Page:
         file.write_text(text, "utf-8")
         browser.get_log("browser")
         browser.get(file.as_uri())
-        assert self.run("return document.documentElement.dataset.ready") == "true"
+        self.wait("document.documentElement.dataset.ready === 'true'")
+
+    def wait(self, condition: str, *arguments: Any) -> None:
+        """Wait until an expression of the page is true; a busy machine may take its time.
+
+        Raises:
+            AssertionError: it is not, after a minute.
+        """
+        from selenium.common.exceptions import TimeoutException
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        try:
+            WebDriverWait(self.browser, PATIENCE, 0.02).until(lambda _: self.run(f"return {condition}", *arguments))
+        except TimeoutException:
+            raise AssertionError(f"the page never comes to: {condition}; its console says {self.errors()}") from None
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.browser.execute_script(script, *arguments)
