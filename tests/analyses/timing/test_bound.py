@@ -106,6 +106,16 @@ def test_a_cache_that_grows_is_written_where_it_is_new() -> None:
     assert found.inputs == 4 * (2 * 100 * 8 + 2 * 8 + 2 * 101)
 
 
+def test_a_cache_that_is_updated_in_place_is_not_written_whole() -> None:
+    nodes = [
+        helper.make_node("ScatterND", ["past", "where", "new"], ["present"]),
+        helper.make_node("MatMul", ["q", "present"], ["y"]),
+    ]
+    shapes = {"past": (100, 8), "where": (1, 1), "new": (1, 8), "q": (1, 100)}
+    found = must_move(flopwise.read(model(nodes, shapes, ["present", "y"], integers=["where"])))
+    assert found.outputs == 4 * 8
+
+
 def test_experts_that_no_token_uses_are_not_read() -> None:
     nodes = [
         helper.make_node("MoE", ["x", "router", "w1", "", "w2"], ["y"], domain="com.microsoft", k=2),

@@ -77,6 +77,13 @@ def test_a_busy_machine_is_noisy() -> None:
     assert measured(program(kernel("a", 10_000), idle=0.5))[1]["verdict"] == "only 67 % of a processor"
 
 
+def test_a_processor_that_changes_its_speed_is_noisy() -> None:
+    _, result = measured(program(kernel("a", 10_000), drift=0.02))
+    assert result["drift"] > 0.1
+    assert "the processor's speed changed by" in result["verdict"]
+    assert measured(program(kernel("a", 10_000)))[1]["drift"] == 0
+
+
 def test_an_interrupt_keeps_what_is_measured() -> None:
     simulated = Simulated(program(kernel("a", 10_000)), Options())
     runs = 0

@@ -10,6 +10,7 @@ from tests.cli.conftest import Run, run
 
 from flopwise.analyses.timing import peaks
 from flopwise.analyses.timing.environment import environment
+from flopwise.analyses.timing.machine import this_cpu
 
 __all__ = ["run"]  # a fixture
 
@@ -25,6 +26,14 @@ def test_every_figure_has_a_kind_a_unit_and_a_source() -> None:
         assert peak.unit == ("FLOP/s" if peak.dtype else "s" if peak.what == "launch" else "B/s")
         if peak.core is not None:
             assert peak.value >= peak.core
+
+
+def test_no_derived_figure_is_below_what_was_measured() -> None:
+    cpu = this_cpu()
+    for peak in peaks.measured_peaks(seconds=0.01):
+        derived = cpu.flops(peak.dtype) if peak.dtype else None
+        if derived is not None and derived.dtype == peak.dtype and peak.core and derived.core:
+            assert peak.core <= derived.core, f"{peak.source}: {peak.core:g} above {derived.source}"
 
 
 def test_the_fastest_stored_benchmark_is_a_figure() -> None:

@@ -121,6 +121,7 @@ def bench(
             **_circumstances(),
             "built_seconds": result["built"],
             "round_ns": result["round_ns"],
+            "drift": result["drift"],
             "settling": result["settling"],
             "interrupted": result["interrupted"],
         },

@@ -19,6 +19,9 @@ WARM = 3
 #: Timed runs of a task in a round, behind one that brings its code and data back into the caches.
 RUNS = 2
 
+#: Seconds between two looks at the processor's speed, and runs of each look.
+LOOK, CALIBRATING = 10.0, 10
+
 #: Rounds go on for so long even when the minima have settled.
 LEAST_SECONDS = 2.0
 
@@ -87,9 +90,15 @@ def measure(
     sampler = Sampler({name: task.run for name, task in tasks.items()}, clock, before=before, warm=warm, runs=runs)
     begin = now()
     interrupted = False
+    fixed = program.calibration()
+    speeds = [min(_time(fixed, clock) for _ in range(CALIBRATING))]
+    looked = begin
     try:
         while True:
             sampler.round()
+            if now() - looked > LOOK:
+                looked = now()
+                speeds.append(min(_time(fixed, clock) for _ in range(CALIBRATING)))
             spent = now() - begin
             report({"event": "round", "rounds": sampler.rounds, "seconds": spent, "of": seconds})
             per_round = spent / sampler.rounds
@@ -101,7 +110,10 @@ def measure(
                 break
     except KeyboardInterrupt:  # what is measured is kept
         interrupted = True
-    result = _result(program, sampler, tasks, skip, failed, list(keys), only, 1e9 * (now() - begin))
+    round_ns = 1e9 * (now() - begin)
+    speeds.append(min(_time(fixed, clock) for _ in range(CALIBRATING)))
+    drift = max(speeds) / min(speeds) - 1 if min(speeds) else 0.0
+    result = _result(program, sampler, tasks, skip, failed, list(keys), only, round_ns, drift)
     result.update(seconds=now() - start, built=built, interrupted=interrupted)
     return result
 
@@ -121,6 +133,7 @@ def _result(
     keys: list[str],
     only: Collection[str] | None,
     round_ns: float,
+    drift: float,
 ) -> dict[str, Any]:
     one, other = (sampler.samples[name] for name in WHOLES)
     threads = int(program.facts.get("threads", 1))
@@ -146,7 +159,8 @@ def _result(
         "settling": sampler.sums[9] / sampler.sums[-1] if sampler.rounds > 9 and sampler.sums[-1] else None,
         "noise": difference,
         "cpu_share": share,
-        "verdict": verdict(difference, share, threads=threads),
+        "drift": drift,
+        "verdict": verdict(difference, share, drift, threads),
         "facts": dict(program.facts),
         "notes": list(program.notes),
     }

@@ -22,6 +22,9 @@ WINOGRAD = 2.25
 #: Operators that read some slices of their first input, as many elements as they write.
 _PICKS = frozenset({"Gather", "GatherElements", "GatherND", "com.microsoft::GatherBlockQuantized"})
 
+#: Operators that write some elements of a copy of their first input, which an engine does in place.
+_UPDATES = frozenset({"Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
+
 #: Mixtures of experts: attribute with the experts that a token uses.
 _EXPERTS = {"com.microsoft::MoE": "k", "com.microsoft::QMoE": "k"}
 
@@ -143,11 +146,13 @@ def _share(node: Node, tensor: Tensor) -> int | None:
 
 
 def _continued(maker: Node, output: Tensor, inputs: dict[str, Tensor]) -> int:
-    """Bytes of the input that an output continues along one axis; 0 where it continues none."""
+    """Bytes of the input that an output continues along one axis, or updates in place; 0 where it does neither."""
+    updates = "Attention" in maker.op or maker.op in _UPDATES
     for tensor in maker.known_inputs:
         if tensor.name in inputs and tensor.shape and output.shape and len(tensor.shape) == len(output.shape):
-            differing = [i for i, (a, b) in enumerate(zip(tensor.shape, output.shape, strict=True)) if a != b]
-            if tensor.dtype == output.dtype and len(differing) == 1 and tensor.nbytes <= output.nbytes:
+            differing = sum(a != b for a, b in zip(tensor.shape, output.shape, strict=True))
+            grows = differing == 1 or (differing == 0 and updates)
+            if tensor.dtype == output.dtype and grows and tensor.nbytes <= output.nbytes:
                 return int(tensor.nbytes)
     return 0
 

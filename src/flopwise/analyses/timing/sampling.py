@@ -83,7 +83,7 @@ class Sampler:
 
     def __init__(
         self,
-        tasks: Mapping[str, Callable[[], None]],
+        tasks: Mapping[str, Callable[[], object]],
         clock: Clock,
         seed: int = 0,
         before: Callable[[str], None] = lambda name: None,

@@ -39,7 +39,7 @@ class Options:
 class Task:
     """Something to time: a whole model, a node, or an empty run."""
 
-    run: Callable[[], None]
+    run: Callable[[], object]
     #: How many executions of the node one run holds.
     copies: int = 1
     #: Name of the empty run that is subtracted; "" for none.
@@ -61,6 +61,9 @@ class Program(Protocol):
 
     def nulls(self) -> Mapping[str, Task]:
         """Empty runs by the names that tasks refer to."""
+
+    def calibration(self) -> Task:
+        """A fixed piece of work, whose time tells whether the processor keeps its speed."""
 
     def node(self, key: str, mode: str, calibrate: Callable[[Task], float]) -> Task | None:
         """A node alone; None where the mode says nothing of it.

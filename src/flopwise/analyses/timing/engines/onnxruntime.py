@@ -129,11 +129,19 @@ class Onnxruntime:
 
     def whole(self) -> Task:
         """The whole model, in a session of its own."""
-        session, self._first = self._first or self._runtime.session(self._model, self._options.level), None
         try:
+            session, self._first = self._first or self._runtime.session(self._model, self._options.level), None
             return self._runtime.task(session, self._feeds)
-        except UnsupportedError as error:
+        except (UnsupportedError, ModelError) as error:
             raise ModelError(f"{self._model}: onnxruntime fails to run it: {error}") from error
+
+    def calibration(self) -> Task:
+        """A product of two matrices of 384 x 384, by numpy."""
+        import numpy as np
+
+        one = np.random.default_rng(0).standard_normal((384, 384)).astype(np.float32)
+        out = np.empty_like(one)
+        return Task(lambda: np.matmul(one, one, out=out))
 
     def nulls(self) -> Mapping[str, Task]:
         """A session of Identity nodes for each number of inputs and results that a benchmark has."""

@@ -24,7 +24,7 @@ ALIASES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
 AT_ONCE = 64
 
 #: Bytes of results that are kept from the run in which they were seen; the others are made again when needed.
-KEPT = 1 << 30
+KEPT = 1 << 29
 
 #: Integer weights up to so many elements decide what a node does, so they are part of its key.
 SMALL = 64
@@ -36,8 +36,10 @@ _NORMAL = {"float32": np.finfo(np.float32).tiny, "float64": np.finfo(np.float64)
 class Runs(Protocol):
     """Makes engine sessions."""
 
-    def session(self, model: str | bytes, *, folder: str | None = None) -> Any:
-        """An engine session without optimisation; weights outside the model lie in ``folder``."""
+    def session(
+        self, model: str | bytes, level: str = "off", save: str | None = None, folder: str | None = None
+    ) -> Any:
+        """An engine session; what it executes goes to ``save``, and weights outside the model lie in ``folder``."""
 
 
 class NodeModel:
@@ -123,7 +125,9 @@ class Graph:
         """The nodes in the order in which they run."""
         makers = {n: place for place, node in enumerate(self._proto.graph.node) for n in node.output if n}
         found = []
-        rows = rows_of(original, self._proto, self._feeds, self.prints, self._runtime)
+        folder = Path(self._path).parent / "original"
+        folder.mkdir()
+        rows = rows_of(original, self._proto, self._feeds, self.prints, self._runtime, str(folder))
         for place, node in enumerate(self._proto.graph.node):
             key = self._key(node).id
             self._first.setdefault(key, node)
@@ -234,7 +238,12 @@ def one_line(error: Exception) -> str:
 
 
 def rows_of(
-    original: str, executed: Any, feeds: Mapping[str, Any], prints: Mapping[str, Fingerprint], runtime: Runs
+    original: str,
+    executed: Any,
+    feeds: Mapping[str, Any],
+    prints: Mapping[str, Fingerprint],
+    runtime: Runs,
+    folder: str,
 ) -> list[tuple[str, ...]]:
     """For each executed node the names of the model's nodes that it does the work of.
 
@@ -244,12 +253,18 @@ def rows_of(
         feeds: the data of the run.
         prints: fingerprints of the executed graph's tensors.
         runtime: runs the original.
+        folder: where a temporary copy of it may lie.
     """
     proto = onnx.load(original, load_external_data=False)
-    names = [n for node in proto.graph.node for n in node.output if n]
+    del proto.graph.initializer[:]
+    names = {n for node in proto.graph.node for n in node.output if n}
     own: dict[str, Fingerprint] = {}
     try:
-        pairs = run_all(proto, original, names, feeds, runtime)
+        plain = str(Path(folder) / "plain.onnx")  # the same nodes, with their weights in a file: copies of it are small
+        runtime.session(original, save=plain)
+        light = onnx.load(plain, load_external_data=False)
+        known = [n for node in light.graph.node for n in node.output if n in names]
+        pairs = run_all(light, plain, known, feeds, runtime)
         own = {name: fingerprint(value) for name, value in pairs if hasattr(value, "dtype")}
     except ModelError:  # names alone are left
         own = {}

@@ -34,6 +34,7 @@ class Simulated:
         self.notes: Sequence[str] = tuple(content.get("notes", ()))
         self.now = self.cpu = self.switches = 0
         self.clock = Clock(lambda: self.now, lambda: self.cpu, lambda: self.switches)
+        self.drift, self._calibrated = float(content.get("drift", 0)), 0
         self.idle = float(content.get("idle", 0))
         self._random = random.Random(content.get("seed", 0))
         self._by_key: dict[str, dict[str, Any]] = {}
@@ -56,6 +57,15 @@ class Simulated:
                 own = 0 if kernel.get("alias") else kernel["ns"] + kernel.get("cold", 0)
                 total += self.dispatch + own
             self._spend(total)
+
+        return Task(run)
+
+    def calibration(self) -> Task:
+        """A hundred microseconds, and more by ``drift`` each time."""
+
+        def run() -> None:
+            self._calibrated += 1
+            self.now += round(100_000 * (1 + self.drift * self._calibrated))
 
         return Task(run)
 
