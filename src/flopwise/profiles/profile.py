@@ -403,6 +403,10 @@ def _row(
     return row
 
 
+#: The type of extents that are no expressions.
+_INTEGERS = frozenset({int})
+
+
 def _kind(node: Node) -> Any:
     """All that the operations of a node follow from, but for the elements of its attributes, which readers share.
 
@@ -412,8 +416,8 @@ def _kind(node: Node) -> Any:
     for tensor in (*node.inputs, None, *node.outputs):
         if tensor is None:
             types.append(None)
-        elif tensor.shape is None or tensor.items is not None:
-            return None
+        elif tensor.shape is None or tensor.items is not None or not _INTEGERS.issuperset(map(type, tensor.shape)):
+            return None  # expressions are not compared, as that would be a condition on their symbols
         else:
             types.append((tensor.shape, tensor.dtype, tensor.kind, tensor.bound))
     return None if node.fault else (node.op, id(node.attrs), node.version, tuple(types))
