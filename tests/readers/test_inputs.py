@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import InputSpec, given, parse
+from flopwise.readers.inputs import InputSpec, input_specs, parse
 
 ONE = ("x",)
 TWO = ("x", "ids")
@@ -65,7 +65,7 @@ COLONS = ("input:0", "input", "a:b:c", "x y")
     ],
 )
 def test_texts(text: str, names: tuple[str, ...], expected: InputSpec) -> None:
-    for found in (parse(text, names), *given([text], names), *given(text, names)):
+    for found in (parse(text, names), *input_specs([text], names), *input_specs(text, names)):
         assert found == expected
         assert (None if found.value is None else found.value.tolist()) == expected.value
         assert found.value is None or found.value.shape == expected.shape
@@ -153,7 +153,7 @@ class Tensor(SimpleNamespace):
     ],
 )
 def test_python_forms(inputs: Any, names: tuple[str, ...], expected: list[InputSpec]) -> None:
-    assert given(inputs, names) == expected
+    assert input_specs(inputs, names) == expected
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_python_forms(inputs: Any, names: tuple[str, ...], expected: list[InputS
 )
 def test_python_forms_that_mean_nothing(inputs: Any, names: tuple[str, ...], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        given(inputs, names)
+        input_specs(inputs, names)
 
 
 # --- arrays and their elements ---
@@ -203,15 +203,15 @@ def test_python_forms_that_mean_nothing(inputs: Any, names: tuple[str, ...], tol
     ],
 )
 def test_arrays_carry_their_elements(array: Any, dtype: str) -> None:
-    (spec,) = given({"x": array}, ONE)
+    (spec,) = input_specs({"x": array}, ONE)
     assert (spec.shape, spec.dtype) == (array.shape, dtype)
     assert numpy.array_equal(spec.value, array)
 
 
 def test_large_arrays_carry_none() -> None:
-    assert given({"x": numpy.zeros(8192)}, ONE)[0].value is not None
-    assert given({"x": numpy.zeros(8193)}, ONE) == [InputSpec("x", (8193,), "float64")]
-    assert given({"x": numpy.broadcast_to(numpy.float32(0), (1 << 40,))}, ONE)[0].value is None
+    assert input_specs({"x": numpy.zeros(8192)}, ONE)[0].value is not None
+    assert input_specs({"x": numpy.zeros(8193)}, ONE) == [InputSpec("x", (8193,), "float64")]
+    assert input_specs({"x": numpy.broadcast_to(numpy.float32(0), (1 << 40,))}, ONE)[0].value is None
 
 
 def test_arrays_of_other_libraries() -> None:
@@ -219,17 +219,17 @@ def test_arrays_of_other_libraries() -> None:
         def __array__(self, *arguments: Any, **options: Any) -> Any:
             raise RuntimeError("a tensor without memory")
 
-    assert given({"x": Broken(shape=(2,), dtype="torch.float16")}, ONE)[0].value is None
+    assert input_specs({"x": Broken(shape=(2,), dtype="torch.float16")}, ONE)[0].value is None
     with pytest.raises(InputError, match="holds Python objects that are not text"):
-        given({"x": numpy.array([[1], [2, 3]], object)}, ONE)
+        input_specs({"x": numpy.array([[1], [2, 3]], object)}, ONE)
     with pytest.raises(InputError, match="input 'x': unknown element type 'datetime64"):
-        given({"x": numpy.array(["2020"], "M8[s]")}, ONE)
+        input_specs({"x": numpy.array(["2020"], "M8[s]")}, ONE)
 
 
 def test_sequences_and_optionals() -> None:
     one, two = numpy.zeros((2, 3), numpy.float32), numpy.ones((4, 3), numpy.float32)
     inputs = {"a": [one, two], "b": [(2, 3), [4]], "c": None, "d": []}
-    arrays, sizes, nothing, empty = given(inputs, ["a", "b", "c", "d"])
+    arrays, sizes, nothing, empty = input_specs(inputs, ["a", "b", "c", "d"])
     assert [(i.shape, i.dtype) for i in arrays.items or ()] == [((2, 3), "float32"), ((4, 3), "float32")]
     assert [v.tolist() for v in arrays.value] == [one.tolist(), two.tolist()]
     assert [i.shape for i in sizes.items or ()] == [(2, 3), (4,)]
@@ -293,13 +293,13 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
 def test_an_archive(tmp_path: Path) -> None:
     numpy.savez(tmp_path / "a.npz", x=numpy.ones((2, 3)), ids=numpy.array([4, 5]))
     numpy.savez_compressed(tmp_path / "b.npz", x=numpy.zeros(100_000, numpy.float32), ids=numpy.array([4, 5]))
-    one, two = given(f"@{tmp_path / 'a.npz'}", TWO)
+    one, two = input_specs(f"@{tmp_path / 'a.npz'}", TWO)
     assert (one, two) == (InputSpec("x", (2, 3), "float64"), InputSpec("ids", (2,), "int64"))
     assert two.value.tolist() == [4, 5]
-    large, small = given([f"@{tmp_path / 'b.npz'}"], TWO)
+    large, small = input_specs([f"@{tmp_path / 'b.npz'}"], TWO)
     assert (large.shape, large.value, small.value.tolist()) == ((100_000,), None, [4, 5])
     with pytest.raises(InputError, match="the model has no input 'ids'"):
-        given(f"@{tmp_path / 'a.npz'}", ONE)
+        input_specs(f"@{tmp_path / 'a.npz'}", ONE)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def broken() -> dict[str, tuple[bytes, str]]:
     whole, archive = io.BytesIO(), io.BytesIO()
     numpy.save(whole, numpy.arange(100))
     numpy.savez(archive, x=numpy.arange(100))
-    head, no_file = whole.getvalue()[:128], "no NumPy file, or damaged"
+    head, no_file = whole.getvalue()[:128], "not a NumPy file, or damaged"
     return {
         "empty.npy": (b"", no_file),
         "text.npy": (b"1,2,3", no_file),
@@ -344,7 +344,7 @@ def test_files_that_are_damaged(tmp_path: Path, name: str) -> None:
     content, told = broken()[name]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=told) as raised:
-        given(f"@{tmp_path / name}", ONE)
+        input_specs(f"@{tmp_path / name}", ONE)
     assert "\n" not in str(raised.value)
 
 
@@ -355,7 +355,7 @@ def test_a_claim_of_more_than_the_file_has(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", head.getvalue() + bytes(100))
     with pytest.raises(InputError, match="array 'x': is truncated"):
-        given(f"@{tmp_path / 'a.npz'}", ONE)
+        input_specs(f"@{tmp_path / 'a.npz'}", ONE)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
     except FlopwiseError:
         raise
     except Exception as error:  # zipfile and NumPy raise all kinds for damaged files
-        raise InputError(f"{path}: no NumPy file, or damaged ({' '.join(str(error).split())[:200]})") from error
+        raise InputError(f"{path}: not a NumPy file, or damaged ({' '.join(str(error).split())[:200]})") from error
 
 
 def _array(file: IO[bytes], what: str, size: int, most: int) -> Held:

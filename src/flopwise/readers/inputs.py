@@ -93,9 +93,9 @@ def parse(text: str, names: Sequence[str], symbols: Collection[str] = ()) -> Inp
 
 def _named(text: str, names: Sequence[str]) -> tuple[str, str]:
     """The input that a text names, and the rest of the text."""
-    found = [n for n in names if text.startswith(n + ":")]
-    if found:
-        name = max(found, key=len)
+    heads = [n for n in names if text.startswith(n + ":")]
+    if heads:
+        name = max(heads, key=len)
         return name, text[len(name) + 1 :]
     head, colon, _ = text.partition(":")
     if len(names) == 1 and (not colon or _is_dtype(head) or text.startswith("@")):
@@ -103,7 +103,7 @@ def _named(text: str, names: Sequence[str]) -> tuple[str, str]:
     raise InputError(f"no input is named as in {text!r}; the inputs are {_listed(names)}; write {FORM}")
 
 
-def given(inputs: Any, names: Sequence[str], symbols: Collection[str] = ()) -> list[InputSpec]:
+def input_specs(inputs: Any, names: Sequence[str], symbols: Collection[str] = ()) -> list[InputSpec]:
     """The inputs as specs, from any form in which Python callers give them.
 
     Args:
@@ -265,9 +265,9 @@ def _dims(text: str, whole: str, symbols: Collection[str]) -> list[int | str]:
 def _shape(text: str, whole: str, values: int | None, symbols: Collection[str]) -> tuple[int | str, ...]:
     """The dims of a text; one may be -1 where it is known how many values there are."""
     dims = _dims(text, whole, symbols)
-    known = math.prod(d for d in dims if isinstance(d, int) and d != -1)
-    if values is not None and dims.count(-1) == 1 and known and values % known == 0:
-        dims[dims.index(-1)] = values // known
+    product = math.prod(d for d in dims if isinstance(d, int) and d != -1)
+    if values is not None and dims.count(-1) == 1 and product and values % product == 0:
+        dims[dims.index(-1)] = values // product
     if any(isinstance(d, int) and not 0 <= d < LARGEST_DIM for d in dims):
         raise InputError(f"a dimension in {whole!r} is negative or too large; write {FORM}")
     if values is not None and (not all(isinstance(d, int) for d in dims) or values != math.prod(map(int, dims))):

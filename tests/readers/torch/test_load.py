@@ -77,8 +77,8 @@ def test_a_callable_makes_the_model(net: str, name: str, arguments: dict[str, st
     [
         ("Nett", {}, "has no 'Nett'; near: Net"),
         ("broken", {}, "failed with ValueError: no such luck at all"),
-        ("numbers", {}, "returned an int, no torch.nn.Module"),
-        ("number", {}, "is an int, no callable"),
+        ("numbers", {}, "returned an int, not a torch.nn.Module"),
+        ("number", {}, "is an int, not a callable"),
         ("Net", {"depth": "3"}, "failed with TypeError: .*depth"),
         ("Net", {"config.width": "3"}, "there is no --arg config=package.module:callable"),
     ],

@@ -117,14 +117,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tensors": [_tensor("a", (8,), 0, 0), _tensor("a", (8,), 0, 32)]}, "two tensors are named 'a'"),
     ({"tensors": [_tensor("a", (8,), 0, 4)]}, "does not begin at a multiple of 32"),
     ({"tensors": [_tensor("a", (8,), 99, 0)]}, "has the unknown type 99"),
-    ({"tensors": [_tensor("a", (33,), 2, 0)]}, "no whole blocks of q4_0"),
+    ({"tensors": [_tensor("a", (33,), 2, 0)]}, "not whole blocks of q4_0"),
     ({"tensors": [_tensor("a", (1,) * 9, 0, 0)]}, "has 9 dimensions"),
     ({"tensors": [_text("a") + struct.pack("<I", 2**32 - 1)]}, "has 4,294,967,295 dimensions"),
     ({"tensors": [struct.pack("<Q", 2**63) + bytes(80)]}, "the name of a tensor has"),
     ({"tensors": [], "entries": [ARRAYS]}, "metadata of type 9"),
     ({"tensors": [], "entries": [LONG]}, "1,000,000,000,000,000 values do not fit"),
     ({"tensors": [], "entries": [_text("a") + struct.pack("<IQ", 8, 2**63)]}, "its header is truncated"),
-    ({"tensors": [], "entries": [_text("general.alignment") + struct.pack("<II", 4, 0)]}, "no power of 2"),
+    ({"tensors": [], "entries": [_text("general.alignment") + struct.pack("<II", 4, 0)]}, "not a power of 2"),
 ]
 
 

@@ -78,10 +78,10 @@ BAD: list[tuple[Any, bytes, int | None, str]] = [
     ({"a": _tensor([4], 0, 16, "F31")}, bytes(16), None, "unknown element type 'F31'"),
     ({"a": [1]}, bytes(16), None, "is not described by dtype, shape and data_offsets"),
     (b'{"a":1,"a":1}', b"", None, "names 'a' twice"),
-    (b'{"a":', b"", None, "is no JSON, or damaged"),
+    (b'{"a":', b"", None, "is not JSON, or damaged"),
     (b'["a"]', b"", None, "not a safetensors file"),
-    (DEEP, b"", None, "is no JSON, or damaged"),
-    (b'{"a":' + b"9" * 10_000 + b"}", b"", None, "is no JSON, or damaged"),
+    (DEEP, b"", None, "is not JSON, or damaged"),
+    (b'{"a":' + b"9" * 10_000 + b"}", b"", None, "is not JSON, or damaged"),
 ]
 
 
@@ -148,7 +148,7 @@ def test_shards(tmp_path: Path) -> None:
         ("..\\model-0.safetensors", "does not lie beside it; refused"),
         ("gone.safetensors", "gone.safetensors: no such file"),
         ("model-1.safetensors", "has no tensor 'model.0.weight'"),
-        ("model.safetensors.index.json", "is no file of weights"),
+        ("model.safetensors.index.json", "is not a weights file"),
         (3, "has no weight_map"),
     ],
 )

@@ -318,7 +318,7 @@ def _npy(array: Any) -> bytes:
         (_member(_npy(numpy.zeros(1000))[:-8]), "is truncated"),
         (_member(b"\x93NUMPY\x02\x00\xff\xff\xff\xff"), "its header of 4,294,967,295 bytes is longer"),
         (_member(b"\x93NUMPY\x09\x00\xff\xff"), "unknown format version"),
-        (_member(_npy(numpy.array(["text"]))), "which are no numbers"),
+        (_member(_npy(numpy.array(["text"]))), "which are not numbers"),
         (_member(_npy(numpy.zeros(10)).replace(b"(10,)", b"(10**9,)")), "cannot be read"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from flopwise.analyses.formula.polynomial import Polynomial, Term, symbol, symbols, value
 from flopwise.errors import InputError
-from flopwise.readers.inputs import InputSpec, given
+from flopwise.readers.inputs import InputSpec, input_specs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def open_inputs(
 
     Args:
         declared: name, dtype and dims of each input of the file, a dim being a number, a text or None.
-        inputs: what the user says about inputs, see :func:`flopwise.readers.inputs.given`; a symbol may stand where
-            the file has a number.
+        inputs: what the user says about inputs, see :func:`flopwise.readers.inputs.input_specs`; a symbol may stand
+            where the file has a number.
         dims: symbols that are fixed.
         batch_size: first dimension of the inputs whose first dimension is the batch.
 
@@ -59,7 +59,7 @@ def open_inputs(
         InputError: an open size has no name, or an input does not fit.
     """
     named = {dim for one in declared for dim in one.dims or () if isinstance(dim, str)}
-    specs = {s.name: s for s in given(inputs, [d.name for d in declared], named)}
+    specs = {s.name: s for s in input_specs(inputs, [d.name for d in declared], named)}
     fixed = dict(dims or {})
     hints: dict[str, int] = {}
     found: list[OpenInput] = []

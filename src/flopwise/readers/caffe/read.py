@@ -16,7 +16,7 @@ from flopwise.readers.caffe.file.text import LONGEST, parse
 from flopwise.readers.caffe.layers.table import Lowered, lower
 from flopwise.readers.caffe.net.net import Layer, Net, State, network
 from flopwise.readers.caffe.stored import of_blob, read_stored
-from flopwise.readers.inputs import given
+from flopwise.readers.inputs import input_specs
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
@@ -186,9 +186,9 @@ class _Builder:
         sources = [top for layer in self.net.layers if not layer.bottoms for top in layer.tops]
         every = list(dict.fromkeys([*sources, *(top for layer in self.net.layers for top in layer.tops)]))
         try:
-            specs = given(inputs, sources)
+            specs = input_specs(inputs, sources)
         except InputError:
-            specs = given(inputs, every)  # the tops of layers that nobody knows may be given too
+            specs = input_specs(inputs, every)  # the tops of layers that nobody knows may be given too
         found: dict[str, Shape] = {}
         for spec in specs:
             if not all(isinstance(d, int) for d in spec.shape):

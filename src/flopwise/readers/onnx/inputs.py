@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import is_float
-from flopwise.readers.inputs import LARGEST_DIM, InputSpec, given
+from flopwise.readers.inputs import LARGEST_DIM, InputSpec, input_specs
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
 from flopwise.readers.onnx.sequence_inputs import settle_members
 from flopwise.readers.onnx.states import states_of
@@ -64,7 +64,7 @@ def settle(
 
     Args:
         model: changed in place. An input whose data the user gives becomes an initialiser as well.
-        inputs: what the user says about inputs, see :func:`flopwise.readers.inputs.given`.
+        inputs: what the user says about inputs, see :func:`flopwise.readers.inputs.input_specs`.
         dims: values of symbols.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         states: inputs that take what an output gave before, and these outputs; more are found by name.
@@ -77,7 +77,7 @@ def settle(
     stored = {t.name for t in graph.initializer}
     values = [i for i in graph.input if i.name not in stored]
     named = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param} | dims.keys()
-    specs = {s.name: s for s in given(inputs, [v.name for v in values], named)}
+    specs = {s.name: s for s in input_specs(inputs, [v.name for v in values], named)}
     _refuse_bad_symbols(graph, dims, specs)
     fed = states_of(graph, states or {}, frozenset(specs))
     before = {v.name: concrete(v.type) for v in values}

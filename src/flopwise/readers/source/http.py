@@ -253,7 +253,9 @@ class Http(Transport):
             parts = urllib.parse.urlsplit(url)
             _ = parts.port  # asked for here, as it may be no number
         except ValueError as error:
-            raise ModelError(f"{self.name}: is no URL of a server ({' '.join(str(error).split())[:100]})") from None
+            raise ModelError(
+                f"{self.name}: is not the URL of a server ({' '.join(str(error).split())[:100]})"
+            ) from None
         if not parts.hostname:
             raise ModelError(f"{self.name}: names no server")
         return parts

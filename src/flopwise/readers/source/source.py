@@ -147,8 +147,8 @@ class StreamSource(Source):
     """
 
     def __init__(self, stream: IO[bytes], name: str = "") -> None:
-        given = getattr(stream, "name", "")  # a number when the file has no name
-        self.name = name or (given if isinstance(given, str) and given else "<stream>")
+        own = getattr(stream, "name", "")  # a number when the file has no name
+        self.name = name or (own if isinstance(own, str) and own else "<stream>")
         self.folder = Path(self.name).parent if os.path.isfile(self.name) else None
         self._stream = stream
         try:

@@ -39,17 +39,17 @@ def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool
         import torch
     except ImportError:
         raise ModelError(f"{model}: {_NEEDS}") from None
-    found = _found(model)
-    if isinstance(found, torch.nn.Module):
-        return found
-    if not callable(found):
-        raise ModelError(f"{model}: is {_kind(found)}, no callable that returns a torch.nn.Module")
+    thing = _looked_up(model)
+    if isinstance(thing, torch.nn.Module):
+        return thing
+    if not callable(thing):
+        raise ModelError(f"{model}: is {_kind(thing)}, not a callable that returns a torch.nn.Module")
     try:
-        result = _called(model, found, arguments or {}, None if in_memory else torch.device("meta"))
+        result = _called(model, thing, arguments or {}, None if in_memory else torch.device("meta"))
     except ModelError:
-        result = _called(model, found, arguments or {}, None)  # a few decide by values while they are made
+        result = _called(model, thing, arguments or {}, None)  # a few decide by values while they are made
     if not isinstance(result, torch.nn.Module):
-        raise ModelError(f"{model}: returned {_kind(result)}, no torch.nn.Module")
+        raise ModelError(f"{model}: returned {_kind(result)}, not a torch.nn.Module")
     return result
 
 
@@ -59,11 +59,11 @@ def _kind(thing: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _called(model: str, found: Any, arguments: Mapping[str, str], device: Any) -> Any:
+def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -> Any:
     values = _arguments(model, arguments)
-    make = found
-    if isinstance(found, type) and "config" in values and hasattr(found, "from_config"):
-        make = found.from_config
+    make = thing
+    if isinstance(thing, type) and "config" in values and hasattr(thing, "from_config"):
+        make = thing.from_config
     with _named(model), device if device is not None else contextlib.nullcontext(), _silent():
         return repaired(lambda: make(**values))
 
@@ -76,10 +76,10 @@ def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
             continue
         if is_callable(text):
             inner = {n.partition(".")[2]: t for n, t in texts.items() if n.startswith(f"{name}.")}
-            maker = _found(text)
+            maker = _looked_up(text)
             with _named(model):
-                given = _arguments(model, inner)
-                values[name] = repaired(lambda: maker(**given)) if callable(maker) else maker  # noqa: B023 - called at once
+                values_inside = _arguments(model, inner)
+                values[name] = repaired(lambda: maker(**values_inside)) if callable(maker) else maker  # noqa: B023 - called at once
         else:
             values[name] = _value(text)
     left = [n for n in texts if "." in n and n.partition(".")[0] not in values]
@@ -89,9 +89,9 @@ def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    known = {"True": True, "true": True, "False": False, "false": False, "None": None, "none": None}
-    if text in known:
-        return known[text]
+    constants = {"True": True, "true": True, "False": False, "false": False, "None": None, "none": None}
+    if text in constants:
+        return constants[text]
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -100,7 +100,7 @@ def _value(text: str) -> Any:
     return text
 
 
-def _found(model: str) -> Any:
+def _looked_up(model: str) -> Any:
     """What a name stands for.
 
     Raises:
@@ -108,16 +108,16 @@ def _found(model: str) -> Any:
     """
     where, _, name = model.rpartition(":")
     module = _file(where) if where.endswith(".py") else _module(model, where)
-    found: Any = module
+    thing: Any = module
     for part in name.split("."):
-        if not _has(model, found, part):
+        if not _has(model, thing, part):
             from difflib import get_close_matches
 
-            near = get_close_matches(part, [n for n in dir(found) if not n.startswith("_")], n=3)
+            near = get_close_matches(part, [n for n in dir(thing) if not n.startswith("_")], n=3)
             hint = f"; near: {', '.join(near)}" if near else ""
             raise ModelError(f"{model}: {where} has no {name!r}{hint}")
-        found = getattr(found, part)
-    return found
+        thing = getattr(thing, part)
+    return thing
 
 
 def _module(model: str, where: str) -> Any:
@@ -125,10 +125,10 @@ def _module(model: str, where: str) -> Any:
         return repaired(lambda: importlib.import_module(where))
 
 
-def _has(model: str, found: Any, part: str) -> bool:
+def _has(model: str, thing: Any, part: str) -> bool:
     """Whether something has an attribute; asking for it may import more."""
     with _named(model), _silent():
-        return bool(repaired(lambda: hasattr(found, part)))
+        return bool(repaired(lambda: hasattr(thing, part)))
 
 
 def _file(path: str) -> Any:
@@ -159,7 +159,7 @@ def _beside(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _named(model: str) -> Iterator[None]:
-    """Whatever the user's code raises is told in one line."""
+    """Whatever the user's code raises becomes a ModelError of one line."""
     try:
         yield
     except (ModelError, InputError):

@@ -140,7 +140,7 @@ def _why(error: Exception) -> str:
         return f"its pickle wants more than tensors{named}, and is not loaded; save its state_dict() instead"
     if "zip archive" in text:
         text = text.partition(": ")[2].partition(". ")[0] or text  # what follows is advice for PyTorch's developers
-    return f"no checkpoint of PyTorch's, or truncated or damaged ({text[:150]})"
+    return f"not a PyTorch checkpoint, or truncated or damaged ({text[:150]})"
 
 
 def _tensors(

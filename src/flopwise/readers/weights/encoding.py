@@ -98,7 +98,7 @@ def numbers(array: Any) -> Any:
         return array.astype(numpy.float32)
     if name.startswith(("int", "uint")):
         return array.astype(numpy.uint8 if name.startswith("u") else numpy.int8)
-    raise ValueError(f"elements of type {name} are no numbers")
+    raise ValueError(f"elements of type {name} are not numbers")
 
 
 def _view(stored: str) -> Callable[[Any], Any]:

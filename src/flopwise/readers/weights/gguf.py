@@ -143,7 +143,7 @@ def read_header(source: Source) -> list[Entry]:
         else:
             cursor.skip_value(kind, 0)
     if alignment == 0 or alignment & (alignment - 1):
-        raise ModelError(f"{source.name}: an alignment of {alignment} bytes is no power of 2")
+        raise ModelError(f"{source.name}: an alignment of {alignment} bytes is not a power of 2")
     listed = [_listed(cursor) for _ in range(tensors)]
     data = -(-cursor.position // alignment) * alignment
     return _placed(listed, data, alignment, source)
@@ -170,7 +170,7 @@ def _listed(cursor: _Cursor) -> _Listed:
         raise ModelError(f"{what}: has the impossible shape {shape}")
     kind = TYPES[code]
     if kind.elements > 1 and (not shape or shape[-1] % kind.elements):
-        raise ModelError(f"{what}: rows of {shape[-1] if shape else 1} elements are no whole blocks of {kind.name}")
+        raise ModelError(f"{what}: rows of {shape[-1] if shape else 1} elements are not whole blocks of {kind.name}")
     return _Listed(name, kind, shape, offset)
 
 
@@ -180,11 +180,11 @@ def _placed(listed: list[_Listed], data: int, alignment: int, source: Source) ->
     Raises:
         ModelError: two have the same name or overlap, or one lies outside the file.
     """
-    found = [
+    entries = [
         Entry(one.name, one.type, one.shape, data + one.offset, data + one.offset + _length(one)) for one in listed
     ]
     names: set[str] = set()
-    for one in found:
+    for one in entries:
         if one.name in names:
             raise ModelError(f"{source.name}: two tensors are named {one.name[:200]!r}")
         names.add(one.name)
@@ -196,20 +196,20 @@ def _placed(listed: list[_Listed], data: int, alignment: int, source: Source) ->
                 f"but the file has {source.size:,}"
             )
     before: Entry | None = None
-    for one in sorted((e for e in found if e.end > e.start), key=lambda e: e.start):
+    for one in sorted((e for e in entries if e.end > e.start), key=lambda e: e.start):
         if before is not None and one.start < before.end:
             raise ModelError(f"{source.name}: tensors {before.name[:200]!r} and {one.name[:200]!r} overlap")
         before = one
-    return found
+    return entries
 
 
 def _length(one: _Listed) -> int:
     count = math.prod(one.shape)
     if one.type.nbytes:
         return count // one.type.elements * one.type.nbytes
-    found = encoding(one.type.name)
-    assert found is not None
-    return count * found.nbytes
+    stored = encoding(one.type.name)
+    assert stored is not None
+    return count * stored.nbytes
 
 
 class _Cursor:
@@ -229,9 +229,9 @@ class _Cursor:
         """The next bytes."""
         if self._at + length > len(self._buffer):
             self._fill(length)
-        found = self._buffer[self._at : self._at + length]
+        data = self._buffer[self._at : self._at + length]
         self._at += length
-        return found
+        return data
 
     def _fill(self, length: int) -> None:
         here = self.position
@@ -297,9 +297,9 @@ class _Cursor:
 def encoding_of(kind: Type) -> Encoding:
     """How tensors of a type become numbers; blocks of weights become float32."""
     if not kind.nbytes:
-        found = encoding(kind.name)
-        assert found is not None
-        return found
+        stored = encoding(kind.name)
+        assert stored is not None
+        return stored
     return Encoding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind))
 
 
@@ -316,7 +316,7 @@ def _dequantised(data: Any, kind: Type) -> Any:
             f"blocks of type {kind.name} are dequantised by the gguf package: pip install 'flopwise[gguf]'"
         ) from None
     try:
-        found = quants.dequantize(data, GGMLQuantizationType[kind.name.upper()])
+        weights = quants.dequantize(data, GGMLQuantizationType[kind.name.upper()])
     except (KeyError, NotImplementedError):
         raise ModelError(f"the gguf package cannot dequantise blocks of type {kind.name}") from None
-    return numpy.ascontiguousarray(found, numpy.float32).reshape(-1)
+    return numpy.ascontiguousarray(weights, numpy.float32).reshape(-1)

@@ -48,7 +48,7 @@ def of_index(source: Source, format: str, opener: Opener, endings: tuple[str, ..
         if os.path.basename(file) != file or "\\" in file or file in ("", ".", ".."):
             raise ModelError(f"{source.name}: its shard {file[:200]!r} does not lie beside it; refused")
         if not file.lower().endswith(endings):
-            raise ModelError(f"{source.name}: its shard {file[:200]!r} is no file of weights")
+            raise ModelError(f"{source.name}: its shard {file[:200]!r} is not a weights file")
         stored = opener(source.beside(file, f"{source.name}: a shard"))
         storages += stored.storages
         tensors += [tensor for tensor in stored.tensors if tensor.name in here]

@@ -62,7 +62,7 @@ def of_npz(source: Source) -> StoredTensors:
         try:
             archive = Archive(storage)
         except zipfile.BadZipFile as error:
-            raise ModelError(f"{name}: no archive of NumPy's, or truncated or damaged ({error})") from None
+            raise ModelError(f"{name}: not a NumPy archive, or truncated or damaged ({error})") from None
         for member, info in archive.members.items():
             if not member.endswith(".npy"):
                 continue
@@ -135,7 +135,7 @@ def _tensor(
     order = ">" if dtype.str.startswith(">") else "<"
     stored = encoding(kind, order) if kind else None
     if stored is None:
-        raise ModelError(f"{what}: holds elements of type {dtype}, which are no numbers")
+        raise ModelError(f"{what}: holds elements of type {dtype}, which are not numbers")
     layer = parted(name)[0]
     count = math.prod(shape)
     elements: Elements = EncodedElements(span, stored, count)

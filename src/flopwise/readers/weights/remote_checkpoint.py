@@ -34,7 +34,7 @@ def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
     archive = _opened(storage, name)
     prefix = next(iter(archive.members), "").partition("/")[0]
     if f"{prefix}/data.pkl" not in archive.members:
-        raise ModelError(f"{name}: no checkpoint of PyTorch's: its archive has no data.pkl")
+        raise ModelError(f"{name}: not a PyTorch checkpoint: its archive has no data.pkl")
     text = archive.whole(f"{prefix}/data.pkl")
     order = ">" if _word(archive, f"{prefix}/byteorder") == b"big" else "<"
     storages = [member for member in archive.members if member.startswith(f"{prefix}/data/")]
@@ -53,8 +53,8 @@ def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
 def _opened(storage: SourceStorage, name: str) -> Archive:
     if bytes(storage.read(0, min(4, storage.size))) != b"PK\x03\x04":
         raise ModelError(
-            f"{name}: no archive, so no checkpoint of PyTorch 1.6 or later; an older one can only be read from a local "
-            "file: download it first"
+            f"{name}: not an archive, so not a checkpoint of PyTorch 1.6 or later; an older one can only be read "
+            "from a local file: download it first"
         )
     try:
         archive = Archive(storage)
@@ -62,7 +62,7 @@ def _opened(storage: SourceStorage, name: str) -> Archive:
         raise
     except Exception as error:  # zipfile raises all kinds for a damaged directory
         why = " ".join(str(error).split())[:150]
-        raise ModelError(f"{name}: no checkpoint of PyTorch's, or truncated or damaged ({why})") from None
+        raise ModelError(f"{name}: not a PyTorch checkpoint, or truncated or damaged ({why})") from None
     from flopwise.readers.torch.archive import holds_program
 
     if holds_program(archive.members):
@@ -100,7 +100,7 @@ def _unpickled(hollow: io.BytesIO) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = read()
+            content = read()
         except pickle.UnpicklingError:
             raise
         except Exception as error:
@@ -109,7 +109,7 @@ def _unpickled(hollow: io.BytesIO) -> Any:
                     "its quantised tensors can only be read from a local file; download it first"
                 ) from None
             return _faked(read)
-        return found
+        return content
 
 
 def _faked(read: Callable[[], Any]) -> Any:

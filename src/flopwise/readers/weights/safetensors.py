@@ -91,7 +91,7 @@ def read_header(source: Source) -> list[Entry]:
     within_limit("header_bytes", size, f"{name}: its header has")
     text = source.read(FRONT, size)
     if not text.startswith(b"{"):
-        raise ModelError(f"{name}: not a safetensors file (its header is no JSON object)")
+        raise ModelError(f"{name}: not a safetensors file (its header is not a JSON object)")
     header = parsed(text, name, "header")
     entries = [_entry(name, key, value, FRONT + size) for key, value in header.items() if key != "__metadata__"]
     return in_order(entries, FRONT + size, source)
@@ -113,12 +113,14 @@ def parsed(text: bytes, name: str, what: str) -> dict[str, Any]:
         return named
 
     try:
-        found = json.loads(text, object_pairs_hook=once)
+        content = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{name}: its {what} is no JSON, or damaged ({' '.join(str(error).split())[:100]})") from error
-    if not isinstance(found, dict):
-        raise ModelError(f"{name}: its {what} is no JSON object")
-    return found
+        raise ModelError(
+            f"{name}: its {what} is not JSON, or damaged ({' '.join(str(error).split())[:100]})"
+        ) from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{name}: its {what} is not a JSON object")
+    return content
 
 
 def _entry(file: str, name: str, value: Any, data: int) -> Entry:
@@ -155,9 +157,9 @@ def in_order(entries: list[Entry], start: int, source: Source) -> list[Entry]:
     Raises:
         ModelError: they do not.
     """
-    found = sorted(entries, key=lambda entry: (entry.start, entry.end))
+    ordered = sorted(entries, key=lambda entry: (entry.start, entry.end))
     here, before = start, ""
-    for entry in found:
+    for entry in ordered:
         if entry.start < here:
             raise ModelError(f"{source.name}: tensors {before[:200]!r} and {entry.name[:200]!r} overlap")
         if entry.start > here:
@@ -170,4 +172,4 @@ def in_order(entries: list[Entry], start: int, source: Source) -> list[Entry]:
         here, before = entry.end, entry.name
     if here != source.size:
         raise ModelError(f"{source.name}: nobody owns its last {source.size - here:,} bytes")
-    return found
+    return ordered

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import InputSpec, given, parse
+from flopwise.readers.inputs import InputSpec, input_specs, parse
 from flopwise.readers.torch.capture.tensors import DTYPES
 from flopwise.readers.torch.inputs.arguments import parameters_of
 from flopwise.readers.torch.inputs.configured import configured
@@ -55,4 +55,4 @@ def _described(model: nn.Module, inputs: Any) -> list[InputSpec]:
         return found
     if isinstance(inputs, (tuple, torch.Size)) and names:
         inputs = {names[0]: tuple(inputs)}
-    return given(inputs, names)
+    return input_specs(inputs, names)
