@@ -88,4 +88,38 @@ def product_cases() -> Iterator[Case]:
     yield Case("QLinearMatMul", (a, *by_row, *rest), expected=lambda *_: quantized)
 
 
-FAMILIES = (conversion_cases, product_cases)
+def domain_cases() -> Iterator[Case]:
+    """Operators that QONNX defines in numpy, written here once more for right values."""
+    x, step, start, bits = real(2, 3, 4), positive_number(0.5), Input(np.array([1.0])), Input(np.array([4.0]), False)
+    coarse, fewer = Input(np.array([1.0]), False), Input(np.array([3.0]), False)
+
+    def quant(x: Any, scale: Any, zero: Any, bits: Any) -> list[Any]:
+        del bits
+        return [(np.round(np.clip(x / scale + zero, -8, 7)) - zero) * scale]
+
+    def trunc(x: Any, scale: Any, zero: Any, *others: Any) -> list[Any]:
+        return [np.round(np.clip(np.round(x / scale + zero) / 2, -4, 3)) - zero / 2]
+
+    def reached(v: Any, thresholds: Any) -> list[Any]:
+        return [(v[..., None] >= thresholds[None, :, None, :]).sum(-1) * 2.0 - 3.0]
+
+    for domain in ("onnx.brevitas", "qonnx.custom_op.general", "finn.custom_op.general"):
+        yield Case(f"{domain}::Quant", (x, step, start, bits), expected=quant)
+        yield Case(f"{domain}::Trunc", (x, step, start, bits, coarse, start, fewer), expected=trunc)
+        yield Case(f"{domain}::BipolarQuant", (x, step), expected=lambda x, s: [np.where(x >= 0, s, -s)])
+        if domain != "onnx.brevitas":
+            attrs = {"out_scale": 2.0, "out_bias": -3.0}
+            yield Case(f"{domain}::MultiThreshold", (x, real(3, 7)), attrs, expected=reached)
+            yield Case(
+                f"{domain}::MultiThreshold",
+                (x, real(1, 5)),
+                expected=lambda v, t: [(v[..., None] >= t[0]).sum(-1).astype(float)],
+            )
+    yield Case("qonnx.custom_op.general::IntQuant", (x, step, start, bits), expected=quant)
+
+
+def positive_number(value: float) -> Input:
+    return Input(np.array([value]))
+
+
+FAMILIES = (conversion_cases, product_cases, domain_cases)

@@ -14,6 +14,7 @@ from tests.operators.oracle import (
     caffe,
     classical,
     detection,
+    domains,
     early,
     generation,
     linear,
@@ -55,6 +56,7 @@ DEFINITIONS: Mapping[str, Definition] = {
     **optimizers.DEFINITIONS,
     **classical.DEFINITIONS,
     **early.DEFINITIONS,
+    **domains.DEFINITIONS,
     **caffe.DEFINITIONS,
 }
 

@@ -6,6 +6,7 @@ The definitions: https://github.com/onnx/onnx/blob/v1.2.1/onnx/defs/experiments/
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
 from flopwise.operators.operator import Operator, by, each, nothing, unknown
@@ -29,12 +30,12 @@ def image_scaler(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "Affine": each("αx + β", mul=1, add=1),
-    "Scale": each("scale × x", mul=1),
-    "ScaledTanh": each("α tanh(βx)", mul=2, tanh=1),
-    "ParametricSoftplus": each("α log(exp(βx) + 1)", mul=2, exp=1, add=1, log=1),
-    "ImageScaler": by(image_scaler),
-    "FC": by(fully_connected),
+    "Affine": each("αx + β", mul=1, add=1, shape=shape.alike),
+    "Scale": each("scale × x", mul=1, shape=shape.alike),
+    "ScaledTanh": each("α tanh(βx)", mul=2, tanh=1, shape=shape.alike),
+    "ParametricSoftplus": each("α log(exp(βx) + 1)", mul=2, exp=1, add=1, log=1, shape=shape.alike),
+    "ImageScaler": by(image_scaler, shape=shape.alike),
+    "FC": by(fully_connected, shape=shape.by("early:fully_connected")),
     "GRUUnit": each(
         "h × z + tanh(c) × (1 − z), z = sigmoid(update); the reset gate is applied before",
         bit=1,
@@ -43,11 +44,12 @@ OPERATORS: dict[str, Operator] = {
         div=1,
         tanh=1,
         mul=2,
+        shape=shape.alike,
     ),
-    "ConstantFill": nothing(_FILL),
-    "GivenTensorFill": nothing(_FILL),
-    "Crop": nothing(_PICK),
-    "DynamicSlice": nothing(_PICK),
+    "ConstantFill": nothing(_FILL, shape=shape.by("early:constant_filled")),
+    "GivenTensorFill": nothing(_FILL, shape=shape.by("early:filled")),
+    "Crop": nothing(_PICK, shape=shape.by("early:cropped")),
+    "DynamicSlice": nothing(_PICK, shape=shape.by("early:sliced")),
     "LoopIndexTensor": nothing(_PICK),
     "ATen": unknown("stands for any operator of PyTorch's ATen library, and ONNX never specified them"),
 }

@@ -189,7 +189,7 @@ OPERATORS: dict[str, Operator] = {
     "LRN": by(lrn, gradient=gradient.by("normalization:lrn", "normalization:lrn_keeps")),
     "LpNormalization": by(lp_normalization, gradient=gradient.by("normalization:lp_normalization", gradient.both)),
     "MeanVarianceNormalization": by(
-        mean_variance_normalization, gradient=gradient.by("normalization:mean_variance", gradient.x)
+        mean_variance_normalization, gradient=gradient.by("normalization:mean_variance", gradient.x), shape=shape.alike
     ),
     "Softmax": by(softmax, gradient=gradient.by("normalization:softmax", gradient.y)),
     "LogSoftmax": by(log_softmax, gradient=gradient.by("normalization:log_softmax", gradient.y)),

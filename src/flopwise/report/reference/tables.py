@@ -84,7 +84,7 @@ def spec_url(op: str) -> str:
     domain, _, name = op.rpartition("::")
     if domain == "com.microsoft":
         return f"https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#{domain}.{name}"
-    if op in early.OPERATORS or (domain and not domain.startswith("ai.onnx")):
+    if op in early.OPERATORS or domain == "ai.onnx.contrib" or (domain and not domain.startswith("ai.onnx")):
         return ""
     return f"https://onnx.ai/onnx/operators/onnx_{domain.replace('.', '')}_{name}.html"
 
