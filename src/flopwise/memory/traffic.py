@@ -17,6 +17,12 @@ _PICKS: frozenset[str] = frozenset(
 )
 
 
+#: Products of tokens with the weights of the experts that they were routed to.
+_EXPERTS: frozenset[str] = frozenset(
+    {"aten::_grouped_mm", "aten::_scaled_grouped_mm", "com.microsoft::MoE", "com.microsoft::QMoE"}
+)
+
+
 class Traffic(NamedTuple):
     """Bytes moved by one run of an operator; None when a shape is missing."""
 
@@ -27,9 +33,9 @@ class Traffic(NamedTuple):
 def traffic(node: Node) -> Traffic:
     """Bytes of the inputs, stored ones included and each once, and bytes of the outputs.
 
-    A view moves nothing. An operator that picks elements reads as many bytes as it writes, and its indices. An If hands
-    on what its branch makes. Caches are not modelled: what does not fit in them is moved more often, and what two
-    neighbours share may be moved less.
+    A view moves nothing. An operator that picks elements reads as many bytes as it writes, and its indices. Of the
+    weights of experts no more are read than tokens are routed. An If hands on what its branch makes. Caches are not
+    modelled: what does not fit in them is moved more often, and what two neighbours share may be moved less.
     """
     if node.op == "If":
         return Traffic(_bytes(node.known_inputs), 0)
@@ -43,6 +49,8 @@ def traffic(node: Node) -> Traffic:
     if node.op in _ASKS_SHAPE:
         return Traffic(0, written)
     given = {t.name: t for t in node.inputs if t is not None}
+    if node.op in _EXPERTS:
+        return Traffic(_of_experts(node, given.values()), written)
     if node.op not in _PICKS or not node.has_input(0):
         return Traffic(_bytes(given.values()), written)
     source = given.pop(node.input(0).name)
@@ -59,3 +67,24 @@ def _bytes(tensors: Iterable[Tensor]) -> int | None:
             return None
         total += tensor.nbytes
     return total
+
+
+def _of_experts(node: Node, tensors: Iterable[Tensor]) -> int | None:
+    """Bytes read by a product with experts: of what all experts have, at most as many shares as tokens are routed."""
+    tensors = list(tensors)
+    if any(not t.sized for t in tensors) or not node.has_input(1):
+        return None
+    first, second = node.input(0).dims, node.input(1).dims
+    if node.op.startswith("aten::"):
+        if len(first) != 2 or len(second) != 3:  # every group has rows of its own
+            return _bytes(tensors)
+        experts, routed = second[0], first[0]
+    else:
+        tokens = node.input(0).numel // first[-1] if first and first[-1] else 0
+        experts, routed = second[-1], tokens * int(node.attrs.get("k", 1))
+    if not isinstance(experts, int) or not isinstance(routed, int):
+        return _bytes(tensors)
+    stacks = [t for t in tensors if len(t.dims) > 1 and t.dims[0] == experts and t.name != node.input(0).name]
+    rest = sum(t.nbytes for t in tensors if not any(t is stack for stack in stacks))
+    touched: int = sum(t.nbytes // experts for t in stacks) * min(experts, routed) if experts else 0
+    return rest + touched

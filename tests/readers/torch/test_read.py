@@ -332,3 +332,19 @@ def test_a_note_names_the_operator_that_needs_real_tensors() -> None:
     profile = flopwise.profile(Doubled(), (2, 3))
     assert profile.exact
     assert any("on meta tensors: given 2×3: quantized::add does not run on them;" in note for note in profile.notes)
+
+
+def test_a_note_names_products_with_all_experts() -> None:
+    class Dense(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.router = nn.Linear(16, 8)
+            self.experts = nn.Parameter(torch.rand(8, 16, 16))
+
+        def forward(self, x: Any) -> Any:
+            weight, _ = self.router(x).topk(2, -1)
+            return torch.bmm(x[None].expand(8, -1, -1), self.experts).sum(0) * weight.sum()
+
+    profile = flopwise.profile(Dense(), (5, 16))
+    words = "1 product multiplies every token with all 8 experts, although the routing chooses 2 for each"
+    assert any(f"mixture of experts: {words}" in note for note in profile.notes)

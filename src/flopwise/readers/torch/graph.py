@@ -146,3 +146,29 @@ def _names(events: Sequence[Event], ops: Sequence[str]) -> list[str]:
         times[name] += 1
         names.append(name if times[name] == 1 else f"{name}:{times[name]}")
     return names
+
+
+def dense_experts(nodes: Sequence[Node]) -> Iterator[str]:
+    """A note for each stack of experts that all tokens are multiplied with, although a few are chosen for each."""
+    routed = {
+        (node.input(0).dims[-1], node.output().dims[-1])
+        for node in nodes
+        if node.op == "TopK" and node.has_input(0) and node.input(0).dims and node.output().dims
+    }
+    for experts, chosen in sorted((e, k) for e, k in routed if isinstance(e, int) and isinstance(k, int) and k < e):
+        stacks = [node for node in nodes if _multiplies_all(node, experts)]
+        if stacks:
+            products = f"{len(stacks)} products multiply" if len(stacks) > 1 else "1 product multiplies"
+            yield (
+                f"mixture of experts: {products} every token with all {experts} experts, although the routing chooses "
+                f"{chosen} for each; the first is {stacks[0].name!r}"
+            )
+
+
+def _multiplies_all(node: Node, experts: int) -> bool:
+    """Whether a node is a batched product of tokens with the weights of so many experts."""
+    if node.op not in ("MatMul", "aten::addbmm", "Gemm", "Einsum") or len(node.known_inputs) < 2:
+        return False
+    left, right = node.input(0), node.input(1)
+    stacked = all(len(t.dims) == 3 and t.dims[0] == experts for t in (left, right))
+    return stacked and any(t.kind in STORED for t in (left, right))

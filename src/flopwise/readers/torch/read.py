@@ -14,7 +14,7 @@ from flopwise.graph import Graph
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.capture.values import NeedsValues
-from flopwise.readers.torch.graph import nodes_of, unused
+from flopwise.readers.torch.graph import dense_experts, nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
 from flopwise.readers.torch.program.exported import ExportedModule
 from flopwise.readers.torch.runs.distribution import gathered
@@ -147,6 +147,7 @@ def _graph(
     if mode == "train":
         notes.append("counted in train mode")
     nodes = nodes_of(recorded.events)
+    notes.extend(dense_experts(nodes))
     parts = submodules(model, recorded.stored)
     weights = {ours.name: of_torch(ours, tensor) for tensor, ours in recorded.stored.values()}
     return Graph(
