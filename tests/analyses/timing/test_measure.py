@@ -9,7 +9,7 @@ from tests.analyses.timing.sessions import kernel, program, random_program
 
 from flopwise.analyses.timing.engines import Options, load
 from flopwise.analyses.timing.engines.simulated import Simulated
-from flopwise.analyses.timing.measure import measure
+from flopwise.analyses.timing.measure import measure, runs_of_round
 from flopwise.errors import InputError
 
 
@@ -103,3 +103,22 @@ def test_an_interrupt_keeps_what_is_measured() -> None:
 def test_an_unknown_engine() -> None:
     with pytest.raises(InputError, match="unknown engine 'tpu'; known: onnxruntime"):
         load("tpu")
+
+
+def test_nodes_that_take_little_beside_the_whole_run_more_often() -> None:
+    names = ["whole A", "whole B", "hot a", "streamed a", "null empty"]
+    assert runs_of_round({"whole A": 1000, "hot a": 100}, names) == {
+        "whole A": 2,
+        "whole B": 2,
+        "hot a": 8,
+        "streamed a": 1,
+        "null empty": 2,
+    }
+    assert runs_of_round({"whole A": 1000, "hot a": 1000}, names)["hot a"] == 2
+    assert runs_of_round({"whole A": 1000, "hot a": 500}, names)["hot a"] == 4
+
+
+def test_a_few_rounds_are_finished_whatever_the_budget() -> None:
+    simulated = Simulated(program(kernel("a", 100)), Options())
+    ticks = iter(range(10_000))
+    assert measure(simulated, 0.0, now=lambda: float(next(ticks)))["rounds"] == 6

@@ -19,6 +19,9 @@ WARM = 3
 #: Timed runs of a task in a round, behind one that brings its code and data back into the caches.
 RUNS = 2
 
+#: Runs of a node in a round at most, and rounds at least, whatever the budget says: fewer have not met the least times.
+MOST_RUNS, FEWEST = 8, 6
+
 #: Seconds between two looks at the processor's speed, and runs of each look.
 LOOK, CALIBRATING = 10.0, 10
 
@@ -43,7 +46,7 @@ def measure(
 
     Args:
         program: what to measure.
-        seconds: how long rounds may go on; at least one is finished.
+        seconds: how long rounds may go on; a few are finished in any case.
         skip: keys that are not run, and why: the status of an earlier attempt.
         only: keys to measure; None for all.
         report: called with what happens.
@@ -62,9 +65,10 @@ def measure(
 
     keys = dict.fromkeys(node.key for node in program.executed if not node.alias)
     wanted = [key for key in keys if key not in skip and (only is None or key in only)]
+    rough: dict[str, float] = {}
     for name, task in tasks.items():
         before(name)
-        calibrate(task)
+        rough[name] = calibrate(task)
     for place, key in enumerate(wanted):
         report({"event": "building", "done": place, "of": len(wanted)})
         for mode in MODES:
@@ -72,7 +76,7 @@ def measure(
             try:
                 task_of_mode = program.node(key, mode, calibrate)
                 if task_of_mode is not None:
-                    calibrate(task_of_mode)
+                    rough[f"{mode} {key}"] = calibrate(task_of_mode)
                     tasks[f"{mode} {key}"] = task_of_mode
             except UnsupportedError as error:
                 failed[key] = ("unsupported", str(error))
@@ -85,7 +89,7 @@ def measure(
     built = now() - start
     report({"event": "built", "tasks": len(tasks), "seconds": built})
 
-    runs = {name: 1 if name.startswith("streamed") else RUNS for name in tasks}
+    runs = runs_of_round(rough, tasks)
     warm = {name: 1 for name in tasks if name.startswith(("hot", "null"))}
     sampler = Sampler({name: task.run for name, task in tasks.items()}, clock, before=before, warm=warm, runs=runs)
     begin = now()
@@ -101,12 +105,9 @@ def measure(
                 speeds.append(min(_time(fixed, clock) for _ in range(CALIBRATING)))
             spent = now() - begin
             report({"event": "round", "rounds": sampler.rounds, "seconds": spent, "of": seconds})
-            per_round = spent / sampler.rounds
-            if (
-                (sampler.settled and spent >= min(seconds, LEAST_SECONDS))
-                or spent + per_round / 2 > seconds
-                or sampler.rounds == most_rounds
-            ):
+            over = spent + spent / sampler.rounds / 2 > seconds and sampler.rounds >= FEWEST
+            settled = sampler.settled and spent >= min(seconds, LEAST_SECONDS)
+            if settled or over or sampler.rounds == most_rounds:
                 break
     except KeyboardInterrupt:  # what is measured is kept
         interrupted = True
@@ -116,6 +117,19 @@ def measure(
     result = _result(program, sampler, tasks, skip, failed, list(keys), only, round_ns, drift)
     result.update(seconds=now() - start, built=built, interrupted=interrupted)
     return result
+
+
+def runs_of_round(rough: Mapping[str, float], tasks: Collection[str]) -> dict[str, int]:
+    """Timed runs of each task in a round: nodes that take little beside the whole run more often.
+
+    Args:
+        rough: nanoseconds of a run, roughly.
+        tasks: names of all tasks.
+    """
+    nodes = sum(time for name, time in rough.items() if name.startswith("hot"))
+    more = int(RUNS * rough[WHOLES[0]] / nodes) if nodes else RUNS
+    often = min(MOST_RUNS, max(RUNS, more))
+    return {name: 1 if name.startswith("streamed") else often if name.startswith("hot") else RUNS for name in tasks}
 
 
 def _time(task: Task, clock: Clock) -> float:
