@@ -1,9 +1,9 @@
-"""Time of a formula, stage by stage, beside onnx-tool's shape engine: python benchmarks/formula_speed.py [MODEL ...].
+"""Time of a formula beside one profile of the same model: python benchmarks/formula_speed.py [MODEL ...] [--modules].
 
-Without a model: a decoder of 32 layers in batch and sequence, and ResNet-50 in N, H and W, made on the spot. Each round
-runs in a process of its own, flopwise and onnx-tool in turn, and medians are printed as a Markdown table. Imports, and
-onnx-tool's reading of the file, are not in the times. The engine evaluates the shapes at four sizes of each symbol and
-notes how they depend on it; it counts nothing, and no other tool gives a formula.
+Without a model: ResNet-50, a U-Net, a head on two scales and a decoder of 32 layers as ONNX files, made on the spot;
+with --modules also ResNet-50, swin_t (torchvision) and a decoder of 32 layers (transformers). Each round runs in a
+process of its own, the profile and the formula in turn; medians of processor seconds and their ratio are printed as a
+Markdown table. Imports are not in the times.
 """
 
 from __future__ import annotations
@@ -13,72 +13,82 @@ import json
 import subprocess
 import sys
 import tempfile
-from math import prod
 from pathlib import Path
 from statistics import median
 
-from onnx import ModelProto, TensorProto
-
 ROOT = Path(__file__).parents[1]
 
-#: One run of flopwise: seconds of each stage, in order.
-OURS = """
-import gc, json, sys, time
-import onnx, sympy, flopwise, flopwise.cli.commands.formula, flopwise.analyses.formula.derive
-import flopwise.readers.onnx.read
-from flopwise.report.commands.formula import formula_report
-from flopwise.report.report import as_text
-gc.disable()
-found = []
-def step(name):
-    if name not in ("reading the graph", "resolving shapes", "building the graph", "inlining functions"):
-        found.append((name, time.perf_counter()))
-formula = flopwise.formula(sys.argv[1], progress=step)
-step("simplifying and writing")
-as_text(formula_report(formula))
-step("")
-stages = {name: after - before for (name, before), (_, after) in zip(found, found[1:])}
-print(json.dumps({**stages, "in all": found[-1][1] - found[0][1]}))
-"""
-
-#: One run of onnx-tool's engine on the same file.
-THEIRS = """
-import contextlib, io, json, sys, time
-import onnx, onnx_tool
+#: One run: processor seconds of a profile and of a formula, and what the formula is like.
+FILE = """
+import json, sys, time
+import flopwise, flopwise.api.formula, flopwise.readers.onnx.read
 from flopwise.readers.onnx.signature import signature
-inputs = signature(sys.argv[1]).inputs
-model = onnx_tool.Model(sys.argv[1], {"constant_folding": True, "verbose": False})
-names = dict.fromkeys(d for i in inputs for d in i.dims if isinstance(d, str))
-start = time.perf_counter()
-with contextlib.redirect_stdout(io.StringIO()):
-    shapes = {i.name: [str(d) if isinstance(d, str) else d for d in i.dims] for i in inputs}
-    model.graph.shape_regress(shapes, {n: (32, 256) for n in names})
-print(json.dumps({"in all": time.perf_counter() - start}))
+flopwise.profile("examples/tiny_resnet.onnx")
+names = dict.fromkeys(d for i in signature(sys.argv[1]).inputs for d in i.dims or () if isinstance(d, str))
+sizes = {n: 64 for n in names}
+start = time.process_time()
+flopwise.profile(sys.argv[1], dims=sizes)
+middle = time.process_time()
+formula = flopwise.formula(sys.argv[1])
+end = time.process_time()
+print(json.dumps([middle - start, end - middle, formula.exact, len(formula.conditions), len(formula.rows)]))
 """
 
+#: The same of a module, which the first argument makes.
+MODULE = """
+import importlib, json, sys, time
+import torch, flopwise, flopwise.api.formula
+from flopwise.readers.torch.imports import repaired
+repaired(lambda: importlib.import_module("torchvision"))
+with torch.device("meta"):
+    model, inputs, sizes = eval(sys.argv[1])
+model.eval()
+flopwise.profile(torch.nn.Linear(2, 2), (1, 2))
+placed = {n: tuple(sizes.get(d, d) for d in s) for n, s in inputs.items()}
+start = time.process_time()
+flopwise.profile(model, placed)
+middle = time.process_time()
+formula = flopwise.formula(model, inputs)
+end = time.process_time()
+print(json.dumps([middle - start, end - middle, formula.exact, len(formula.conditions), len(formula.rows)]))
+"""
 
-def make(folder: Path) -> list[Path]:
-    """The models that are measured unless others are named."""
+IMAGE = '{"x": ("N", 3, "H", "W")}, {"N": 1, "H": 224, "W": 224}'
+VISION = "__import__('torchvision').models"
+LLAMA = "__import__('transformers')"
+MODULES = {
+    "resnet50 (torchvision)": f"{VISION}.resnet50(), {IMAGE}",
+    "swin_t (torchvision)": f"{VISION}.swin_t(), {IMAGE}",
+    "llama, 32 layers (transformers)": f"{LLAMA}.LlamaForCausalLM({LLAMA}.LlamaConfig()), "
+    '{"input_ids": ("B", "S")}, {"B": 1, "S": 64}',
+}
+
+
+def make(folder: Path) -> dict[str, Path]:
+    """The files that are measured unless others are named."""
     sys.path.insert(0, str(ROOT))
-    from tests.analyses.formula import models
+    from tests.analyses.formula import models, test_faults
 
-    paths = []
-    for name, build in (("llama-32", models.llama), ("resnet50", models.resnet50)):
-        paths.append(folder / f"{name}.onnx")
-        model = ModelProto.FromString(build())
-        for tensor in model.graph.initializer:
-            if tensor.data_type == TensorProto.FLOAT and not tensor.raw_data:
-                tensor.raw_data = bytes(4 * prod(tensor.dims))  # onnx-tool wants its weights
-        paths[-1].write_bytes(model.SerializeToString())
+    builds = {
+        "ResNet-50": models.resnet50,
+        "U-Net": models.unet,
+        "head on two scales": test_faults.head,
+        "decoder, 32 layers": models.llama,
+    }
+    paths = {}
+    for name, build in builds.items():
+        paths[name] = folder / f"{name.replace(' ', '_')}.onnx"
+        paths[name].write_bytes(build())
     return paths
 
 
-def run(code: str, path: Path) -> dict[str, float] | str:
+def run(code: str, argument: str) -> list[float] | str:
     """The times, or the last line of what went wrong."""
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code, argument]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode:
         return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-    times: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    times: list[float] = json.loads(done.stdout.splitlines()[-1])
     return times
 
 
@@ -86,18 +96,24 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--modules", action="store_true", help="PyTorch modules as well")
+    parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    print("| model | measured | ms |\n|---|---|--:|")
+    print("| model | layers | profile, s | formula, s | ratio | complete | conditions |\n|---|--:|--:|--:|--:|---|--:|")
     with tempfile.TemporaryDirectory() as folder:
-        for path in given.models or make(Path(folder)):
-            rounds = [(run(OURS, path), run(THEIRS, path)) for _ in range(given.rounds)]
-            for tool, found in zip(("flopwise", "onnx-tool shape engine"), zip(*rounds, strict=True), strict=True):
-                times = [r for r in found if not isinstance(r, str)]
-                for stage in times[0] if times else ():
-                    print(f"| {path.name} | {tool}: {stage} | {1e3 * median(t[stage] for t in times):,.0f} |")
-                if not times:
-                    print(f"| {path.name} | {tool} | failed: {found[0]} |")
+        files = {path.name: path.resolve() for path in given.models} or make(Path(folder))
+        jobs = [(name, FILE, str(path)) for name, path in files.items()]
+        jobs += [(name, MODULE, made) for name, made in MODULES.items()] if given.modules else []
+        for name, code, argument in jobs:
+            rounds = [run(code, argument) for _ in range(given.rounds)]
+            done = [r for r in rounds if not isinstance(r, str)]
+            if not done:
+                print(f"| {name} | failed: {rounds[0]} |")
+                continue
+            profile, formula = median(r[0] for r in done), median(r[1] for r in done)
+            exact, conditions, layers = done[0][2:]
+            times = f"{profile:.3f} | {formula:.3f} | {formula / profile:.1f}"
+            print(f"| {name} | {layers} | {times} | {'yes' if exact else 'no'} | {conditions} |")
 
 
 if __name__ == "__main__":

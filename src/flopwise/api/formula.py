@@ -44,6 +44,7 @@ def formula(
     batch_size: int | None = None,
     options: Options | None = None,
     fold: bool | None = None,
+    train: bool = False,
     progress: Callable[[str], None] = lambda step: None,
     **keywords: Unpack[Keywords],
 ) -> Formula:
@@ -60,6 +61,8 @@ def formula(
         batch_size: as in :func:`flopwise.read`.
         options: as in :func:`flopwise.read`.
         fold: as in :func:`flopwise.profile`.
+        train: whether there are formulas of the backward pass and of what it keeps, too; a PyTorch model is then in
+            train mode unless ``mode`` says otherwise.
         progress: as in :func:`flopwise.read`.
         keywords: as in :func:`flopwise.read`.
 
@@ -75,7 +78,7 @@ def formula(
         raise InputError(f"{model}: formulas are not made for {format.models}")
     if not chosen.closed:
         raise InputError(f"{chosen.name} rounds in ways that no formula follows; give another convention")
-    counting = Counting(chosen, rules, fold)
+    counting = Counting(chosen, rules, fold, train)
     if format.module is not None:
         own = options_of(TorchOptions, options, keywords)
         with using(own_rows(rules)):
@@ -163,7 +166,15 @@ def _of_module(
         raise InputError("no size is open; write a name in place of a number, such as -i batchx3x224x224")
 
     def at(point: Mapping[str, int]) -> Reading:
-        return Reading(read(module, {spec.name: spec for spec in opened.at(point)}, mode=options.mode), ModelFacts())
+        return Reading(
+            read(
+                module,
+                {spec.name: spec for spec in opened.at(point)},
+                mode=options.mode or ("train" if counting.train else None),
+                grad=counting.train,
+            ),
+            ModelFacts(),
+        )
 
     shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
 

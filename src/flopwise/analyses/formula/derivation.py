@@ -395,6 +395,7 @@ class Derivation:
             guards=self.conditions,
             tied=dict(self.scales.tied),
             elsewhere=self.elsewhere,
+            sizes=self.profile.graph,
             everywhere=not self.forks,
         )
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from flopwise.analyses.formula.conditions import Conditions
+from flopwise.analyses.formula.dim import term as term_of
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.expressions import Expressions, identifiers
-from flopwise.analyses.formula.polynomial import Term, add_up, value
+from flopwise.analyses.formula.polynomial import Term, add_up, largest, value
 from flopwise.analyses.formula.rows import NO_FORMULA
+from flopwise.analyses.formula.source import function, source
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
+from flopwise.memory import live_bytes
 from flopwise.profiles.grouping import by_module
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
@@ -33,12 +39,37 @@ FIGURES: tuple[str, ...] = (
 )
 
 
+#: Sums of which the largest is the peak of memory; of more no formula is made.
+MOST_SUMS = 8
+
+#: Random sizes at which the largest of these sums is sought.
+PEAKS = 200
+
+
 class OutsideError(InputError):
     """A point at which the formulas do not hold."""
 
     def __init__(self, message: str, point: Mapping[str, int]) -> None:
         super().__init__(message)
         self.point = point
+
+
+#: Figures of the whole model alone.
+OF_MODEL: tuple[str, ...] = ("peak_activation_bytes", "state_bytes")
+
+#: Figures of a training step, of formulas that were asked for it.
+TRAINED: tuple[str, ...] = ("backward", "backward_macs", "backward_flops", "saved_bytes")
+
+#: What the inputs and outputs are called that a model keeps between calls.
+_STATES = re.compile(r"past|cache|(^|[._])state([._]|$)", re.IGNORECASE)
+
+
+class Values(dict[str, "int | None"]):
+    """Figures at one point by name; those in ``lower_bounds`` are at least as large as they say."""
+
+    def __init__(self, figures: Mapping[str, int | None], lower_bounds: Sequence[str] = ()) -> None:
+        super().__init__(figures)
+        self.lower_bounds = tuple(lower_bounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +86,8 @@ class Group:
     @functools.cached_property
     def terms(self) -> dict[str, Term | None]:
         """Each figure on the symbols' scales, the sum of what is known; None when no layer has it."""
-        return {figure: self._sum(figure) for figure in FIGURES}
+        trained = TRAINED if any(row.backward_counts is not None for row in self.rows) else ()
+        return {figure: self._sum(figure) for figure in (*FIGURES, *trained)}
 
     def _sum(self, figure: str) -> Term | None:
         known = [term for row in self.rows if (term := getattr(row, figure)) is not None]
@@ -63,7 +95,7 @@ class Group:
 
     def exact(self, figure: str) -> bool:
         """Whether every layer has the figure, so that the sum is no lower bound."""
-        return all(getattr(row, figure) is not None for row in self.rows)
+        return figure in OF_MODEL or all(getattr(row, figure) is not None for row in self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +123,8 @@ class Formula:
     tied: Mapping[str, Term] = field(default_factory=dict)
     #: The profile at sizes where the formulas do not hold; None where the model does not take them.
     elsewhere: Callable[[Mapping[str, int]], Profile | None] | None = field(default=None, repr=False)
+    #: The graph with sizes that carry expressions.
+    sizes: Graph | None = field(default=None, repr=False)
     #: Whether the conditions say all; where they do not, values come from profiles.
     everywhere: bool = True
     #: How ``print(formula)`` looks; provided by whoever knows the reports.
@@ -130,9 +164,151 @@ class Formula:
         return self.expressions.expression(0 if term is None else term)
 
     def _term(self, group: Group, figure: str) -> Term | None:
-        if figure not in FIGURES:
-            raise InputError(f"unknown figure {figure!r}; known: {', '.join(FIGURES)}")
+        if figure in OF_MODEL and group is self.whole:
+            return self.peak if figure == "peak_activation_bytes" else self.state
+        if figure not in group.terms:
+            raise InputError(f"unknown figure {figure!r}; known: {', '.join((*group.terms, *OF_MODEL))}")
         return group.terms[figure]
+
+    def term(self, figure: str) -> Term | None:
+        """The model's sum of one figure on the symbols' scales; None when no layer has it.
+
+        Raises:
+            InputError: there is no figure of that name.
+        """
+        return self._term(self.whole, figure)
+
+    @functools.cached_property
+    def _alive(self) -> tuple[Term, ...]:
+        """The bytes of activations alive at each step of an inference, each sum once; () when a size is missing."""
+        return () if self.sizes is None else tuple(dict.fromkeys(map(term_of, live_bytes(self.sizes))))
+
+    @functools.cached_property
+    def peak(self) -> Term | None:
+        """Bytes of activations alive at once, at most: the largest of the sums that are it at some of many sizes.
+
+        None where a size is missing, or where so many sums take turns that no formula is short.
+        """
+        chance = random.Random(0)
+        winners: dict[Term, None] = {}
+        for _ in range(PEAKS if self._alive else 0):
+            places = {}
+            for d in self.domains:
+                low, high = d.place(d.low), None if d.high is None else d.place(d.high)
+                size = low + int(10 ** chance.uniform(0, 4)) - 1
+                places[d.name] = size if high is None else min(size, high)
+            atoms: dict[str, int] = {}
+            winners[max(self._alive, key=lambda term: value(term, places, atoms))] = None
+        return functools.reduce(largest, winners) if 0 < len(winners) <= MOST_SUMS else None
+
+    @functools.cached_property
+    def state(self) -> Term | None:
+        """Bytes of what the model is handed again from call to call: caches of keys and values, states."""
+        if self.sizes is None:
+            return None
+        kept = [t for t in self.sizes.inputs if t.kind == "state" or (t.shape and _STATES.search(t.name))]
+        return add_up(term_of(t.nbytes) for t in kept if t.sized)
+
+    def value(self, figure: str, **sizes: int) -> int | None:
+        """One figure of the model at one point; None when no layer has it.
+
+        Raises:
+            InputError: a symbol or figure is unknown, or the model does not take the sizes.
+        """
+        if figure not in OF_MODEL:
+            self._term(self.whole, figure)
+            return self.evaluate(self.whole, sizes)[figure]
+        try:
+            places, atoms = self._places(self.point(sizes)), {}  # type: ignore[var-annotated]
+        except OutsideError as error:
+            if figure == "state_bytes":
+                raise
+            return self._profile_at(error).peak_activation_bytes
+        terms = self._alive if figure == "peak_activation_bytes" else [t for t in [self.state] if t is not None]
+        return max((value(term, places, atoms) for term in terms), default=None)
+
+    def named(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The sizes by the model's own names of the symbols.
+
+        Raises:
+            InputError: a symbol is unknown.
+        """
+        point = {self.own_name(name): size for name, size in sizes.items()}
+        for name in point:
+            if name not in self._names:
+                raise InputError(f"no symbol {name!r}; the symbols are {', '.join(d.name for d in self.domains)}")
+        return {d.name: point[d.name] for d in self.domains if d.name in point}
+
+    def own_name(self, name: str) -> str:
+        """The symbol that is called so in the formulas or in the model."""
+        return self._names.get(name, name)
+
+    def require_symbols(self, sizes: Mapping[str, int]) -> None:
+        """Nothing, where there is a size for each symbol.
+
+        Raises:
+            InputError: a symbol is missing or unknown.
+        """
+        with contextlib.suppress(OutsideError):
+            self.point(sizes)
+
+    def lambdify(self, figure: str | None = None) -> Any:
+        """Python functions of the symbols, which take whole numbers or numpy's arrays of them.
+
+        Args:
+            figure: one figure, whose function is returned; None: a mapping from each figure to its function.
+
+        Raises:
+            InputError: the figure is unknown or has no formula.
+        """
+        if figure is not None and self.term(figure) is None:
+            raise InputError(f"{figure} has no formula")
+        functions = function(self._chosen(None if figure is None else [figure]), self.domains)
+        return functions if figure is None else functions[figure]
+
+    def source(self, language: str, figures: Sequence[str] | None = None) -> str:
+        """Source code with a function of the symbols for each figure.
+
+        Args:
+            language: "python", "c" or "javascript".
+            figures: which; None for all that have a formula.
+
+        Raises:
+            InputError: the language or a figure is unknown.
+        """
+        return source(self._chosen(figures), self.domains, language, "; ".join(self.conditions))
+
+    def _chosen(self, figures: Sequence[str] | None) -> dict[str, Term]:
+        terms = {f: self.term(f) for f in (figures if figures is not None else (*self.whole.terms, *OF_MODEL))}
+        return {figure: term for figure, term in terms.items() if term is not None}
+
+    def plot(self, symbol: str, sizes: Sequence[int], figures: Sequence[str] = ("macs",), **others: int) -> Any:
+        """A figure of matplotlib with the cost against one symbol.
+
+        Args:
+            symbol: the symbol of the x axis.
+            sizes: its sizes.
+            figures: what is drawn, a line each.
+            others: the sizes of the other symbols.
+
+        Raises:
+            InputError: matplotlib is not installed, or a symbol or figure is unknown.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise InputError("plots need matplotlib: pip install 'flopwise[figures]'") from None
+        drawn = Figure(layout="constrained")
+        axes = drawn.subplots()
+        for figure in figures:
+            values = [self.value(figure, **{**others, symbol: size}) for size in sizes]
+            bound = "" if figure in OF_MODEL or self.whole.exact(figure) else "at least "
+            axes.plot(list(sizes), [float("nan") if v is None else v for v in values], label=bound + figure)
+        axes.set_xlabel(symbol)
+        axes.set_ylim(bottom=0)
+        axes.set_title(", ".join(f"{n} = {s}" for n, s in others.items()) or self.graph.name)
+        axes.legend()
+        return drawn
 
     @functools.cached_property
     def layers(self) -> tuple[Group, ...]:
@@ -223,15 +399,17 @@ class Formula:
             raise OutsideError(message, point)
         return point
 
-    def at(self, **sizes: int) -> dict[str, int | None]:
+    def at(self, **sizes: int) -> Values:
         """The totals at one point: each figure as an integer, None when no layer has it.
+
+        Where the formulas do not hold but the model takes the sizes, the totals are those of a profile there.
 
         Raises:
             InputError: a symbol is missing or unknown, or the formulas do not hold there.
         """
         return self.evaluate(self.whole, sizes)
 
-    def evaluate(self, group: Group, sizes: Mapping[str, int]) -> dict[str, int | None]:
+    def evaluate(self, group: Group, sizes: Mapping[str, int]) -> Values:
         """The figures of a group at one point; see :meth:`at`."""
         try:
             point = self.point(sizes)
@@ -240,10 +418,11 @@ class Formula:
         if not self.everywhere:
             return self._profiled(group, OutsideError("the program does not take these sizes", point))
         places, atoms = self._places(point), {}  # type: ignore[var-annotated]
-        return {f: None if t is None else value(t, places, atoms) for f, t in group.terms.items()}
+        figures = {f: None if t is None else value(t, places, atoms) for f, t in group.terms.items()}
+        return Values(figures, [f for f in figures if not group.exact(f)])
 
-    def _profiled(self, group: Group, outside: OutsideError) -> dict[str, int | None]:
-        """The figures of a group from the profile at a point outside the domain.
+    def _profile_at(self, outside: OutsideError) -> Profile:
+        """The profile at a point outside the domain.
 
         Raises:
             InputError: the model does not take the sizes.
@@ -254,14 +433,25 @@ class Formula:
         profile = self.elsewhere({**point, **tied}) if self.elsewhere and whole else None
         if profile is None:
             raise outside
+        return profile
+
+    def _profiled(self, group: Group, outside: OutsideError) -> Values:
+        """The figures of a group from the profile at a point outside the domain.
+
+        Raises:
+            InputError: the model does not take the sizes.
+        """
+        profile = self._profile_at(outside)
         ours = {id(row) for row in group.rows}
         if [r.name for r in profile.rows] == [r.name for r in self.rows]:
-            rows = [there for row, there in zip(self.rows, profile.rows, strict=True) if id(row) in ours]
+            rows = [other for row, other in zip(self.rows, profile.rows, strict=True) if id(row) in ours]
         elif len(group.rows) == len(self.rows):
             rows = list(profile.rows)
         else:
             raise outside
-        return Group(group.name, tuple(rows)).terms  # type: ignore[return-value] # whole numbers
+        there = Group(group.name, tuple(rows))
+        figures = cast("dict[str, int | None]", there.terms)
+        return Values(figures, [f for f in figures if not there.exact(f)])
 
     def to_dict(self) -> dict[str, Any]:
         """The formulas in the stable JSON schema ``flopwise.formula/1``: each as text in Python's notation, or None.
@@ -283,7 +473,10 @@ class Formula:
                 for d in self.domains
             ],
             "conditions": list(self.conditions),
-            "totals": {f: _text(text, t) for f, t in self.whole.terms.items()},
+            "totals": {
+                **{f: _text(text, t) for f, t in self.whole.terms.items()},
+                **{f: _text(text, self.term(f)) for f in OF_MODEL},
+            },
             "layers": [
                 {
                     "name": row.name,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from flopwise.analyses.formula.conditions import Point
 from flopwise.analyses.formula.polynomial import Polynomial, Term, value
+from flopwise.analyses.training.step import train as with_training
 from flopwise.conventions.convention import Convention
 from flopwise.graph import Graph
 from flopwise.operators.own import Rules
@@ -15,8 +16,19 @@ from flopwise.profiles.profile import Profile, profile_graph
 from flopwise.rows import Row
 
 #: Fields of a row that hold one figure, and those that hold operations by class.
-FIGURES = ("count", "params", "buffers", "weight_bytes", "input_bytes", "output_bytes", "activations", "times")
-CLASSES = ("counts", "view")
+FIGURES = (
+    "count",
+    "params",
+    "buffers",
+    "weight_bytes",
+    "input_bytes",
+    "output_bytes",
+    "activations",
+    "times",
+    "backward",
+    "saved_bytes",
+)
+CLASSES = ("counts", "view", "backward_counts")
 
 #: The note of a row for which no expression was found.
 NO_FORMULA = "its cost follows no formula that was found"
@@ -28,10 +40,13 @@ class Counting(NamedTuple):
     convention: Convention
     rules: Rules | None = None
     fold: bool | None = None
+    #: Whether each row gets its backward pass.
+    train: bool = False
 
     def profile(self, graph: Graph) -> Profile:
         """The profile of a graph."""
-        return profile_graph(graph, self.convention, self.rules, self.fold)
+        profile = profile_graph(graph, self.convention, self.rules, self.fold, self.train)
+        return with_training(profile) if self.train else profile
 
 
 class Known(NamedTuple):

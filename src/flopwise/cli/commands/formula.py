@@ -17,7 +17,12 @@ from flopwise.errors import InputError
 @click.command(
     "formula",
     cls=Command,
-    examples=["model.onnx", "model.onnx -i x:f32:N,3,H,W --by layer", 'model.onnx --at "N=1,8 H=224 W=224"'],
+    examples=[
+        "model.onnx",
+        "model.onnx -i x:f32:N,3,H,W --by layer",
+        'model.onnx --at "N=1,8 H=224 W=224"',
+        'model.onnx --solve "macs <= 10G for H" --at "N=1 W=224"',
+    ],
 )
 @options.model
 @option(
@@ -26,6 +31,18 @@ from flopwise.errors import InputError
     multiple=True,
     help='Evaluate instead: "batch=1,2,4 seq=128:4096:128" gives a line for each combination. Repeatable.',
 )
+@option(
+    "--solve",
+    metavar='"macs <= 10G for H"',
+    help="The largest size of a symbol within a budget; --at gives the sizes of the others.",
+)
+@option(
+    "--source",
+    type=click.Choice(["python", "c", "javascript"]),
+    help="Write functions of the symbols in that language.",
+)
+@option("--train", is_flag=True, help="The backward pass too: columns backward_macs, backward_flops, saved_bytes.")
+@option("--plot", metavar="FILE", help="Draw the figures against the symbol of --at that has several values.")
 @options.counting
 @option(
     "--by",
@@ -52,7 +69,16 @@ from flopwise.errors import InputError
 )
 @options.units
 @writes("sheet", "content")
-def command(model: str, at: tuple[str, ...], strict: bool, output: Output, **given: Any) -> int:
+def command(
+    model: str,
+    at: tuple[str, ...],
+    solve: str | None,
+    source: str | None,
+    plot: str | None,
+    strict: bool,
+    output: Output,
+    **given: Any,
+) -> int:
     """What MODEL costs as closed formulas in its open dimensions.
 
     Dimensions that the file fixes become symbols with -i, such as -i x:f32:N,3,H,W; --dim fixes a symbol. Each formula
@@ -61,8 +87,12 @@ def command(model: str, at: tuple[str, ...], strict: bool, output: Output, **giv
     import flopwise
     from flopwise.analyses.formula.expressions import load_sympy
     from flopwise.analyses.formula.grid import grid
-    from flopwise.report.commands.formula import formula_report, values_report
+    from flopwise.analyses.formula.solve import budget
+    from flopwise.report.commands.formula import formula_report, plotted, solution_report, source_report, values_report
 
+    limit = budget(solve) if solve is not None else None
+    if sum(chosen is not None for chosen in (solve, source, plot)) > 1:
+        raise InputError("--solve, --source and --plot are for one at a time")
     points = list(grid(at))
     if models.is_collection(model):
         raise InputError(f"{model}: is a directory; formula takes one model")
@@ -82,10 +112,18 @@ def command(model: str, at: tuple[str, ...], strict: bool, output: Output, **giv
             trust_code=given["trust_code"],
             arguments=given["arguments"] or None,
             fold=False if given["no_fold"] else None,
+            train=given["train"],
             progress=progress,
         )
         progress("writing the report")
-        if at:
+        if limit is not None:
+            report = solution_report(formula, limit, points)
+        elif source is not None:
+            report = source_report(formula, source, given["columns"])
+        elif plot is not None:
+            plotted(formula, points, given["columns"], plot)
+            return 0
+        elif at:
             report = values_report(formula, points, given["columns"])
         else:
             report = formula_report(formula, given["by"], given["depth"], given["columns"], given["top"])

@@ -14,9 +14,11 @@ from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, is_gap
 from flopwise.report.sheet.text import pad, wrap
 from flopwise.report.sheet.units import count_title
+from flopwise.writers.atomic import whole
 
 if TYPE_CHECKING:
     from flopwise.analyses.formula.formula import Formula, Group
+    from flopwise.analyses.formula.solve import Budget
 
 #: Figure -> its title.
 TITLES = {
@@ -29,7 +31,16 @@ TITLES = {
     "activations": "activation elements",
     "input_bytes": "input bytes",
     "output_bytes": "output bytes",
+    "peak_activation_bytes": "peak activation bytes",
+    "state_bytes": "state bytes",
+    "backward": "backward {count}",
+    "backward_macs": "backward MACs",
+    "backward_flops": "backward FLOPs",
+    "saved_bytes": "saved bytes",
 }
+
+#: Figures that every formula has, of each line.
+OF_ALL = tuple(TITLES)[:9]
 
 #: Shown unless others are asked for: of the whole model, and of each line below it.
 OF_MODEL = ("count", "macs", "flops", "params", "activations", "output_bytes")
@@ -93,7 +104,7 @@ def formula_report(
         return lambda look: "\n".join(lines(formula, choice, look)) + "\n"
 
     return Report(
-        lambda format, look: [_sheet(formula, choice, look, tuple(TITLES) if format.data else OF_LINE)],
+        lambda format, look: [_sheet(formula, choice, look, OF_ALL if format.data else OF_LINE)],
         formula.to_dict,
         own={"table": written(_table), "markdown": written(_markdown), "latex": written(_latex)},
     )
@@ -112,13 +123,20 @@ def values_report(
     Raises:
         InputError: a figure is unknown, or the formulas do not hold at a point.
     """
-    values = [(formula.point(point), formula.evaluate(formula.whole, point)) for point in points]
+    wanted = [f for f in columns or () if f in _WHOLE]
+    values: list[tuple[dict[str, int], Mapping[str, int | None]]] = []
+    for point in points:
+        sizes = formula.named(point)
+        totals = formula.evaluate(formula.whole, sizes)
+        values.append((sizes, {**totals, **{f: formula.value(f, **sizes) for f in wanted}}))
 
     def sheets(format: Format, look: Look) -> list[Sheet]:
-        figures = Choice(figures=columns).of(tuple(TITLES) if format.data else OF_MODEL, formula)
+        figures = Choice(figures=columns).of(OF_ALL if format.data else OF_MODEL, formula)
         lacking = [figure for figure in figures if not formula.whole.exact(figure)]
         heads = [Head(d.name, look.text(d.name), "number", 0) for d in formula.domains]
-        heads += [Head(figure, _title(figure, formula, look), "number", rank) for rank, figure in enumerate(figures, 1)]
+        for rank, figure in enumerate(figures, 1):
+            bound = look.glyphs.at_least if figure in lacking else ""
+            heads.append(Head(figure, bound + _title(figure, formula, look), "number", rank))
         notes = [*formula.notes, *([f"uncounted: lower bounds: {', '.join(lacking)}"] if lacking else [])]
         sheet = Sheet(
             heads=tuple(heads),
@@ -134,9 +152,61 @@ def values_report(
             "schema": "flopwise.formula-values/1",
             "model": {"name": formula.graph.name, "source": formula.graph.source, "format": formula.graph.format},
             "convention": {"name": formula.convention.name, "unit": formula.convention.unit},
-            "values": [{"at": point, **{f: totals[f] for f in TITLES}} for point, totals in values],
-            "lower_bounds": [figure for figure in TITLES if not formula.whole.exact(figure)],
+            "values": [{"at": point, **totals} for point, totals in values],
+            "lower_bounds": [figure for figure in formula.whole.terms if not formula.whole.exact(figure)],
             "notes": list(formula.notes),
+        }
+
+    return Report(sheets, content)
+
+
+#: Figures of the whole model.
+_WHOLE = ("peak_activation_bytes", "state_bytes")
+
+
+def _term(formula: Formula, group: Group, figure: str) -> Any:
+    """A figure of a group; those of the whole model belong to it alone."""
+    return formula.term(figure) if group is formula.whole and figure in _WHOLE else group.terms.get(figure)
+
+
+def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[str, int]]) -> Report:
+    """The largest size of a symbol within a budget, one line for each point of the others.
+
+    Args:
+        formula: what the model costs.
+        limit: the budget.
+        points: the sizes of the other symbols.
+
+    Raises:
+        InputError: a symbol or figure is unknown or missing.
+    """
+    from flopwise.analyses.formula.solve import solve
+
+    answers = [(formula.named(point), solve(formula, limit, point)) for point in points]
+    symbol = answers[0][1].symbol
+
+    def sheets(format: Format, look: Look) -> list[Sheet]:
+        heads = [Head(name, look.text(name), "number", 0) for name in answers[0][0]]
+        heads.append(Head(symbol, look.text(f"largest {symbol}"), "number", 1))
+        heads.append(Head(limit.figure, _title(limit.figure, formula, look), "number", 2))
+        lines = [Line((*point.values(), answer.size, answer.value)) for point, answer in answers]
+        notes = [f"within {limit.figure} <= {limit.most:,}"]
+        if any(answer.size is None for _, answer in answers):
+            notes.append("where no size stands, every size costs more")
+        if not all(answer.certain for _, answer in answers):
+            notes.append("the cost may fall again: larger sizes than those tried may fit as well")
+        return [Sheet(tuple(heads), tuple(lines), about=_about(formula, look), notes=tuple(map(look.text, notes)))]
+
+    def content() -> dict[str, Any]:
+        return {
+            "schema": "flopwise.formula-solution/1",
+            "model": {"name": formula.graph.name, "source": formula.graph.source, "format": formula.graph.format},
+            "figure": limit.figure,
+            "most": limit.most,
+            "symbol": symbol,
+            "solutions": [
+                {"at": point, "size": a.size, "value": a.value, "certain": a.certain} for point, a in answers
+            ],
         }
 
     return Report(sheets, content)
@@ -168,15 +238,15 @@ def _bound(group: Group, figure: str, look: Look) -> str:
 
 def _cell(formula: Formula, group: Group, figure: str, look: Look) -> str | None:
     """A formula as text, None where nothing is known."""
-    term = group.terms[figure]
+    term = _term(formula, group, figure)
     return None if term is None else _bound(group, figure, look) + look.text(formula.text(term))
 
 
 def _totals(formula: Formula, choice: Choice, look: Look) -> list[tuple[str, str, str]]:
     """Title, = or ≥, and formula."""
-    found, whole = [], formula.whole
+    found, model = [], formula.whole
     for figure in choice.of(OF_MODEL, formula):
-        term, sign = whole.terms[figure], "=" if whole.exact(figure) else look.glyphs.at_least.strip()
+        term, sign = _term(formula, model, figure), "=" if model.exact(figure) else look.glyphs.at_least.strip()
         found.append((_title(figure, formula, look), sign, "?" if term is None else look.text(formula.text(term))))
     return found
 
@@ -194,7 +264,7 @@ def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], Group | None
 
 def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = OF_LINE) -> Sheet:
     """The lines below the totals."""
-    figures = choice.of(usual, formula)
+    figures = [f for f in choice.of(usual, formula) if f not in _WHOLE]
     groups, rest = _groups(formula, choice)
     heads = [Head("name", NAMED[choice.by], "text", 0)]
     if choice.by != "op":
@@ -277,7 +347,7 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     totals = [(_title(f, formula, look), formula.whole, f) for f in choice.of(OF_MODEL, formula)]
     yield from _aligned(formula, totals)
     groups, rest = _groups(formula, choice)
-    figures = choice.of(OF_LINE, formula)
+    figures = [f for f in choice.of(OF_LINE, formula) if f not in _WHOLE]
     lines = []
     for group in (*groups, *([rest] if rest else [])):
         many = f" ({len(group.rows)} layers)" if len(group.rows) > 1 else ""
@@ -291,9 +361,62 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
 def _aligned(formula: Formula, lines: Sequence[tuple[str, Group, str]]) -> Iterator[str]:
     yield "\\begin{align*}"
     for number, (title, group, figure) in enumerate(lines, 1):
-        term = group.terms[figure]
+        term = _term(formula, group, figure)
         text = "\\text{unknown}" if term is None else formula.expressions.latex(term)
         sign = "=" if term is None or group.exact(figure) else "\\geq"
         end = " \\\\" if number < len(lines) else ""
         yield f"  \\text{{{latex.escape(title)}}} &{sign} {text}{end}"
     yield "\\end{align*}"
+
+
+def source_report(formula: Formula, language: str, columns: Sequence[str] | None = None) -> Report:
+    """Functions of the symbols as source code.
+
+    Args:
+        formula: what the model costs.
+        language: "python", "c" or "javascript".
+        columns: keys of figures; None for all.
+
+    Raises:
+        InputError: a figure is unknown.
+    """
+    text = formula.source(language, columns)
+    lines = tuple(Line((line,)) for line in text.splitlines())
+    return Report(
+        lambda format, look: [Sheet((Head("source", language, "text", 0),), lines)],
+        lambda: {"schema": "flopwise.formula-source/1", "language": language, "source": text},
+        own={"table": lambda look: text},
+    )
+
+
+def plotted(formula: Formula, points: Sequence[Mapping[str, int]], columns: Sequence[str] | None, path: str) -> None:
+    """Write a drawing of figures against the one symbol that has several sizes.
+
+    Args:
+        formula: what the model costs.
+        points: sizes of the symbols, as ``--at`` lists them.
+        columns: keys of figures; None for the MACs.
+        path: the file; its ending says the format.
+
+    Raises:
+        InputError: not exactly one symbol has several sizes, matplotlib is missing, or the file cannot be written.
+    """
+    import io
+    from pathlib import Path
+
+    several = [name for name in points[0] if len({point[name] for point in points}) > 1]
+    if len(several) != 1:
+        raise InputError('give several sizes of one symbol to draw, such as --at "N=1 W=224 H=32:1024:32"')
+    sizes = [point[several[0]] for point in points]
+    others = {name: size for name, size in points[0].items() if name != several[0]}
+    drawn = formula.plot(several[0], sizes, columns or ("macs",), **others)
+    kind = Path(path).suffix.lower().lstrip(".")
+    if kind not in drawn.canvas.get_supported_filetypes():
+        raise InputError(f"{path}: plots are written as .png, .svg or .pdf")
+    content = io.BytesIO()
+    drawn.savefig(content, format=kind)
+    try:
+        with whole(path) as file:
+            file.write(content.getvalue())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None

@@ -1,0 +1,184 @@
+"""Terms as functions: source code in Python, C and JavaScript, and Python functions that numpy's arrays go through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.expressions import identifiers
+from flopwise.analyses.formula.polynomial import Atom, Polynomial, Term
+from flopwise.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How a language writes a function of whole numbers."""
+
+    #: Before all functions.
+    head: str
+    #: Before the lines of a function; takes its name, its parameters and what it returns in words.
+    begin: Callable[[str, Sequence[str], str], str]
+    #: One line that names a value.
+    line: Callable[[str, str], str]
+    #: What returns a value, and ends the function.
+    end: Callable[[str], str]
+    #: A number.
+    number: Callable[[int], str] = str
+
+
+_C = """\
+#include <stdint.h>
+
+static int64_t floor_div(int64_t a, int64_t b) { int64_t q = a / b; return q - (a % b != 0 && (a < 0) != (b < 0)); }
+static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t bits_of(int64_t a) { int64_t n = 0; while (a > 0) { a >>= 1; n++; } return n; }
+"""
+
+_JAVASCRIPT = """\
+// Numbers are exact up to 2**53.
+const floor_div = (a, b) => Math.floor(a / b);
+const min_of = Math.min;
+const max_of = Math.max;
+const bits_of = (a) => (a > 0 ? a.toString(2).length : 0);
+"""
+
+_PYTHON = """\
+def floor_div(a, b):
+    return a // b
+
+
+def min_of(a, b):
+    return (a < b) * a + (a >= b) * b
+
+
+def max_of(a, b):
+    return (a > b) * a + (a <= b) * b
+
+
+def bits_of(a):
+    return sum((a >> n) > 0 for n in range(63))
+"""
+
+LANGUAGES: dict[str, Language] = {
+    "c": Language(
+        _C,
+        lambda name, names, words: (
+            f"\n/* {words} */\nint64_t {name}({', '.join(f'int64_t {n}' for n in names) or 'void'}) {{"
+        ),
+        lambda name, value: f"    const int64_t {name} = {value};",
+        lambda value: f"    return {value};\n}}",
+        lambda number: f"INT64_C({number})" if abs(number) >= 1 << 31 else str(number),
+    ),
+    "javascript": Language(
+        _JAVASCRIPT,
+        lambda name, names, words: f"\n/** {words} */\nexport function {name}({', '.join(names)}) {{",
+        lambda name, value: f"  const {name} = {value};",
+        lambda value: f"  return {value};\n}}",
+    ),
+    "python": Language(
+        _PYTHON,
+        lambda name, names, words: f'\n\ndef {name}({", ".join(names)}):\n    """{words}"""',
+        lambda name, value: f"    {name} = {value}",
+        lambda value: f"    return {value}",
+    ),
+}
+
+
+def source(terms: Mapping[str, Term], domains: Sequence[Domain], language: str, about: str = "") -> str:
+    """Source code with a function for each term; its parameters are the symbols, whole numbers inside the domain.
+
+    Args:
+        terms: the terms on the symbols' scales, by the name of their function.
+        domains: the symbols.
+        language: "python", "c" or "javascript".
+        about: where the formulas hold, for a comment.
+
+    Raises:
+        InputError: there is no such language.
+    """
+    if language not in LANGUAGES:
+        raise InputError(f"no source is written in {language!r}; known: {', '.join(LANGUAGES)}")
+    form = LANGUAGES[language]
+    names = identifiers([d.name for d in domains])
+    parts = [form.head]
+    for name, term in terms.items():
+        words = f"{name.replace('_', ' ')}{f', for {about}' if about else ''}".replace("*/", "* /").replace('"""', "")
+        parts.append("\n".join((form.begin(name, list(names.values()), words), *_lines(term, domains, names, form))))
+    return "\n".join(parts) + "\n"
+
+
+def _lines(term: Term, domains: Sequence[Domain], names: Mapping[str, str], form: Language) -> Iterator[str]:
+    """The lines of a function: a name for each place and atom, and what it returns."""
+    written: dict[str, str] = {}
+    lines: list[str] = []
+
+    def text(part: Term) -> str:
+        if isinstance(part, int):
+            return form.number(part)
+        products = []
+        for monomial, factor in part.terms.items():
+            factors = [form.number(abs(factor))] if abs(factor) != 1 or not monomial else []
+            factors += [atom(a) for a, power in monomial for _ in range(power)]
+            products.append(("- " if factor < 0 else "+ ") + " * ".join(factors))
+        return " ".join(products).removeprefix("+ ").replace("- ", "-", 1 if products[0][0] == "-" else 0)
+
+    def atom(one: Atom) -> str:
+        if one not in written:
+            if one.kind == "symbol":
+                written[one] = _place(next(d for d in domains if d.name == one), names[one], lines, form)
+            else:
+                call = {"floor": "floor_div", "min": "min_of", "max": "max_of", "bits": "bits_of"}[one.kind]
+                value = f"{call}({', '.join(map(text, one.parts))})"
+                written[one] = f"v{sum(n.startswith('v') for n in written.values())}_"
+                lines.append(form.line(written[one], value))
+        return written[one]
+
+    result = text(term)
+    yield from lines
+    yield form.end(result)
+
+
+def _place(domain: Domain, name: str, lines: list[str], form: Language) -> str:
+    """The place of a symbol on its scale: the size itself where every size is allowed."""
+    if domain.step == 1 and not domain.offset:
+        return name
+    lines.append(form.line(f"{name}_place", f"floor_div({name} - {domain.offset}, {domain.step})"))
+    return f"{name}_place"
+
+
+def function(terms: Mapping[str, Term], domains: Sequence[Domain]) -> dict[str, Callable[..., Any]]:
+    """Python functions of the terms, which take whole numbers or numpy's arrays of them."""
+    scope: dict[str, Any] = {}
+    exec(compile(source(terms, domains, "python"), "<formula>", "exec"), scope)
+    return {name: scope[name] for name in terms}
+
+
+def monotone(term: Term, name: str) -> bool:
+    """Whether a term never falls as a symbol grows, as far as its form shows it."""
+    if isinstance(term, int):
+        return True
+    return all(factor > 0 or not _moves(monomial, name) for monomial, factor in term.terms.items() if monomial) and all(
+        _rises(atom, name) for atom in term.atoms()
+    )
+
+
+def _moves(monomial: Any, name: str) -> bool:
+    return any(not _fixed(atom, name) for atom, _ in monomial)
+
+
+def _fixed(atom: Atom, name: str) -> bool:
+    if atom.kind == "symbol":
+        return atom != name
+    parts = [p for p in atom.parts if isinstance(p, Polynomial)]
+    return all(_fixed(a, name) for p in parts for a in p.atoms())
+
+
+def _rises(atom: Atom, name: str) -> bool:
+    if atom.kind == "symbol" or _fixed(atom, name):
+        return True
+    if atom.kind == "floor" and isinstance(atom.parts[1], Polynomial):
+        return False
+    return all(monotone(part, name) for part in atom.parts)

@@ -1,0 +1,153 @@
+"""What is made of formulas: functions, source code, budgets, peaks of memory, training, plots."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy
+import pytest
+from tests.analyses.formula import models
+
+import flopwise
+from flopwise.analyses.formula.solve import budget, solve
+from flopwise.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def resnet() -> flopwise.Formula:
+    return flopwise.formula(models.resnet50())
+
+
+@pytest.mark.parametrize("make", [models.resnet50, models.unet, models.resized, models.window, models.chunked])
+def test_functions(make: Callable[[], bytes]) -> None:
+    formula = flopwise.formula(make())
+    functions = formula.lambdify()
+    for place in (3, 40, 170):
+        point = {d.name: d.size(place) for d in formula.domains}
+        at = formula.at(**point)
+        assert {f: functions[f](*point.values()) for f in at} == at
+
+
+def test_functions_of_arrays(resnet: flopwise.Formula) -> None:
+    sides = numpy.array([32, 64, 224, 225])
+    macs = resnet.lambdify("macs")(1, sides, sides)
+    assert macs.tolist() == [resnet.at(N=1, H=int(s), W=int(s))["macs"] for s in sides]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler is needed")
+@pytest.mark.parametrize("make", [models.resnet50, models.unet, models.window])
+def test_c(make: Callable[[], bytes], tmp_path: Path) -> None:
+    formula = flopwise.formula(make())
+    point = {d.name: d.size(29) for d in formula.domains}
+    sizes = ", ".join(map(str, point.values()))
+    main = f'#include <stdio.h>\nint main(void) {{ printf("%lld", (long long)macs({sizes})); return 0; }}\n'
+    (tmp_path / "cost.c").write_text(formula.source("c", ["macs"]) + main)
+    subprocess.run(["cc", "-Wall", "-Wno-unused-function", "-Werror", "cost.c", "-o", "cost"], cwd=tmp_path, check=True)
+    printed = subprocess.run([tmp_path / "cost"], capture_output=True, text=True, check=True).stdout
+    assert int(printed) == formula.at(**point)["macs"]
+
+
+def test_javascript(resnet: flopwise.Formula) -> None:
+    text = resnet.source("javascript", ["macs"])
+    assert "export function macs(N, H, W) {" in text
+    assert "floor_div(H + 1, 2)" in text
+
+
+def test_there_is_no_such_language(resnet: flopwise.Formula) -> None:
+    with pytest.raises(InputError, match="no source is written in 'fortran'; known: c, javascript, python"):
+        resnet.source("fortran")
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("macs <= 10G for H", {"N": 1, "W": 224}),
+        ("flops < 1e9 for N", {"H": 64, "W": 64}),
+        ("output_bytes <= 1 GB for W", {"N": 4, "H": 32}),
+        ("peak_activation_bytes <= 100 MiB for H", {"N": 1, "W": 224}),
+    ],
+)
+def test_the_largest_size_within_a_budget(resnet: flopwise.Formula, text: str, sizes: dict[str, int]) -> None:
+    limit = budget(text)
+    found = solve(resnet, limit, sizes)
+    assert found.certain
+    assert found.size is not None
+    assert found.value is not None
+    assert found.value <= limit.most
+    beyond = resnet.value(limit.figure, **{**sizes, found.symbol: found.size + 1})
+    assert beyond is not None
+    assert beyond > limit.most
+
+
+def test_steps_between_sizes_are_kept() -> None:
+    formula = flopwise.formula(models.unet())
+    found = solve(formula, budget("count <= 1G for H"), {"N": 1, "W": 64})
+    assert found.size is not None
+    assert found.size % 8 == 0
+    assert formula.value("count", N=1, W=64, H=found.size + 8) > 10**9  # type: ignore[operator]
+
+
+def test_every_size_is_too_large(resnet: flopwise.Formula) -> None:
+    assert solve(resnet, budget("params <= 1K for H"), {"N": 1, "W": 224}).size is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("macs", "write for example 'macs <= 10G for H'"),
+        ("macs <= 10Q for H", "is not a number"),
+        ("macs <= 10G for Z", "no symbol 'Z'"),
+        ("macs <= 10G", "say which symbol is sought"),
+        ("mac <= 10G for H", "unknown figure 'mac'"),
+        ("params <= 1T for H", "every size is within the budget"),
+    ],
+)
+def test_bad_budgets(resnet: flopwise.Formula, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        solve(resnet, budget(text), {} if text == "macs <= 10G" else {"N": 1, "W": 224})
+
+
+@pytest.mark.parametrize("make", [models.resnet50, models.unet, models.past, models.lstm])
+def test_peaks_of_memory(make: Callable[[], bytes]) -> None:
+    model = make()
+    formula = flopwise.formula(model)
+    for place in (1, 4, 23, 77):
+        point = {d.name: d.size(place) for d in formula.domains}
+        dims = {**point, "past_length + seq": 2 * place} if make is models.past else point
+        peak = flopwise.profile(model, dims=dims).peak_activation_bytes
+        assert formula.value("peak_activation_bytes", **point) == peak
+
+
+def test_bytes_of_a_cache() -> None:
+    formula = flopwise.formula(models.past())
+    assert str(formula.term("state_bytes")) == "128*batch*past_length"
+    assert formula.to_dict()["totals"]["state_bytes"] == "128*batch*past_length"
+
+
+@pytest.mark.parametrize("make", [models.resnet50, models.vit])
+def test_training_steps(make: Callable[[], bytes]) -> None:
+    model = make()
+    formula = flopwise.formula(model, train=True)
+    point = {d.name: 3 + d.size(30) for d in formula.domains}
+    profile = flopwise.profile(model, dims=point, train=True)
+    at = formula.at(**point)
+    for figure in ("backward", "backward_macs", "saved_bytes"):
+        assert at[figure] == sum(getattr(row, figure) for row in profile.rows)
+
+
+def test_lower_bounds_travel_with_values() -> None:
+    at = flopwise.formula(models.mystery()).at(batch=2, seq=3)
+    assert "count" in at.lower_bounds
+    assert "params" not in at.lower_bounds
+    assert flopwise.formula(models.past()).at(batch=1, seq=1, past_length=1).lower_bounds == ()
+
+
+def test_a_plot(resnet: flopwise.Formula) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = resnet.plot("H", range(32, 257, 32), ["macs", "flops"], N=1, W=224)
+    lines = drawn.axes[0].get_lines()
+    assert [line.get_label() for line in lines] == ["macs", "flops"]
+    assert list(lines[0].get_ydata())[6] == 4089184256
