@@ -110,7 +110,6 @@ def circles(imports: dict[str, list[str]]) -> list[list[str]]:
     return [sorted(group) for group in groups if len(group) > 1]
 
 
-@pytest.mark.xfail(reason="nine circles are still to be opened")
 def test_no_circles() -> None:
     lines = [
         f"{module} -> {other}"

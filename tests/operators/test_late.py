@@ -19,7 +19,7 @@ ROOM = Path(flopwise.operators.__file__).parent
 def references(row: Operator) -> Iterator[Late]:
     """What a row names."""
     gradient = row.gradient
-    for part in (row.shape, *((gradient.rule, gradient.keeps) if gradient else ())):
+    for part in (row.shape, *((gradient.rule, gradient.keeps, gradient.again) if gradient else ())):
         if isinstance(part, Late):
             yield part
 

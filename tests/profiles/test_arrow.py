@@ -69,7 +69,7 @@ def test_a_model_without_layers_is_an_empty_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [([RESNET, "-f", "parquet"], "-o"), (["examples", "-f", "parquet"], "directory")]
+    ("arguments", "message"), [([RESNET, "-f", "parquet"], "-o"), (["examples", "-f", "parquet"], "-o")]
 )
 def test_bytes_need_a_file(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", *arguments]) == 2
@@ -80,7 +80,7 @@ def test_bytes_need_a_file(arguments: list[str], message: str, capsys: pytest.Ca
 
 def test_a_directory_makes_no_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "examples", "-f", "html"]) == 2
-    assert "takes one model" in capsys.readouterr().err
+    assert "takes one" in capsys.readouterr().err
 
 
 def test_an_unwritable_place_is_said(tmp_path: Path) -> None:

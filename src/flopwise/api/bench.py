@@ -9,10 +9,10 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.timing.bound import Bound
+from flopwise.api.measured import digests, engine_options, this_environment
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from flopwise.analyses.timing.benchmark import Session
     from flopwise.analyses.timing.engines import Options
-    from flopwise.analyses.timing.environment import Environment
-    from flopwise.analyses.timing.store import Record, Store
+    from flopwise.analyses.timing.store import Record
     from flopwise.readers.options import Keywords
 
 
@@ -153,37 +152,6 @@ def bound_of(counted: Profile, record: Record, threads: int) -> Bound:
     return replace(with_engine(physical_bound(counted, this_cpu(), threads), record), renderer=as_text)
 
 
-def engine_options(engine: str, level: str, threads: int) -> Options:
-    """The options of an engine.
-
-    Raises:
-        InputError: the engine or the level is unknown, or the engine is not installed.
-    """
-    from flopwise.analyses.timing.engines import LEVELS, Options, known_version
-
-    known_version(engine)
-    if level not in LEVELS:
-        raise InputError(f"unknown level {level!r}; choose {', '.join(LEVELS)}")
-    if threads < 1:
-        raise InputError(f"{threads} threads: give 1 or more")
-    return Options(level, threads)
-
-
-def this_environment(engine: str, options: Options) -> Environment:
-    """The environment of an engine on this machine, as far as it is known before the engine runs."""
-    from flopwise.analyses.timing.engines import early_facts
-    from flopwise.analyses.timing.environment import environment
-
-    return environment(early_facts(engine, options))
-
-
-def digests(counted: Profile) -> tuple[str, str]:
-    """What identifies a model and its inputs in the store."""
-    from flopwise.analyses.timing.bench import inputs_digest, model_digest
-
-    return model_digest(counted.graph), inputs_digest(counted.graph)
-
-
 def record_of(session: Session) -> Record:
     """A session as the store would hand it out."""
     from flopwise.analyses.timing.environment import Environment
@@ -198,19 +166,6 @@ def record_of(session: Session) -> Record:
         (Whole(0, session.best_ns, session.noise, session.verdict, session.started),),
         tuple(session.notes),
     )
-
-
-def open_store(path: str | os.PathLike[str] | None) -> Store | None:
-    """The store for reading; None when there is none yet.
-
-    Raises:
-        InputError: the file is no store.
-    """
-    from flopwise.analyses.timing.store import Store, default_path
-
-    if not Path(path if path is not None else default_path()).exists():
-        return None
-    return Store(path, create=False)
 
 
 def _of_operator(

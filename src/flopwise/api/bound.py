@@ -89,7 +89,7 @@ def bound(
 
 def _measured(device: Device, path: str | os.PathLike[str] | None) -> Device:
     """This machine's CPU with the figures that were measured on it; another device as it is."""
-    from flopwise.api.bench import open_store
+    from flopwise.api.measured import open_store
 
     if device.id != "cpu":
         return device
@@ -113,7 +113,7 @@ def _record(
     Raises:
         InputError: an engine was asked for that is unknown or not installed, or whose level is unknown.
     """
-    from flopwise.api.bench import digests, engine_options, open_store, this_environment
+    from flopwise.api.measured import digests, engine_options, open_store, this_environment
 
     try:
         options = engine_options(engine, level, threads)

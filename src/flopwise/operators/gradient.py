@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.late import Late
-from flopwise.operators.operator import Note, first_paragraph, text, words
+from flopwise.operators.words import Note, first_paragraph, text, words
 
 #: Positions of a node's inputs whose gradient is asked for; never empty when a rule is called.
 Wanted: TypeAlias = frozenset[int]
@@ -30,6 +30,8 @@ class Gradient(NamedTuple):
     note: Note = ""
     #: Whether it follows from Y as well as from X: then Y is kept where it overwrites X.
     from_result: bool = False
+    #: What of the rule's count the forward pass computed already and did not keep; None: nothing.
+    again: Callable[[Node], Counts] | None = None
 
     @property
     def formula(self) -> str:
@@ -107,14 +109,16 @@ FLAT = nothing("the derivative is 0 almost everywhere")
 GOES_BACK = nothing("G goes back to where the elements came from")
 
 
-def by(rule: BackwardRule | str, keeps: Keeps | str) -> Gradient:
+def by(rule: BackwardRule | str, keeps: Keeps | str, again: str = "") -> Gradient:
     """A gradient by a rule function, whose docstring is the formula.
 
     Args:
         rule: the function, or "module:function" of ``operators/gradients``, which is loaded at the first use.
         keeps: what is kept, or where the function is that says so.
+        again: where the function is that says what is computed once more; "" where nothing is.
     """
-    return Gradient(Late(f"gradients.{rule}") if isinstance(rule, str) else rule, _late(keeps))
+    repeated = Late(f"gradients.{again}") if again else None
+    return Gradient(Late(f"gradients.{rule}") if isinstance(rule, str) else rule, _late(keeps), again=repeated)
 
 
 def each(note: str, keeps: Keeps | str, /, from_result: bool = False, **classes: int) -> Gradient:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.inputs import NO_ROLES, Inputs
+from flopwise.operators.words import Note, first_paragraph, text, words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,9 +58,6 @@ class Facts(TypedDict, total=False):
     needed: Rule | None
 
 
-#: A text, or what makes it: most runs show no formula.
-Note: TypeAlias = "str | Callable[[], str]"
-
 _NONE: frozenset[Effect] = frozenset()
 
 
@@ -96,18 +94,6 @@ class Operator(NamedTuple):
     def counted(self) -> bool:
         """Whether there is a count of it."""
         return self.claim != "unknown"
-
-
-def words(counts: Counts) -> str:
-    """The classes that are not zero, as a formula shows them.
-
-    >>> words(Counts(mul=1, add=2))
-    '(2 add + 1 mul)'
-    >>> words(Counts(exp=1))
-    '1 exp'
-    """
-    terms = [f"{n} {name}" for name, n in counts.items() if n]
-    return f"({' + '.join(terms)})" if len(terms) > 1 else "".join(terms)
 
 
 def each(
@@ -152,16 +138,6 @@ def by(rule: Rule, claim: Claim = "exact", **facts: Unpack[Facts]) -> Operator:
 def counted_as(row: Operator, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator that counts as another does, with facts of its own."""
     return Operator(row.rule, row.note, row.claim, **facts)
-
-
-def text(note: Note) -> str:
-    """The text of a note."""
-    return note if isinstance(note, str) else note()
-
-
-def first_paragraph(function: Callable[..., Any]) -> str:
-    """The first paragraph of a docstring on one line."""
-    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def _no_counts(node: Node) -> Counts:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flopwise.graph import Tensor
 from flopwise.operators.counts import FLOPS, Counts
-from flopwise.operators.operator import words
+from flopwise.operators.words import words
 from flopwise.rows import Row, Sum
 
 _NONE = Counts()

@@ -13,7 +13,7 @@ import flopwise
 from flopwise.analyses.budget import read_budget
 from flopwise.analyses.budget.budget import of_mapping
 from flopwise.analyses.timing.store import Store
-from flopwise.api.bench import digests, engine_options, this_environment
+from flopwise.api.measured import digests, engine_options, this_environment
 from flopwise.errors import InputError
 
 __all__ = ["run"]  # a fixture

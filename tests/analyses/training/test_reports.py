@@ -47,7 +47,7 @@ def test_shares_add_up() -> None:
 def test_a_column_of_training_needs_training() -> None:
     done = run("--columns", "name,backward")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "ask for it with --train" in done.stderr
+    assert "add --train" in done.stderr
 
 
 def test_an_optimizer_needs_training() -> None:

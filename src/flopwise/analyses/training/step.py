@@ -15,7 +15,6 @@ from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators.counts import Counts, total
 from flopwise.operators.gradient import BackwardRule, Wanted
-from flopwise.operators.gradients.attention import is_fused, recomputed
 from flopwise.operators.gradients.movement import dropped
 from flopwise.operators.gradients.normalization import in_training
 from flopwise.operators.masks import KERNEL
@@ -127,8 +126,9 @@ def _trained(
             counts, kept = counts * row.times, None if kept is None else kept * row.times
     weighed = None if counts is None else _weighed(node, wanted, counts, row, repeated, convention)
     again_made = Counts()
-    if counts is not None and is_fused(node) and wanted:
-        again_made = recomputed(node) * (row.times or 0)
+    gradient = row_of(node.op).gradient
+    if counts is not None and gradient is not None and gradient.again is not None and wanted:
+        again_made = gradient.again(node) * (row.times or 0)
     return replace(
         row, backward_counts=counts, backward=weighed, recomputed=again_made, saved_bytes=kept, untrained=why
     )

@@ -122,7 +122,7 @@ def _export(path: str, store: str | None) -> None:
     """
     import json
 
-    from flopwise.api.bench import open_store
+    from flopwise.api.measured import open_store
 
     kept = open_store(store)
     if kept is None:

@@ -13,7 +13,7 @@ from flopwise.conventions.convention import Convention, Override, described
 from flopwise.graph import Node
 from flopwise.operators.counts import FLOPS, Counts
 from flopwise.operators.extents import extent, product
-from flopwise.operators.operator import words
+from flopwise.operators.words import words
 
 #: Operations per input element.
 PER_INPUT: dict[str, Counts] = {

@@ -19,7 +19,7 @@ from flopwise.conventions.convention import Convention, Display, Override, descr
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.operator import words
+from flopwise.operators.words import words
 from flopwise.rows import Row
 
 #: Operations per element of the first input. The loader has a rule for Max too, under a misspelt name.

@@ -19,7 +19,7 @@ from flopwise.graph import STORED, Graph, Node
 from flopwise.graph.batch import batch_of
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.operators.extents import extent, product
-from flopwise.operators.operator import words
+from flopwise.operators.words import words
 from flopwise.rows import Row
 
 #: Operations per element of the first output.

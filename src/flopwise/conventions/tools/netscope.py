@@ -26,7 +26,7 @@ from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
 from flopwise.graph import STORED, Graph, Node
 from flopwise.operators.counts import MACS, Counts
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.operator import words
+from flopwise.operators.words import words
 from flopwise.rows import Row
 
 #: Operations per element of the first input.

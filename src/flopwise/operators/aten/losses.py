@@ -8,7 +8,8 @@ from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.gradient import Gradient, Wanted
-from flopwise.operators.operator import Operator, by, words
+from flopwise.operators.operator import Operator, by
+from flopwise.operators.words import words
 
 _SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 

@@ -10,7 +10,8 @@ from flopwise.operators.aten.losses import OPERATORS as LOSSES
 from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
-from flopwise.operators.operator import Operator, by, words
+from flopwise.operators.operator import Operator, by
+from flopwise.operators.words import words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -73,7 +73,12 @@ def is_fused(node: Node) -> bool:
 
 
 def recomputed(node: Node) -> Counts:
-    """scores × d mac (QKᵀ) + scores × (1 add + 1 exp) (the weights, from the number that is kept for each query)."""
+    """scores × d mac (QKᵀ) + scores × (1 add + 1 exp) (the weights, from the number that is kept for each query).
+
+    By a fused kernel; any other keeps the weights.
+    """
+    if not is_fused(node):
+        return Counts()
     batch, heads, length, total, width = _extents(node)
     scores = batch * heads * length * total
     return Counts(mac=scores * width, mul=node.input(0).numel, add=scores, exp=scores)

@@ -178,7 +178,7 @@ OPERATORS: dict[str, Operator] = {
     "Attention": by(
         attention,
         inputs=inputs(FACTOR, FACTOR, FACTOR),
-        gradient=gradient.by("attention:attention", "attention:keeps"),
+        gradient=gradient.by("attention:attention", "attention:keeps", again="attention:recomputed"),
         needed=needed_attention,
     ),
     "LinearAttention": by(linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from flopwise.graph import Node
 from flopwise.operators import gradient, views
 from flopwise.operators.counts import Counts
-from flopwise.operators.operator import Operator, by, words
+from flopwise.operators.operator import Operator, by
+from flopwise.operators.words import words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

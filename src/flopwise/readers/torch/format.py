@@ -38,7 +38,7 @@ def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: Tor
     from flopwise.readers.weights.modules import of_module
 
     if isinstance(model, (str, os.PathLike)) and not is_callable(model) and holds_program(members(os.fsdecode(model))):
-        from flopwise.readers.torch.program.stored import of_program
+        from flopwise.readers.torch.program.tensors import of_program
 
         return of_program(os.fsdecode(model))
     return of_module(*module_of(model, options, lambda step: None, in_memory=True))

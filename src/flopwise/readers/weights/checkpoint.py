@@ -54,7 +54,7 @@ def _of_file(path: str) -> StoredTensors:
     import torch
 
     from flopwise.readers.torch.archive import holds_program, members
-    from flopwise.readers.torch.program.stored import of_program
+    from flopwise.readers.torch.program.tensors import of_program
 
     zipped = bool(members(path))
     if holds_program(members(path)):

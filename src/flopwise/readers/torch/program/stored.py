@@ -11,7 +11,6 @@ from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.source import FileSource
-from flopwise.readers.torch.archive import is_exported, members
 from flopwise.readers.torch.program.content import Content, Place, last_element
 from flopwise.readers.weights.encoding import encoding, length
 from flopwise.readers.weights.modules import dtype_of, stored_tensor
@@ -19,20 +18,12 @@ from flopwise.readers.weights.storage import ArrayElements, EncodedElements, Run
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 
 
-def of_program(path: str) -> StoredTensors:
-    """The stored tensors of an exported program or a TorchScript file.
+def of_exported(path: str) -> StoredTensors:
+    """The stored tensors of an exported program.
 
     Raises:
         ModelError: it is damaged.
     """
-    if is_exported(members(path)):
-        return _of_exported(path)
-    from flopwise.readers.torch.program.script import of_script
-
-    return of_script(path)
-
-
-def _of_exported(path: str) -> StoredTensors:
     storage = SourceStorage.of(FileSource(path))
     tensors: list[StoredTensor] = []
     notes: tuple[str, ...] = ()
