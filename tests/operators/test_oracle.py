@@ -79,3 +79,32 @@ def test_every_operator_has_cases() -> None:
             claims[row.claim].add(op)
     assert claims["exact"] == {one.op for one in CASES} - {"Where"}
     assert claims["bound"] == {one.op for one in BOUNDED}
+
+
+#: Optional inputs that no case gives or leaves out, and why.
+_ONE_FORM = {
+    ("Attention", 6): "how much of a cache is valid is data: see test_masks",
+    ("GRU", 4): "shorter sequences are computed whole",
+    ("LSTM", 4): "shorter sequences are computed whole",
+    ("RNN", 4): "shorter sequences are computed whole",
+    ("NonMaxSuppression", 2): "without a number of boxes nothing is selected",
+    ("NonMaxSuppression", 3): "the default threshold compares as any other",
+    ("NonMaxSuppression", 4): "see the rows in test_tables",
+    ("Resize", 1): "where a region lies does not change what each element takes",
+}
+
+
+def test_every_optional_input_is_given_and_left_out() -> None:
+    """A rule that takes an input for granted, or overlooks it, shows in one of the two."""
+    missing = set()
+    for schema in onnx.defs.get_all_schemas():
+        op = f"{schema.domain}::{schema.name}" if schema.domain else schema.name
+        if op not in OPERATORS or OPERATORS[op].claim == "nothing":
+            continue
+        cases = [one for one in (*CASES, *BOUNDED) if one.op == op]
+        for place, input_ in enumerate(schema.inputs):
+            if input_.option == onnx.defs.OpSchema.FormalParameterOption.Optional:
+                forms = {len(one.inputs) > place and one.inputs[place] is not None for one in cases}
+                if len(forms) < 2:
+                    missing.add((op, place))
+    assert missing == _ONE_FORM.keys()

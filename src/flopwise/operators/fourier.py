@@ -49,6 +49,16 @@ def fourier(node: Node, length: Dim, real: bool) -> Counts:
     return Counts(mul=counts.mul // 2, add=counts.add // 2) if real else counts
 
 
+def half_spectrum(node: Node, bins: Dim) -> Counts:
+    """One transform of real numbers of which only the bins are at hand: 2 (bins − 1) numbers, or one more.
+
+    Raises:
+        ShapeError: the number of bins is a symbol.
+    """
+    even, odd = fourier(node, 2 * bins - 2, real=True), fourier(node, 2 * bins - 1, real=True)
+    return Counts(mul=max(even.mul, odd.mul), add=max(even.add, odd.add))
+
+
 def lines(node: Node, tensor: Tensor, axis: int) -> int:
     """How many lines a tensor has along an axis.
 

@@ -8,7 +8,7 @@ from flopwise.operators import gradient
 from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
-from flopwise.operators.fourier import fourier, lines
+from flopwise.operators.fourier import fourier, half_spectrum, lines
 from flopwise.operators.onnx.attention import attention, needed_attention
 from flopwise.operators.operator import Operator, by, unknown
 
@@ -244,20 +244,21 @@ def transforms(node: Node) -> Counts:
     for axis in axes:
         length, number = extent(node, bins, axis), lines(node, bins, axis)
         if real and axis == axes[-1]:
-            length = _real_length(node, axis)
-            counts += fourier(node, length, real=True) * number
+            counts += _real(node, axis) * number
         else:
             counts += fourier(node, length, real=False) * number
     return counts
 
 
-def _real_length(node: Node, axis: int) -> int:
-    """How many real numbers a line has whose spectrum may be written by its first half."""
+def _real(node: Node, axis: int) -> Counts:
+    """The transform of a line between real numbers and a spectrum that may be written by its first half."""
     x, y = node.input(0), node.output()
     if not is_complex(y):
-        return extent(node, y, axis)
+        return fourier(node, extent(node, y, axis), real=True)
     before, after = extent(node, x, axis), extent(node, y, axis)
-    return before if after in (before, before // 2 + 1) else 2 * after - 1
+    if after in (before, before // 2 + 1):
+        return fourier(node, before, real=True)
+    return half_spectrum(node, after)
 
 
 _ITERATES = "repeats until it converges, so the number of steps is data"

@@ -6,7 +6,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
-from flopwise.operators.fourier import fourier, lines
+from flopwise.operators.fourier import fourier, half_spectrum, lines
 from flopwise.operators.operator import Operator, by
 
 
@@ -14,7 +14,7 @@ def dft(node: Node) -> Counts:
     """at most 5 N log₂ N operations (2 N log₂ N mul + 3 N log₂ N add) for each complex line of N = dft_length numbers,
     N a power of two, and half of that where one side is real; other factors p of N take (p − 1)² mul + (p − 1)(p + 3)
     add and p − 1 complex products for each N / p, large ones a convolution. numel(Y) div when inverse. N is X's extent
-    along the axis unless dft_length is given; then Y's, or 2 × Y's − 1 when onesided.
+    along the axis unless dft_length is given; then Y's, or when onesided the dearer of 2 × (Y's − 1) and one more.
 
     X without an axis of components is real, as onnxruntime has it. The factors exp(−2πjkn/N) follow from the shapes
     alone: constants. Where the axis is an input and no extent shows it, the longest axis is taken.
@@ -24,13 +24,14 @@ def dft(node: Node) -> Counts:
     x, y = node.input(0), node.output()
     axis = _axis(node)
     inverse, onesided = bool(node.attrs.get("inverse", 0)), bool(node.attrs.get("onesided", 0))
-    length = extent(node, y, axis)
-    if onesided and not inverse:
-        length = 2 * length - 1 if node.has_input(1) else extent(node, x, axis)
     real = _components(x, len(y.dims)) == 1 or (onesided and inverse)
+    if onesided and not inverse and node.has_input(1):
+        once = half_spectrum(node, extent(node, y, axis))
+    else:
+        once = fourier(node, extent(node, x if onesided and not inverse else y, axis), real)
     components = extent(node, y, -1)
     number = lines(node, y, axis) // components if components else 0
-    return fourier(node, length, real) * number + Counts(div=y.numel if inverse else 0)
+    return once * number + Counts(div=y.numel if inverse else 0)
 
 
 def _components(x: Tensor, rank: int) -> int:
@@ -63,7 +64,7 @@ def _axis(node: Node) -> int:
 def stft(node: Node) -> Counts:
     """at most the transform of N numbers for each frame, as for DFT: 5 N log₂ N operations for a power of two, half of
     that for a real signal; window: frames × N × components mul. N is the window's length, without one the signal's, or
-    where frame_length is given that of Y's bins, 2 × bins − 1 when onesided.
+    where frame_length is given that of Y's bins, when onesided the dearer of 2 × (bins − 1) and one more.
 
     signal is (batch, length, 1 or 2), or (batch, length) of real numbers; Y is (batch, frames, bins, 2).
 
@@ -71,16 +72,15 @@ def stft(node: Node) -> Counts:
     """
     signal, y = node.input(0), node.output()
     components = _components(signal, 3)
+    frames, bins = product(y.dims[:-2]), extent(node, y, -2)
     if node.has_input(2):
         length = node.input(2).numel
-    elif not node.has_input(3):
-        length = extent(node, signal, 1)
-    else:
-        bins = extent(node, y, -2)
-        length = 2 * bins - 1 if node.attrs.get("onesided", 1) else bins
-    frames = product(y.dims[:-2])
-    work = fourier(node, length, components == 1) * frames
-    return work + Counts(mul=frames * length * components if node.has_input(2) else 0)
+        return (fourier(node, length, components == 1) + Counts(mul=length * components)) * frames
+    if not node.has_input(3):
+        return fourier(node, extent(node, signal, 1), components == 1) * frames
+    if node.attrs.get("onesided", 1):
+        return half_spectrum(node, bins) * frames
+    return fourier(node, bins, components == 1) * frames
 
 
 def window(node: Node) -> Counts:
