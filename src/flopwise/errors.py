@@ -43,3 +43,7 @@ class ShapeError(FlopwiseError):
 
 class OtherFormatError(ModelError):
     """A file is known to be something else than it was taken for."""
+
+
+class UntrustedError(ModelError):
+    """A model has to run code of its own for what is asked, and nobody said that it may."""

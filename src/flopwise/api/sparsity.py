@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.sparsity import Asked, Sparsity, sparsity_of, sparsity_of_stored
 from flopwise.analyses.sparsity import asked as asked_for
-from flopwise.errors import InputError, ModelError
+from flopwise.errors import InputError, ModelError, UntrustedError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.format import ends_in
 from flopwise.readers.formats import format_of, in_folder, open_stored
@@ -71,7 +71,8 @@ def sparsity(
         try:
             profile = _profile(model, inputs, options, progress)
         except ModelError as error:
-            if not ends_in(model, format.weights):  # beside weights, the net is often one for training on a database
+            # The net beside weights is often one for training on a database, and code is not run for its weights.
+            if not isinstance(error, UntrustedError) and not ends_in(model, format.weights):
                 raise
             result = _of_stored(model, wanted, tensors, threads, progress, f"its operators cannot be read ({error})")
         else:

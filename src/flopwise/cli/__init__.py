@@ -48,7 +48,7 @@ COMMANDS: dict[str, str] = {
 
 
 #: The limits with their defaults, for help.
-_DEFAULTS = ", ".join(f"{field.name}={field.default:g}" for field in fields(_limits.Limits))
+_DEFAULTS = ", ".join(f"{field.name}={field.default:.15g}" for field in fields(_limits.Limits))
 
 
 class _Commands(click.Group):

@@ -53,5 +53,6 @@ TORCH = Format(
     options=TorchOptions,
     stored=_stored,
     module=_module,
+    in_directories=(".pt2",),
     formulas=True,
 )

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flopwise.errors import InputError, ModelError
+from flopwise.errors import InputError, ModelError, UntrustedError
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.archive import holds_program, is_exported, members
 from flopwise.readers.torch.imports import repaired
@@ -210,7 +210,7 @@ def loaded(path: str | os.PathLike[str], trust_code: bool = False) -> Any:
 
             return load(name)
         if not trust_code:
-            raise ModelError(
+            raise UntrustedError(
                 f"{name}: a TorchScript file is code, which is not run unasked; --trust-code (trust_code=True) runs it"
             )
         if is_exported(inside):

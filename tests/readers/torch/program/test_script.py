@@ -52,6 +52,7 @@ def test_it_runs_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "a TorchScript file is code, which is not run unasked; --trust-code" in capsys.readouterr().err
     assert main(["profile", path, "-i", "3x4", "--trust-code"]) == 0
     assert main(["weights", path]) == 0
+    assert flopwise.sparsity(path).to_dict()["totals"]["elements"] == 25
 
 
 class _Runs:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, UntrustedError
 from flopwise.readers.torch.program.content import DTYPES
 
 #: Namespaces whose operators compute on tensors and do nothing else ...
@@ -101,8 +101,8 @@ def _computed(arithmetic: Callable[..., Any], *operands: Any) -> Any:
     return result
 
 
-def _untrusted(target: str) -> ModelError:
-    return ModelError(
+def _untrusted(target: str) -> UntrustedError:
+    return UntrustedError(
         f"calls {target[:100]!r}, which may do more than compute; --trust-code (trust_code=True) loads the program "
         "with PyTorch, which runs what is in it"
     )
@@ -120,7 +120,7 @@ def value(argument: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
     """
     ((kind, content),) = argument.items()
     if kind not in _KINDS:
-        raise ModelError(
+        raise UntrustedError(
             f"has an argument of the kind {kind[:50]!r}, which is not read; --trust-code (trust_code=True) loads the "
             "program with PyTorch, which runs what is in it"
         )
