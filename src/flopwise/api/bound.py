@@ -171,7 +171,7 @@ def _dtype(name: str | None) -> str | None:
 
 def as_text(found: Bound) -> str:
     """A bound as a table."""
-    from flopwise.report.commands.bound import bound_report
+    from flopwise.report.commands.bound.report import bound_report
     from flopwise.report.report import as_text as written
 
     return written(bound_report(found))

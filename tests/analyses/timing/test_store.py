@@ -12,6 +12,7 @@ import pytest
 from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
 from flopwise.analyses.timing.device import Peak
 from flopwise.analyses.timing.environment import Environment, environment
+from flopwise.analyses.timing.exchange import export, take
 from flopwise.analyses.timing.machine import Facts
 from flopwise.analyses.timing.store import VARIABLE, Store, default_path
 from flopwise.errors import InputError
@@ -88,11 +89,11 @@ def test_export_and_import(path: Path, tmp_path: Path) -> None:
     with Store(path) as store:
         store.put(made(100.0, started="2026-01-01"))
         store.put(made(90.0, started="2026-01-02"))
-        rows = json.loads(json.dumps(store.export()))
+        rows = json.loads(json.dumps(export(store)))
     with Store(tmp_path / "other.sqlite") as other:
         other.put(made(95.0, started="2026-01-03"))
-        assert other.take(rows) == 2
-        assert other.take(rows) == 0
+        assert take(other, rows) == 2
+        assert take(other, rows) == 0
         record = other.find("m", "i", HERE)
     assert record is not None
     assert record.best == {("k", "hot"): (90.0, 3)}
@@ -101,13 +102,13 @@ def test_export_and_import(path: Path, tmp_path: Path) -> None:
 def test_an_environment_that_is_not_what_its_digest_says_is_refused(path: Path, tmp_path: Path) -> None:
     with Store(path) as store:
         store.put(made())
-        rows = store.export()
+        rows = export(store)
     for row in rows:
         if row["table"] == "environment":
             row["facts"] = row["facts"].replace("a CPU", "a faster CPU")
     with Store(tmp_path / "other.sqlite") as other:
         with pytest.raises(InputError, match="is not what its digest says"):
-            other.take(rows)
+            take(other, rows)
         assert other.find("m", "i", HERE) is None
 
 
@@ -117,7 +118,7 @@ def test_an_environment_that_is_not_what_its_digest_says_is_refused(path: Path, 
 )
 def test_a_damaged_import_is_refused(path: Path, rows: list[dict[str, object]]) -> None:
     with Store(path) as store, pytest.raises(InputError):
-        store.take(rows)
+        take(store, rows)
 
 
 def test_figures_of_the_machine(path: Path) -> None:
@@ -182,7 +183,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_full_disk(path: Path) -> None:
     with Store(path) as store:
-        store._db.execute("PRAGMA max_page_count = 1")
+        store.database.execute("PRAGMA max_page_count = 1")
         big = dataclasses.replace(made(), notes=("x" * 10_000_000,))
         with pytest.raises(InputError, match="the disk is full"):
             store.put(big)

@@ -17,7 +17,7 @@ from tests.cli.conftest import Run, run
 from tests.report.html.browser import Page, open_browser
 
 import flopwise
-from flopwise.report.commands.bound import bound_report
+from flopwise.report.commands.bound.report import bound_report
 from flopwise.report.html.bound import page_data, waterfall
 from flopwise.report.report import as_text
 

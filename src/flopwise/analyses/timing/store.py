@@ -17,7 +17,7 @@ from typing import Any
 
 from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
 from flopwise.analyses.timing.device import Peak
-from flopwise.analyses.timing.environment import Environment, canonical, digest
+from flopwise.analyses.timing.environment import Environment, canonical
 from flopwise.errors import InputError
 
 #: The variable that names another file.
@@ -54,9 +54,6 @@ CREATE VIEW IF NOT EXISTS best AS
   SELECT m.benchmark, s.environment, m.mode, min(m.best_ns) AS best_ns, count(*) AS sessions, max(s.started) AS last
   FROM measurement m JOIN session s ON s.id = m.session WHERE m.status IN ('ok', 'noisy') GROUP BY 1, 2, 3;
 """
-
-#: Tables in the order in which an export writes and an import reads them.
-_ORDER = ("environment", "benchmark", "session", "measurement", "whole", "program")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +109,15 @@ class Store:
             if create:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             uri = f"{self.path.resolve().as_uri()}?mode={'rwc' if create else 'ro'}"
-            self._db = sqlite3.connect(uri, timeout=WAIT, uri=True)
-            with self._trouble():
-                version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            self.database = sqlite3.connect(uri, timeout=WAIT, uri=True)
+            with self.guarded():
+                version = self.database.execute("PRAGMA user_version").fetchone()[0]
                 if version > VERSION:
                     raise InputError(f"{self.path}: was written by a newer flopwise (version {version} of the store)")
                 if create:
-                    self._db.execute("PRAGMA journal_mode = WAL")
-                    self._db.executescript(_TABLES)
-                    self._db.execute(f"PRAGMA user_version = {VERSION}")
+                    self.database.execute("PRAGMA journal_mode = WAL")
+                    self.database.executescript(_TABLES)
+                    self.database.execute(f"PRAGMA user_version = {VERSION}")
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"{self.path}: {_why(error)}") from error
 
@@ -128,7 +125,7 @@ class Store:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._db.close()
+        self.database.close()
 
     def put(self, session: Session) -> int:
         """Add a session; its number.
@@ -139,9 +136,9 @@ class Store:
         environment = Environment(session.environment)
         from flopwise._version import __version__
 
-        with self._trouble(), self._db:
-            self._db.execute("INSERT OR IGNORE INTO environment VALUES (?, ?)", (environment.id, environment.text))
-            self._db.executemany(
+        with self.guarded(), self.database:
+            self.database.execute("INSERT OR IGNORE INTO environment VALUES (?, ?)", (environment.id, environment.text))
+            self.database.executemany(
                 "INSERT OR IGNORE INTO benchmark VALUES (?, ?, ?, ?, ?, ?)",
                 {
                     n.key: (n.key, n.op, "×".join(n.dtypes), n.macs, n.flops, n.nbytes)
@@ -149,7 +146,7 @@ class Store:
                     if not n.alias
                 }.values(),
             )
-            number = self._db.execute(
+            number = self.database.execute(
                 "INSERT INTO session (environment, started, seconds, flopwise, noise, cpu_share, verdict, rounds,"
                 " facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -164,16 +161,16 @@ class Store:
                     canonical(dict(session.facts)),
                 ),
             ).lastrowid
-            self._db.executemany(
+            self.database.executemany(
                 "INSERT INTO measurement VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [_row(m, number) for m in session.measurements],
             )
             one, other = session.whole_ns
-            self._db.execute(
+            self.database.execute(
                 "INSERT INTO whole VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (session.model, session.inputs, number, one, other, session.median_ns, session.cpu_ns),
             )
-            self._db.execute(
+            self.database.execute(
                 "INSERT OR REPLACE INTO program VALUES (?, ?, ?, ?, ?)",
                 (
                     session.model,
@@ -187,8 +184,8 @@ class Store:
 
     def find(self, model: str, inputs: str, wanted: Environment) -> Record | None:
         """What is known of a model in an environment; None when it was never measured there."""
-        with self._trouble():
-            rows = self._db.execute(
+        with self.guarded():
+            rows = self.database.execute(
                 "SELECT p.environment, e.facts, p.nodes, p.notes FROM program p JOIN environment e"
                 " ON e.id = p.environment WHERE p.model = ? AND p.inputs = ? ORDER BY p.rowid DESC",
                 (model, inputs),
@@ -210,8 +207,8 @@ class Store:
 
     def failures(self, environment: str) -> dict[str, str]:
         """Keys that failed in an environment in a way that costs time or memory to see again, and how."""
-        with self._trouble():
-            rows = self._db.execute(
+        with self.guarded():
+            rows = self.database.execute(
                 "SELECT DISTINCT m.benchmark, m.status FROM measurement m JOIN session s ON s.id = m.session"
                 " WHERE s.environment = ? AND m.status IN ('timeout', 'memory', 'crashed')",
                 (environment,),
@@ -224,16 +221,16 @@ class Store:
         Raises:
             InputError: the store is locked, or the disk is full.
         """
-        with self._trouble(), self._db:
-            self._db.executemany(
+        with self.guarded(), self.database:
+            self.database.executemany(
                 "INSERT INTO peak VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [(machine, p.what, p.dtype, p.value, p.core, p.unit, p.source, started) for p in peaks],
             )
 
     def peaks(self, machine: str) -> tuple[Peak, ...]:
         """The highest measured figure of each kind of a machine."""
-        with self._trouble():
-            rows = self._db.execute(
+        with self.guarded():
+            rows = self.database.execute(
                 "SELECT what, dtype, max(value), core, unit, source FROM peak WHERE machine = ? GROUP BY what, dtype",
                 (machine,),
             ).fetchall()
@@ -245,8 +242,8 @@ class Store:
     def rates(self, environments: Sequence[str]) -> dict[str, tuple[float, str]]:
         """Element type -> the highest FLOP/s that a benchmark reached in some environments, and its operator."""
         marks = ",".join("?" * len(environments))
-        with self._trouble():
-            rows = self._db.execute(
+        with self.guarded():
+            rows = self.database.execute(
                 "SELECT b.dtype, max(2e9 * b.macs / v.best_ns), b.op FROM best v JOIN benchmark b ON b.id = v.benchmark"
                 " WHERE v.mode = 'hot' AND b.macs > 0 AND v.best_ns > 0 AND b.dtype NOT LIKE '%×%' AND b.dtype != ''"
                 f" AND v.environment IN ({marks}) GROUP BY b.dtype",
@@ -256,86 +253,18 @@ class Store:
 
     def environments(self) -> dict[str, Environment]:
         """Every environment by its identity."""
-        with self._trouble():
-            rows = self._db.execute("SELECT id, facts FROM environment").fetchall()
+        with self.guarded():
+            rows = self.database.execute("SELECT id, facts FROM environment").fetchall()
         return {identity: Environment(json.loads(facts)) for identity, facts in rows}
 
-    def export(self) -> list[dict[str, Any]]:
-        """Every row of every table as a plain value, with its table under "table"."""
-        found = []
-        with self._trouble():
-            for table in _ORDER:
-                cursor = self._db.execute(f"SELECT * FROM {table}")
-                names = [column[0] for column in cursor.description]
-                found += [{"table": table, **dict(zip(names, row, strict=True))} for row in cursor]
-        return found
-
-    def take(self, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Add exported rows; how many sessions were new.
-
-        Raises:
-            InputError: an environment is not what its digest says, a row is damaged, or the store is locked.
-        """
-        tables: dict[str, list[dict[str, Any]]] = {table: [] for table in _ORDER}
-        for row in rows:
-            if row.get("table") not in tables:
-                raise InputError(f"no table is named {row.get('table')!r}")
-            tables[row["table"]].append({k: v for k, v in row.items() if k != "table"})
-        for row in tables["environment"]:
-            if _digest_of(row.get("facts")) != row.get("id"):
-                raise InputError(f"the environment {str(row.get('id'))[:12]} is not what its digest says")
-        known = {row["id"] for row in tables["environment"]}
-        numbers: dict[Any, int] = {}
-        try:
-            with self._trouble(), self._db:
-                for table in ("environment", "benchmark"):
-                    for row in tables[table]:
-                        self._insert(table, row, "OR IGNORE")
-                for row in tables["session"]:
-                    if row["environment"] not in known:
-                        raise InputError("a session is of an environment that the file does not hold")
-                    if self._has(row):
-                        continue
-                    numbers[row["id"]] = self._insert("session", {**row, "id": None})
-                for table in ("measurement", "whole"):
-                    for row in tables[table]:
-                        if row["session"] in numbers:
-                            self._insert(table, {**row, "session": numbers[row["session"]]})
-                for row in tables["program"]:
-                    if row["environment"] in known:
-                        [Executed.from_dict(node) for node in json.loads(row["nodes"])]
-                        self._insert("program", row, "OR IGNORE")
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"a row is damaged: {type(error).__name__} {error}") from error
-        return len(numbers)
-
-    def _insert(self, table: str, row: Mapping[str, Any], how: str = "") -> int:
-        columns = self._columns(table)
-        if {*row} != {*columns}:
-            raise KeyError(f"{table} has the columns {', '.join(columns)}")
-        marks = ",".join("?" * len(columns))
-        cursor = self._db.execute(
-            f"INSERT {how} INTO {table} VALUES ({marks})",
-            [row[column] for column in columns],
-        )
-        return int(cursor.lastrowid or 0)
-
-    def _columns(self, table: str) -> list[str]:
-        return [row[1] for row in self._db.execute(f"PRAGMA table_info({table})")]
-
-    def _has(self, row: Mapping[str, Any]) -> bool:
-        same = "SELECT 1 FROM session WHERE environment = ? AND started = ? AND seconds IS ? AND noise IS ?"
-        values = (row["environment"], row["started"], row["seconds"], row["noise"])
-        return self._db.execute(same, values).fetchone() is not None
-
     def _best(self, environment: str, keys: set[str]) -> dict[tuple[str, str], tuple[float, int]]:
-        rows = self._db.execute(
+        rows = self.database.execute(
             "SELECT benchmark, mode, best_ns, sessions FROM best WHERE environment = ?", (environment,)
         )
         return {(key, mode): (ns, count) for key, mode, ns, count in rows if key in keys and ns is not None}
 
     def _failed(self, environment: str, keys: set[str]) -> dict[str, str]:
-        rows = self._db.execute(
+        rows = self.database.execute(
             "SELECT m.benchmark, m.status FROM measurement m JOIN session s ON s.id = m.session"
             " WHERE s.environment = ? AND m.status NOT IN ('ok', 'noisy')",
             (environment,),
@@ -343,7 +272,7 @@ class Store:
         return {key: status for key, status in rows if key in keys}
 
     def _wholes(self, model: str, inputs: str, environment: str) -> tuple[Whole, ...]:
-        rows = self._db.execute(
+        rows = self.database.execute(
             "SELECT w.session, min(w.best_ns, w.other_ns), s.noise, s.verdict, s.started FROM whole w JOIN session s"
             " ON s.id = w.session WHERE w.model = ? AND w.inputs = ? AND s.environment = ? ORDER BY s.started",
             (model, inputs, environment),
@@ -351,7 +280,7 @@ class Store:
         return tuple(Whole(*row) for row in rows if row[1])
 
     def _others(self, model: str, inputs: str, own: Environment) -> tuple[tuple[str, float], ...]:
-        rows = self._db.execute(
+        rows = self.database.execute(
             "SELECT e.facts, min(min(w.best_ns, w.other_ns)) FROM whole w JOIN session s ON s.id = w.session"
             " JOIN environment e ON e.id = s.environment WHERE w.model = ? AND w.inputs = ? GROUP BY e.id ORDER BY 2",
             (model, inputs),
@@ -367,7 +296,12 @@ class Store:
         return tuple(found)
 
     @contextlib.contextmanager
-    def _trouble(self) -> Iterator[None]:
+    def guarded(self) -> Iterator[None]:
+        """Turns what SQLite refuses into one clear line.
+
+        Raises:
+            InputError: the store is locked, the disk is full, or the file is no store.
+        """
         try:
             yield
         except sqlite3.Error as error:
@@ -388,13 +322,6 @@ def _row(m: Measurement, session: int | None) -> tuple[Any, ...]:
         m.cpu_ns,
         m.note,
     )
-
-
-def _digest_of(facts: Any) -> str | None:
-    try:
-        return digest(json.loads(facts))
-    except (TypeError, ValueError):
-        return None
 
 
 def _why(error: Exception) -> str:

@@ -62,7 +62,7 @@ def command(model: str | None, strict: bool, output: Output, **given: Any) -> in
 
 def _measure(model: str, output: Output, strict: bool, given: dict[str, Any]) -> int:
     import flopwise
-    from flopwise.report.commands.bound import bound_report
+    from flopwise.report.commands.bound.report import bound_report
 
     if models.is_collection(model):
         raise InputError(f"{model}: is a directory; give one model")
@@ -88,6 +88,7 @@ def _take(path: str, store: str | None) -> int:
     """
     import json
 
+    from flopwise.analyses.timing.exchange import take
     from flopwise.analyses.timing.store import Store
 
     try:
@@ -109,7 +110,7 @@ def _take(path: str, store: str | None) -> int:
         raise InputError(f"{path}: is no export of measurements")
     with Store(store) as kept:
         try:
-            return kept.take(rows)
+            return take(kept, rows)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
@@ -122,13 +123,14 @@ def _export(path: str, store: str | None) -> None:
     """
     import json
 
+    from flopwise.analyses.timing.exchange import export
     from flopwise.api.measured import open_store
 
     kept = open_store(store)
     if kept is None:
         raise InputError("there is no store yet: measure a model first")
     with kept:
-        rows = kept.export()
+        rows = export(kept)
     if not path.lower().endswith(".parquet"):
         write("\n".join(json.dumps(row, sort_keys=True) for row in rows), path)
         return

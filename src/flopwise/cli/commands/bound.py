@@ -71,7 +71,7 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
     this machine, the engine's own floor and the measured time stand beside it. Nothing runs, unless --measure is given.
     """
     import flopwise
-    from flopwise.report.commands.bound import bound_report
+    from flopwise.report.commands.bound.report import bound_report
 
     arguments = arguments_of(given)
     kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
@@ -81,11 +81,11 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
 
     drawn = None
     if given["figure"] is not None:
-        from flopwise.report.commands import bound_figure
+        from flopwise.report.commands.bound import figure
 
         if models.is_collection(model):
             raise InputError(f"{model}: is a directory; --figure takes one model")
-        drawn = bound_figure.format_of(given["figure"])
+        drawn = figure.format_of(given["figure"])
 
     def work(path: str, step: models.Step) -> tuple[Report, bool]:
         if given["measure"]:
@@ -112,7 +112,7 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
             **kept,
         )
         if drawn is not None:
-            write(bound_figure.figure(bound, drawn), given["figure"])
+            write(figure.figure(bound, drawn), given["figure"])
         report = bound_report(
             bound, given["by"], given["columns"], given["sort"], given["top"], given["what_if"], given["workers"]
         )
