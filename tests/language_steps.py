@@ -8,6 +8,7 @@ import torch
 import transformers
 from tests.readers.torch.test_transformers import SIZES, TOKENS
 from torch.utils.flop_counter import FlopCounterMode
+from transformers.modeling_outputs import BaseModelOutput
 
 import flopwise
 from flopwise.readers.torch.inputs.arguments import STATES
@@ -37,9 +38,13 @@ MORE: dict[str, dict[str, Any]] = {
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
     "ministral": {"head_dim": 8},
-    "nemotron": {"head_dim": 8},
     "gemma4_assistant": {"hidden_size_per_layer_input": 0},
     "xmod": {"default_language": "en_XX"},
+    **{key: {"num_key_value_heads": 4} for key in ("deepseek_v32", "glm_moe_dsa", "kimi_linear")},
+    **{key: {"num_key_value_heads": 4, "qk_rope_head_dim": 8, "head_dim": 8} for key in ("deepseek_v3", "axk1")},
+    "deepseek_v2": {"num_key_value_heads": 4, "num_experts_per_tok": 2},
+    "nemotron": {"head_dim": 8, "num_key_value_heads": 4},
+    "dots1": {"n_group": 1, "topk_group": 1, "n_routed_experts": 4},
 }
 
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
@@ -126,7 +131,7 @@ def _compared(
     token = torch.ones(batch, new, dtype=torch.long)
     more: dict[str, Any] = {"decoder_input_ids": token} if "decoder_input_ids" in inputs else {"input_ids": token}
     if "decoder_input_ids" in inputs:
-        more["encoder_outputs"] = (result["encoder_last_hidden_state"],)
+        more["encoder_outputs"] = BaseModelOutput(last_hidden_state=result["encoder_last_hidden_state"])
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         heavy(**more, **{names[0]: state}, use_cache=True)
     ours = flopwise.profile(light, call.inputs, convention="torch")

@@ -74,7 +74,7 @@ class Making:
             return self._from(parse(value if value.startswith(f"{name}:") else f"{name}:{value}", [name]))
         if is_shape(value):
             return self._tensor(name, tuple(value), None)
-        if isinstance(value, Mapping):
+        if type(value) is dict:  # a mapping of another kind is an object of the program's own
             return {key: self.one(key, part) for key, part in value.items()}
         if isinstance(value, (list, tuple)) and value:
             return type(value)([self.one(name, part) for part in value])

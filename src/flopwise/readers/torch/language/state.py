@@ -99,7 +99,9 @@ def _state_after(model: nn.Module, past: int, batch: int, encoder: bool) -> tupl
         raise InputError(f"{type(model).__name__} keeps no state between calls; leave out past tokens")
     extra: dict[str, Any] = {"use_cache": True} if "use_cache" in inputs else {}
     if encoder:
-        extra["encoder_outputs"] = (_own(result["encoder_last_hidden_state"]),)
+        from transformers.modeling_outputs import BaseModelOutput
+
+        extra["encoder_outputs"] = BaseModelOutput(last_hidden_state=_own(result["encoder_last_hidden_state"]))
     return state, extra
 
 

@@ -1,0 +1,34 @@
+"""Model types of transformers, reduced: prefill, a step and the cache's bytes equal those of a real run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import tests.torch_vision  # noqa: F401 # before a model of transformers asks for it
+from tests.language_steps import compare
+
+#: Of each kind of attention, state and mixture some; benchmarks/llm_sweep.py tries all.
+TYPES = """
+    apertus bart bloom cohere cohere2 deepseek_v2 exaone4 falcon falcon_h1 falcon_mamba gemma gemma2 gemma3_text glm4
+    gpt2 gpt_bigcode gpt_neox gpt_oss granitemoe jamba llama m2m_100 mamba mamba2 marian mbart minimax mistral mixtral
+    mpt olmo2 olmoe opt phi phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next smollm3 stablelm t5 xglm
+""".split()  # noqa: SIM905 # one word each
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """What configurations say about sizes that do not fit is not said."""
+    logging.disable(logging.WARNING)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_type(kind: str) -> None:
+    assert compare(kind, past=12, new=1, batch=2) == "equal"
