@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -76,13 +77,13 @@ def of_blob(
     dtype = DTYPES.get(blob.dtype, "float32")
     if blob.runs:
         return in_storage(name, shape, dtype, storage, blob.runs, **facts)
-    return in_memory(name, lambda: _from_hdf5(storage.reopened, *place).reshape(shape), shape, dtype, **facts)
+    return in_memory(name, functools.partial(_from_hdf5, storage.reopened, *place, shape), shape, dtype, **facts)
 
 
-def _from_hdf5(reopened: Callable[[], Source], layer: str, slot: int) -> Any:
+def _from_hdf5(reopened: Callable[[], Source], layer: str, slot: int, shape: tuple[int, ...]) -> Any:
     import h5py
 
     source = reopened()
     with reading(source.name), h5py.File(opened(source), "r") as file:
         members = file["data"][layer]
-        return members[sorted(members, key=int)[slot]][()]
+        return members[sorted(members, key=int)[slot]][()].reshape(shape)

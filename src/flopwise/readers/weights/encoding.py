@@ -60,6 +60,12 @@ class Encoding:
     decode: Callable[[Any], Any]
     #: NumPy's name of the stored type; "" where NumPy has no such type.
     stored: str = ""
+    #: The function that made it and its arguments, for copies.
+    made_by: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        assert self.made_by is not None
+        return self.made_by
 
 
 @functools.cache
@@ -70,17 +76,18 @@ def encoding(dtype: str, order: str = "<") -> Encoding | None:
         dtype: a name of :mod:`flopwise.graph.dtypes`.
         order: "<" for the lowest byte first, ">" for the highest.
     """
+    origin = (encoding, (dtype, order))
     if dtype in PLAIN:
         stored = PLAIN[dtype].replace("<", order)
-        return Encoding(1, BITS[dtype] // 8, _PLAIN.get(dtype, _view)(stored), stored)
+        return Encoding(1, BITS[dtype] // 8, _PLAIN.get(dtype, _view)(stored), stored, origin)
     if dtype == "bool":
-        return Encoding(1, 1, lambda data: data != 0)
+        return Encoding(1, 1, lambda data: data != 0, made_by=origin)
     if dtype not in NARROW:
         return None
     bits = BITS[dtype]
     if bits == 6:
-        return Encoding(4, 3, _sixes(dtype))
-    return Encoding(8 // bits, 1, _looked_up(dtype))
+        return Encoding(4, 3, _sixes(dtype), made_by=origin)
+    return Encoding(8 // bits, 1, _looked_up(dtype), made_by=origin)
 
 
 def length(elements: int, dtype: str) -> int:

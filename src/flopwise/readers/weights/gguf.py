@@ -300,7 +300,7 @@ def encoding_of(kind: Type) -> Encoding:
         stored = encoding(kind.name)
         assert stored is not None
         return stored
-    return Encoding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind))
+    return Encoding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind), made_by=(encoding_of, (kind,)))
 
 
 def _dequantised(data: Any, kind: Type) -> Any:

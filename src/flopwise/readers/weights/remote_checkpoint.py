@@ -7,6 +7,7 @@ lie.
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 import warnings
@@ -141,4 +142,4 @@ def _elements(archive: Archive, member: str, tensor: Any, dtype: str, count: int
     if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
         return elements
     marks = (tensor.is_conj(), tensor.is_neg())
-    return ArrayElements(lambda: strided(elements, shape, strides, stored.elements, marks))
+    return ArrayElements(functools.partial(strided, elements, shape, strides, stored.elements, marks))

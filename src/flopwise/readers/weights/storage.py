@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import mmap
 import threading
@@ -35,6 +36,9 @@ class SourceStorage(Storage):
         self._map: mmap.mmap | None = None
         self._beside: dict[str, SourceStorage] = {}
         self._held = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SourceStorage, (self.reopened,)  # a copy, in another process too, opens the file by itself
 
     @classmethod
     def of(cls, source: Source) -> SourceStorage:
@@ -87,8 +91,11 @@ class SourceStorage(Storage):
         """
         with self._lock:
             if location not in self._beside:
-                self._beside[location] = SourceStorage(lambda: self.source.beside(location, what))
+                self._beside[location] = SourceStorage(functools.partial(self._open_beside, location, what))
             return self._beside[location]
+
+    def _open_beside(self, location: str, what: str) -> Source:
+        return self.source.beside(location, what)
 
     def view(self, start: int, end: int) -> memoryview | None:
         """The bytes [start, end) without a copy; None where that cannot be.

@@ -100,6 +100,9 @@ class Archive:
                 f"{storage.name}: is truncated; {before[:200]!r} ends at byte {here:,} of {storage.size:,}"
             )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Archive, (self._storage,)
+
     def whole(self, name: str) -> bytes:
         """All bytes of a member, compressed or not, with their sum checked.
 

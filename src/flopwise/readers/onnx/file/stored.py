@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,18 +121,21 @@ def _listed(key: str, attribute: onnx.AttributeProto, kind: Kind) -> StoredTenso
         shape, dtype = (len(attribute.floats),), "float32"
     else:
         shape, dtype = (len(attribute.ints),), "int64"
-    return in_memory(key, lambda: numpy.array(attribute.floats or attribute.ints, dtype), shape, dtype, role=kind)
+    values = numpy.array(attribute.floats or attribute.ints, dtype)
+    return in_memory(key, functools.partial(numpy.array, values), shape, dtype, role=kind)
 
 
 def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, node: onnx.NodeProto) -> StoredTensor:
     """What a ConstantOfShape makes: one value everywhere, 0 if none is given."""
 
-    def value() -> Any:
-        try:
-            one = numpy_helper.to_array(node.attribute[0].t) if node.attribute else numpy.zeros(1, numpy.float32)
-            return numbers(one.ravel()[:1])
-        except (IndexError, TypeError, ValueError) as error:
-            raise ModelError(f"tensor {key!r} cannot be made ({error})") from error
-
-    elements = RepeatedElements(value, shape)
+    elements = RepeatedElements(functools.partial(_value, key, node.attribute[0].t if node.attribute else None), shape)
     return StoredTensor(key, shape, dtype or "float32", 0, role=kind, repeated=True, elements=elements)
+
+
+def _value(key: str, tensor: onnx.TensorProto | None) -> Any:
+    """The value that a ConstantOfShape repeats, as an array of one element."""
+    try:
+        one = numpy.zeros(1, numpy.float32) if tensor is None else numpy_helper.to_array(tensor)
+        return numbers(one.ravel()[:1])
+    except (IndexError, TypeError, ValueError) as error:
+        raise ModelError(f"tensor {key!r} cannot be made ({error})") from error

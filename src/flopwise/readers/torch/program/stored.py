@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from dataclasses import replace
 from typing import Any
@@ -66,7 +67,7 @@ def at_place(name: str, place: Place, role: str, storage: SourceStorage, op: str
     elements: Elements = held
     rows = [math.prod(place.shape[i + 1 :]) for i in range(len(place.shape))]
     if count > 1 and any(d > 1 and s != row for d, s, row in zip(place.shape, place.strides, rows, strict=True)):
-        elements = ArrayElements(lambda: strided(held, place.shape, place.strides))
+        elements = ArrayElements(functools.partial(strided, held, place.shape, place.strides))
     return StoredTensor(name, place.shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=elements)
 
 
