@@ -90,6 +90,22 @@ class Storages:
             total += base.nbytes
         return total
 
+    def claim_recorded(self, storages: Iterable[tuple[str, int]]) -> int:
+        """Bytes of the storages that a node of a program is the first to keep, as autograd itself named them.
+
+        Args:
+            storages: the name of the tensor that has it, "" for one that only the node knows, and its bytes.
+        """
+        total = 0
+        for name, size in storages:
+            owner = self._named.get(name)
+            if name and (name in self._claimed or (owner is not None and owner.kind in STORED)):
+                continue
+            if name:
+                self._claimed.add(name)
+            total += size
+        return total
+
     def _overwritten(self, node: Node) -> str:
         """The input that a node overwrites, so that it has to be copied to be kept; "" where there is none."""
         if not self._program or not _writes(node) or _from_result(node) or not node.has_input(0):

@@ -111,8 +111,11 @@ def _trained(
     if counts is not None and joins is None:
         counts, why = None, "the shape of an input is unresolved"
     if position not in again.inside:
-        needs = _needs(node, wanted, rules)
+        recorded = None if node.op in rules or _runs_otherwise(node) else node.attrs.get("saved")
+        needs = _needs(node, wanted, rules) if recorded is None else ()
         kept = None if needs is None else storages.claim(node, needs)
+        if recorded is not None and kept is not None:
+            kept += storages.claim_recorded(recorded)
     if counts is not None and repeated:
         if row.counts is None:
             counts, why = None, "it is computed once more, and there is no count of it"
@@ -162,6 +165,11 @@ def _counted(node: Node, wanted: Wanted, rules: Rules) -> tuple[Counts | None, s
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # attributes without sense
         return None, f"its attributes or shapes make no sense: {type(error).__name__}: {error}"
     return counts, ""
+
+
+def _runs_otherwise(node: Node) -> bool:
+    """Whether a device runs another kernel than meta tensors do: fused attention, and oneDNN's recurrent layers."""
+    return node.op == "aten::lstm" or node.attrs.get(KERNEL, "math") != "math"
 
 
 def _needs(node: Node, wanted: Wanted, rules: Rules) -> tuple[Tensor | int, ...] | None:

@@ -35,6 +35,10 @@ _MOVING = frozenset(
 )
 
 
+#: The attribute under which a program hands over the storages that autograd keeps: name of the tensor, and bytes.
+SAVED = "saved"
+
+
 class Attributes(Mapping[str, Any]):
     """The attributes of an operator, and under "args" the call as it was; made when somebody asks."""
 
@@ -79,7 +83,7 @@ def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
                 name,
                 low.inputs,
                 event.outputs,
-                Attributes(low.attrs, call),
+                Attributes(low.attrs if event.saved is None else {**low.attrs, SAVED: event.saved}, call),
                 event.scope,
                 event.plan.name,
                 0,

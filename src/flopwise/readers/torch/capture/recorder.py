@@ -26,7 +26,7 @@ from flopwise.readers.torch.capture.packed import SPARSE, stored_elements, unpac
 from flopwise.readers.torch.capture.position import Position
 from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, again, keep, key_of
 from flopwise.readers.torch.capture.sizes import HANDED_OUT, Sizes, plain
-from flopwise.readers.torch.capture.stand_ins import StandIns
+from flopwise.readers.torch.capture.stand_ins import StandIns, storage_of
 from flopwise.readers.torch.capture.tensors import DTYPES, flat
 from flopwise.readers.torch.capture.values import NeedsValues
 
@@ -41,6 +41,9 @@ class Event(NamedTuple):
     scope: tuple[Module, ...]
     via: tuple[str, ...]
     within: tuple[Body, ...] = ()
+    #: The storages that autograd keeps: the name of the tensor that has it, "" for one of the operation's own, and its
+    #: bytes; None where that is not recorded.
+    saved: tuple[tuple[str, int], ...] | None = None
 
 
 _NOBODY = Event(synthetic("", ""), (), {}, (), (), ())
@@ -71,6 +74,9 @@ class Recorder:
         #: Where tensors appeared from where no operation is seen.
         self.notes: list[str] = []
         self.events: list[Event] = []
+        #: Whether what autograd keeps is recorded.
+        self.saving = grad and not (real or low)
+        self._packed: list[Any] = []
         self._read: list[Tensor] = []
         self.regions_entered = 0
         #: The threads that are recorded, by number.
@@ -134,6 +140,8 @@ class Recorder:
             named |= self._unpacked(args)
         if plan.inplace and self.before_write is not None and isinstance(args[0], TorchTensor):
             self.before_write(args[0])
+        if self._packed:
+            self._packed = []
         outside, position.busy = position.busy, True
         try:
             result = func(*args, **kwargs) if self.real else self._compute(plan, func, swapped, named_swapped, value)
@@ -238,7 +246,24 @@ class Recorder:
             args, kwargs = self._sized or (graphed, named)
             self._sized = None
             self.sizes.made(plan.name, args, kwargs, outputs)
-        self.events.append(Event(plan, graphed, named, tuple(outputs), here.scope, via, here.within))
+        saved = self._kept() if self.saving else None
+        self.events.append(Event(plan, graphed, named, tuple(outputs), here.scope, via, here.within, saved))
+
+    def pack(self, tensor: TorchTensor) -> TorchTensor:
+        """Remember the storage of a tensor that autograd keeps for the running operation."""
+        with torch._C.DisableTorchFunction():
+            storage = storage_of(tensor)
+            if storage is not None:
+                self._packed.append(storage)
+        return tensor
+
+    def _kept(self) -> tuple[tuple[str, int], ...] | None:
+        """The storages that were kept since the operation before; None where the program keeps them its own way."""
+        packed, self._packed = {storage._cdata: storage for storage in self._packed}, []
+        hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(True)
+        if hooks is None or hooks[0] != self.pack:
+            return None
+        return tuple([(self.stand_ins.owner_of(storage), storage.nbytes()) for storage in packed.values()])
 
     def _compute(
         self, plan: Plan, func: Any, args: Sequence[Any], kwargs: dict[str, Any], value: Callable[[], Any] | None

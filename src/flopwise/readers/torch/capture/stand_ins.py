@@ -122,15 +122,20 @@ class StandIns:
 
     def _remember(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
         """Remember whose storage a tensor has, where C++ asks for operations, or gradients keep tensors."""
-        if (self._low or self._grad) and (storage := _storage(tensor)) is not None:
+        if (self._low or self._grad) and (storage := storage_of(tensor)) is not None:
             owner = self._storages.get(storage._cdata)
             if owner is None or owner[0].expired():
                 self._storages[storage._cdata] = (_weak(storage), graph_tensor)
 
-    def _storage_of(self, tensor: TorchTensor, graph_tensor: Tensor) -> str:
+    def owner_of(self, storage: Any) -> str:
+        """The name of the tensor that has a storage; "" for one that no operation handed to the program."""
+        owner = self._storages.get(storage._cdata)
+        return "" if owner is None or owner[0].expired() else owner[1].name
+
+    def _named_storage(self, tensor: TorchTensor, graph_tensor: Tensor) -> str:
         """The name of the tensor whose storage a result reads."""
         self._remember(tensor, graph_tensor)
-        storage = _storage(tensor)
+        storage = storage_of(tensor)
         return graph_tensor.name if storage is None else self._storages[storage._cdata][1].name
 
     def _keep(self, tensor: TorchTensor, graph_tensor: Tensor) -> Tensor:
@@ -153,7 +158,7 @@ class StandIns:
             contiguous=in_order(tensor),
         )
         if self._grad:
-            made = replace(made, storage=self._storage_of(tensor, made))
+            made = replace(made, storage=self._named_storage(tensor, made))
         self._assign(tensor, made)
         if inplace:
             base = tensor._base
@@ -187,7 +192,7 @@ class StandIns:
             return known or self._constant(inner)
         if not self.births.is_new(tensor):
             return self._constant(tensor)
-        storage = _storage(tensor) if self._low or self._grad else None
+        storage = storage_of(tensor) if self._low or self._grad else None
         alias = None if storage is None else self._storages.get(storage._cdata)
         if alias is not None and not alias[0].expired():  # autograd keeps results under objects of its own
             return replace(alias[1], shape=shape_of(tensor), contiguous=in_order(tensor))
@@ -209,7 +214,7 @@ class StandIns:
         return replace(graph_tensor, contiguous=in_order(tensor))
 
 
-def _storage(tensor: TorchTensor) -> Any:
+def storage_of(tensor: TorchTensor) -> Any:
     """A tensor's storage, which is an object without memory on meta; None where it has none of its own."""
     try:
         return tensor.untyped_storage()

@@ -86,6 +86,10 @@ def run(
         recorded = _run(model, arguments, mode, grad, real, low, attention)
         if low or not recorded.foreign:
             return recorded
+    except RunError as error:
+        if "saved tensor hooks" not in error.words:  # functions that are transformed do not run beside them
+            raise
+        return _run(model, arguments, mode, True, real, True, attention)
     except NeedsLower:  # for gradients that the program asks for, or functions that it transforms
         return _run(model, arguments, mode, True, real, True, attention)
     lower = _run(model, arguments, mode, grad, real, True, attention)
@@ -115,6 +119,8 @@ def _run(
     def recording() -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(grad))
+            if recorder.saving:
+                stack.enter_context(torch.autograd.graph.saved_tensors_hooks(recorder.pack, lambda tensor: tensor))
             if low:
                 stack.enter_context(Dispatch(recorder, interception))
             stack.enter_context(interception)
