@@ -44,7 +44,7 @@ class Liveness:
     #: Position in ``Graph.nodes`` of the operator at each step; None at the start.
     steps: tuple[int | None, ...]
     buffers: tuple[Buffer, ...]
-    #: Names of the tensors whose bytes nobody knows: where there are any, there are no buffers.
+    #: Names of the tensors whose bytes are unknown: where there are any, there are no buffers.
     missing: tuple[str, ...] = ()
 
     @functools.cached_property

@@ -52,7 +52,7 @@ class Weight:
 
     stored: Stored
     view: View
-    #: None when nobody knows what stands for zero; then ``reason`` says why.
+    #: None when it is unknown what stands for zero; then ``reason`` says why.
     zero: ZeroPoint | None
     reason: str = ""
     layer: str = ""
@@ -102,7 +102,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The zeros of one stored tensor. Where nobody knows what stands for zero, its figures are None."""
+    """The zeros of one stored tensor. Where it is unknown what stands for zero, its figures are None."""
 
     name: str
     shape: tuple[int, ...]
@@ -180,7 +180,7 @@ def measure(
     tallies = [_Tally(weight, asked) for weight in weights]
     threads = threads or _cores()
     waiting: deque[tuple[_Tally, int, Future[_Counted]]] = deque()
-    done, told = 0, -1
+    done, shown = 0, -1
     with ThreadPoolExecutor(threads) as pool:
         try:
             for tally in tallies:
@@ -191,8 +191,8 @@ def measure(
                     while len(waiting) > threads * AHEAD:
                         _settle(waiting)
                     done += elements.size
-                    if (percent := 100 * done // whole) != told:
-                        told = percent
+                    if (percent := 100 * done // whole) != shown:
+                        shown = percent
                         progress(f"reading the weights, {percent} %")
             while waiting:
                 _settle(waiting)

@@ -100,7 +100,7 @@ def sparsity_of_stored(
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Sparsity:
-    """The zeros of tensors whose operators nobody knows: rows are the first axis, zero is 0.
+    """The zeros of tensors whose operators are unknown: rows are the first axis, zero is 0.
 
     Args:
         source: where they come from.

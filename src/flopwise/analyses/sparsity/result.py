@@ -103,7 +103,7 @@ class Sparsity:
 
     @property
     def unknown(self) -> tuple[Measured, ...]:
-        """The tensors in which nobody knows what stands for zero."""
+        """The tensors in which it is unknown what stands for zero."""
         return tuple(t for t in self.tensors if t.zeros is None)
 
     @property

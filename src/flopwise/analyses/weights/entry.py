@@ -45,7 +45,7 @@ class Entry:
     """
 
     name: str
-    #: The operator that uses the weights; "" where nobody knows.
+    #: The operator that uses the weights; "" where it is unknown.
     op: str
     #: Element types, each once.
     dtypes: tuple[str, ...]

@@ -94,7 +94,7 @@ def _sheets(
 
 def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
     """Each model with its inputs and convention; what all have in common is said once."""
-    told = []
+    models = []
     for model, (label, profile) in enumerate(zip(comparison.labels, comparison.profiles, strict=True)):
         inputs = ", ".join(f"{look.text(t.name)} {shape_text(t.shape, look)}" for t in profile.graph.inputs)
         name = model_name(profile, look)
@@ -105,13 +105,13 @@ def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
         )
         if look.width is not None:  # what a long path leaves to the rest
             name = shorten(name, max(look.width - sum(map(cells, around)) - 2, SHORT), look.glyphs.cut)
-        told.append("".join((*around[:2], name, around[2])))
+        models.append("".join((*around[:2], name, around[2])))
     conventions = dict.fromkeys(
         f"convention {p.convention.name}, unit {p.convention.unit}" for p in comparison.profiles
     )
     units = dict.fromkeys(p.convention.unit for p in comparison.profiles)
     apart = f"counts in {' and '.join(units)} are not subtracted from each other"
-    return (*told, *map(look.text, conventions), *([apart] if len(units) > 1 else []))
+    return (*models, *map(look.text, conventions), *([apart] if len(units) > 1 else []))
 
 
 def _notes(comparison: Comparison, look: Look) -> tuple[str, ...]:
@@ -231,11 +231,11 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
     groups = [g for g in comparison.layers if full or g.changed]
     models = range(1, len(comparison.labels))
     renamed = [m for m in models if any(g.names[m] not in (None, g.names[0]) for g in groups)]
-    told = any(way in ("structure", "weights", "order") for g in groups for way in g.ways)
+    matched = any(way in ("structure", "weights", "order") for g in groups for way in g.ways)
     lines = []
     for group in groups:
         names = [group.names[0] or "", *(_other_name(group, m) for m in renamed)]
-        ways = [" ".join(dict.fromkeys(way for way in group.ways if way not in (None, "same")))] if told else []
+        ways = [" ".join(dict.fromkeys(way for way in group.ways if way not in (None, "same")))] if matched else []
         lines.append(
             Line((*map(look.text, names), group.op, *ways, *_of_group(comparison, group, figures)), _mark(group))
         )
@@ -245,7 +245,7 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
             Head("name", "layer in A", "text", 0),
             *(Head(f"name:{comparison.labels[m]}", f"in {_letter(m)}", "text", 1) for m in renamed),
             Head("op", "op", "text", 2),
-            *([Head("matched_by", "matched by", "text", 8)] if told else []),
+            *([Head("matched_by", "matched by", "text", 8)] if matched else []),
             *(head for rank, figure in enumerate(figures, 2) for head in _heads(figure, comparison, look, rank)),
         ),
         lines=tuple(lines),
@@ -269,14 +269,13 @@ def breaks_text(breaks: Sequence[Break]) -> list[str]:
     return [_broken(b) for b in breaks]
 
 
-def _broken(found: Break) -> str:
-    condition = found.condition
-    if found.first is None or found.other is None:
-        return f"{found.label}: {condition.text}: not known, because {condition.figure} is a lower bound or unknown"
-    values: Values = (found.first, found.other)
+def _broken(broken: Break) -> str:
+    condition = broken.condition
+    if broken.first is None or broken.other is None:
+        return f"{broken.label}: {condition.text}: not known, because {condition.figure} is a lower bound or unknown"
+    values: Values = (broken.first, broken.other)
     share = percent(values, 1)
     more = difference(values, 1) or 0
     relative = "" if share is None else f", {share:+.2f} %"
-    return (
-        f"{found.label}: {condition.text}: {condition.figure} {found.first:,} -> {found.other:,} ({more:+,}{relative})"
-    )
+    change = f"{broken.first:,} -> {broken.other:,} ({more:+,}{relative})"
+    return f"{broken.label}: {condition.text}: {condition.figure} {change}"

@@ -75,18 +75,19 @@ def operator(name: str) -> dict[str, Any]:
 
 def operator_sheet(name: str) -> Sheet:
     """The same as a table with a row for each convention."""
-    told = operator(name)
+    content = operator(name)
     heads = (
         Head("convention", "convention", "text"),
         Head("count", "operations", "text", prose=True),
         Head("unit", "unit", "text"),
         Head("weights", "weighed", "text", prose=True),
     )
-    rest = [f"backward: {told['backward']}" if told["backward"] else "", told["source"]]
+    formula = f"{content['operator']} ({content['family']}, {content['claim']}): {content['formula']}"
+    rest = [f"backward: {content['backward']}" if content["backward"] else "", content["source"]]
     return Sheet(
         heads=heads,
-        lines=tuple(Line((c["convention"], c["count"], c["unit"], c["weights"])) for c in told["conventions"]),
-        about=(f"{told['operator']} ({told['family']}, {told['claim']}): {told['formula']}", *filter(None, rest)),
+        lines=tuple(Line((c["convention"], c["count"], c["unit"], c["weights"])) for c in content["conventions"]),
+        about=(formula, *filter(None, rest)),
     )
 
 

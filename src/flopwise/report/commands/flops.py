@@ -43,15 +43,15 @@ def classes_of(profile: Profile) -> Mapping[str, Counts]:
 
 def formula(profile: Profile) -> str:
     """How the total comes from the classes, as in "total = 2 mac + add"; "" where they do not add up to it."""
-    weights, terms, told = profile.convention.weights.to_dict(), [], Counts()
+    weights, terms, total = profile.convention.weights.to_dict(), [], Counts()
     for label, merged in classes_of(profile).items():
         factors = {weights[name] / part for name, part in merged.items() if part}
         factor = int(min(factors, default=0))
         if factors - {factor}:
             return ""
-        told += merged * factor
+        total += merged * factor
         terms += [label if factor == 1 else f"{factor} {label}"] if factor else []
-    return f"total = {' + '.join(terms)}" if told == profile.convention.weights else ""
+    return f"total = {' + '.join(terms)}" if total == profile.convention.weights else ""
 
 
 def _figures(item: Row | Sum, profile: Profile) -> list[Value]:
@@ -65,8 +65,8 @@ def _figures(item: Row | Sum, profile: Profile) -> list[Value]:
 
 
 def _notes(profile: Profile, look: Look) -> tuple[str, ...]:
-    told = formula(profile)
-    return tuple(map(look.text, [*([told] if told else []), *profile.notes]))
+    terms = formula(profile)
+    return tuple(map(look.text, [*([terms] if terms else []), *profile.notes]))
 
 
 def _in_total(profile: Profile, look: Look, data: bool) -> Sheet:

@@ -44,7 +44,7 @@ class Tool:
             full: one line for each layer, although the tool sums them up.
         """
         self.profile, self.table = profile, table
-        #: The layers that the tool lists, those that nobody knows, and those that a rule of the user's counts.
+        #: The layers that the tool lists, those without a count, and those that a rule of the user's counts.
         self.rows = [row for row in profile.rows if row.count != 0 or table.lists(row)]
         #: Whether each layer has a line of its own.
         self.layers = full or table.detailed
@@ -57,7 +57,7 @@ class Tool:
         self.entries = self._entries()
 
     def _values(self, row: Row) -> list[Any]:
-        """A value for each column; None where it hangs on a shape that nobody knows."""
+        """A value for each column; None where it depends on an unknown shape."""
         values: list[Any] = []
         for column in self.table.columns:
             try:
@@ -124,7 +124,7 @@ def _tool(profile: Profile, full: bool) -> Tool:
 def content(profile: Profile, full: bool) -> dict[str, Any]:
     """The JSON: the tool's figures by key, "total" in the unit of the convention, and the lines if there are any."""
     whole, tool = profile.to_dict(), _tool(profile, full)
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "schema": "flopwise.flops/1",
         **{key: whole[key] for key in ("model", "inputs", "convention")},
         **tool.sums,
@@ -133,19 +133,19 @@ def content(profile: Profile, full: bool) -> dict[str, Any]:
         **{key: whole[key] for key in ("coverage", "notes")},
     }
     if tool.entries is not None:
-        told["layers"] = [_plain(tool.table, entry) for entry in tool.entries]
-    return told
+        values["layers"] = [_plain(tool.table, entry) for entry in tool.entries]
+    return values
 
 
 def _plain(table: Table, entry: Entry) -> dict[str, Any]:
     """A line of the JSON: every number an integer or null; a ratio follows from the figures."""
-    told: dict[str, Any] = {"name": entry.name}
+    values: dict[str, Any] = {"name": entry.name}
     for column, value in zip(table.columns, entry.values, strict=True):
         if column.kind == "shape":
-            told[column.key] = None if value is None else [d if isinstance(d, int) else str(d) for d in value]
+            values[column.key] = None if value is None else [d if isinstance(d, int) else str(d) for d in value]
         elif column.kind != "ratio":
-            told[column.key] = value
-    return {**told, "total": entry.count}
+            values[column.key] = value
+    return {**values, "total": entry.count}
 
 
 def sheet(profile: Profile, full: bool, look: Look, format: Format) -> Sheet:
@@ -172,14 +172,14 @@ def sheet(profile: Profile, full: bool, look: Look, format: Format) -> Sheet:
     sums = Line(("Total", *(_cell(c, tool.sums.get(c.key, ""), look, data) for c in columns), *named))
     beside = bool(tool.totals) and format.audience == "terminal"
     figures = tuple(_figure(tool, *total, look) for total in tool.totals)
-    told = [f"{f.title}: {f.exact}" for f in figures if not beside]
+    totals = [f"{f.title}: {f.exact}" for f in figures if not beside]
     return Sheet(
         heads=(Head("name", look.text(tool.table.name), "text", 0), *heads, *(NAMED if data else ())),
         lines=tuple(line(entry.name, entry.values) for entry in tool.entries),
         total=None if beside else sums,
         about=about(profile, look),
         summary=figures if beside else (),
-        notes=(*told, *map(look.text, profile.notes)),
+        notes=(*totals, *map(look.text, profile.notes)),
         squeeze=True,
         complete=True,
     )

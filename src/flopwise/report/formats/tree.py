@@ -95,7 +95,7 @@ def _grow(profile: Profile, depth: int | None) -> _Branch:
 
 
 def _settle(root: _Branch, starts: dict[int, int]) -> _Branch:
-    """The same tree, its children in order, and a module of a single layer told as one line."""
+    """The same tree, its children in order, and a module of a single layer shown as one line."""
     pending = [root]
     while pending:
         branch = pending.pop()

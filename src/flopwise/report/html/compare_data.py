@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Values, difference
 from flopwise.graph import Shape
-from flopwise.report.html.data import Index, number, text, told
+from flopwise.report.html.data import Index, number, port, text
 from flopwise.report.sheet.sheet import Look, is_gap, shape_text
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison, Group
 
-#: Of the outputs of a layer with very many, these are told.
+#: Of the outputs of a layer with very many, these are port.
 SHAPES = 4
 
 _LOOK = Look()
@@ -67,7 +67,7 @@ def _models(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "name": text(graph.name),
             "source": text(graph.source),
             "format": text(graph.format),
-            "inputs": [told(tensor) for tensor in graph.inputs],
+            "inputs": [port(tensor) for tensor in graph.inputs],
             "layers": len(profile.rows),
             "convention": {key: text(getattr(convention, key)) for key in ("name", "unit", "summary", "source")},
         }

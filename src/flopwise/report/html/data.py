@@ -29,7 +29,7 @@ OF_TRAINING = ("backward_macs", "backward_flops", "saved_bytes")
 #: So many tensors alive at the peak are listed; the page says how many more there are.
 AT_PEAK = 200
 
-#: Of the shapes of a layer with very many inputs or outputs, these are told.
+#: Of the shapes of a layer with very many inputs or outputs, these are port.
 SHAPES = 8
 
 _LOOK = Look()
@@ -68,8 +68,8 @@ def page_data(profile: Profile) -> dict[str, Any]:
     return {
         "schema": "flopwise.html/1",
         "model": {key: text(value) for key, value in content["model"].items()},
-        "inputs": [told(t) for t in profile.graph.inputs],
-        "outputs": [told(t) for t in profile.graph.outputs],
+        "inputs": [port(t) for t in profile.graph.inputs],
+        "outputs": [port(t) for t in profile.graph.outputs],
         "convention": profile.convention.name,
         "conventions": [_view(view, nodes, seen.backward.get(name)) for name, view in seen.profiles.items()],
         "refused": [{"name": name, "why": text(why)} for name, why in seen.refused.items()],
@@ -88,7 +88,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
 
 
 class Index:
-    """Values by number, each told once."""
+    """Values by number, each listed once."""
 
     def __init__(self) -> None:
         self.values: list[str] = []
@@ -118,7 +118,7 @@ def _sparse(values: Iterable[Any]) -> dict[int, Any]:
     return {index: value for index, value in enumerate(values) if value != ""}
 
 
-def told(tensor: Tensor) -> dict[str, str]:
+def port(tensor: Tensor) -> dict[str, str]:
     """An input or output of a model."""
     return {
         "name": text(tensor.name),

@@ -20,7 +20,7 @@ class Group(NamedTuple):
     """A module, or a run of consecutive parts of one."""
 
     name: str
-    #: Class of the module; "" when nobody knows it.
+    #: Class of the module; "" when it is unknown.
     kind: str
     #: Index of the module around it; None for the model itself.
     parent: int | None

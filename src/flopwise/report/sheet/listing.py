@@ -41,7 +41,7 @@ def sorting(choice: Choice) -> Column | None:
     """The column to sort by: the count where only the top is asked for, None for the order of execution.
 
     Raises:
-        InputError: there is no such column, or the top is of no lines.
+        InputError: there is no such column, or there are no lines to show.
     """
     if choice.top is not None and choice.top < 1:
         raise InputError(f"--top {choice.top}: give 1 or more")

@@ -132,8 +132,8 @@ def without_empty(sheet: Sheet) -> Sheet:
 
     The first stays: it names the lines, and the total.
     """
-    said = [not i or h.right or any(line.values[i] for line in sheet.lines) for i, h in enumerate(sheet.heads)]
-    return only(sheet, [i for i, told in enumerate(said) if told])
+    kept = [not i or h.right or any(line.values[i] for line in sheet.lines) for i, h in enumerate(sheet.heads)]
+    return only(sheet, [i for i, filled in enumerate(kept) if filled])
 
 
 def only(sheet: Sheet, keep: Sequence[int]) -> Sheet:
@@ -156,7 +156,7 @@ def is_gap(note: str) -> bool:
 
 
 def shape_text(shape: Shape | None, look: Look) -> str:
-    """A shape such as 1×3×224×224; ? when nobody knows it, "scalar" without dimensions."""
+    """A shape such as 1×3×224×224; ? when it is unknown, "scalar" without dimensions."""
     if shape is None:
         return "?"
     return look.glyphs.times.join(look.text(str(d)) for d in shape) or "scalar"
@@ -250,7 +250,7 @@ def _training(profile: Profile, look: Look) -> Iterator[Figure]:
 
 
 def figure(title: str, value: Value, unit: str, look: Look, human: Callable[[int], str] | None = None) -> Figure:
-    """A figure of the whole model, with every digit and in short; ? when nobody knows it."""
+    """A figure of the whole model, with every digit and in short; ? when it is unknown."""
     if not isinstance(value, int):
         return Figure(look.text(title), "?" if value is None else look.text(str(value)), "")
     bound = look.glyphs.at_least if isinstance(value, AtLeast) else ""

@@ -44,9 +44,9 @@ def with_zeros(profile: Profile, progress: Callable[[str], None] = lambda step: 
     found = _read(profile, progress)
     if not found.fetched:
         return profile
-    told = replace(profile, notes=(*(note for note in profile.notes if _NETWORK not in note), *found.fetched))
-    _READ[told] = found
-    return told
+    noted = replace(profile, notes=(*(note for note in profile.notes if _NETWORK not in note), *found.fetched))
+    _READ[noted] = found
+    return noted
 
 
 def _read(profile: Profile, progress: Callable[[str], None] = lambda step: None) -> _Read:

@@ -39,7 +39,7 @@ def render(profile: Profile) -> str:
 
 
 def _value(counts: Sequence[int | None]) -> int | str:
-    """The sum; "?" where nobody knows it, and a text where some of it is unknown or it is a formula."""
+    """The sum; "?" where it is unknown, and a text where some of it is unknown or it is a formula."""
     known = [count for count in counts if count is not None]
     total = sum(known, 0)
     if len(known) < len(counts):

@@ -37,8 +37,8 @@ FIGURES = ("macs", "flops", "params", "buffers", "weight_bytes", "activations", 
 #: Shapes such as 1x3x224x224.
 _PLAIN = Look(ascii=True)
 
-#: Name -> value of what is told of one object.
-_Told: TypeAlias = "dict[str, Any]"
+#: Name -> value of what is facts of one object.
+_Facts: TypeAlias = "dict[str, Any]"
 
 
 def render(profile: Profile) -> str:
@@ -71,22 +71,22 @@ def render(profile: Profile) -> str:
 
 
 class _Items:
-    """What is told of the objects of one kind, by the name that Netron looks them up by."""
+    """The facts about the objects of one kind, by the name that Netron looks them up by."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._told: dict[str, _Told | None] = {}
-        self._more: dict[str, _Told] = {}
+        self._told: dict[str, _Facts | None] = {}
+        self._more: dict[str, _Facts] = {}
 
-    def add(self, name: str, told: _Told) -> None:
-        """Tell something of an object; of a name that several objects bear nothing is told unless they agree."""
+    def add(self, name: str, facts: _Facts) -> None:
+        """Add facts about an object; a name that several objects share keeps only those on which they agree."""
         key = _key(name)
         if key:
-            self._told[key] = told if self._told.get(key, told) == told else None
+            self._told[key] = facts if self._told.get(key, facts) == facts else None
 
-    def more(self, name: str, told: _Told) -> None:
+    def more(self, name: str, facts: _Facts) -> None:
         """Tell something that no other object of the name can contradict."""
-        self._more.setdefault(_key(name), {}).update(told)
+        self._more.setdefault(_key(name), {}).update(facts)
 
     def items(self) -> Iterator[dict[str, Any]]:
         """The items, object by object."""
@@ -99,15 +99,15 @@ def _key(name: str) -> str:
     return name.split("\n", 1)[0]
 
 
-def _item(kind: str, target: str, told: _Told) -> list[dict[str, Any]]:
-    return [{"kind": kind, "target": target, "name": name, "value": value} for name, value in told.items()]
+def _item(kind: str, target: str, facts: _Facts) -> list[dict[str, Any]]:
+    return [{"kind": kind, "target": target, "name": name, "value": value} for name, value in facts.items()]
 
 
-def _of_model(profile: Profile, told: _Told) -> Iterator[dict[str, Any]]:
+def _of_model(profile: Profile, facts: _Facts) -> Iterator[dict[str, Any]]:
     """Items of the model and its graph, under no name and under their own."""
     for target in dict.fromkeys(("", _key(profile.graph.name))):
         for kind in ("model", "graph"):
-            yield from _item(kind, target, told)
+            yield from _item(kind, target, facts)
 
 
 def _unique(nodes: Iterable[Node]) -> set[str]:
@@ -137,24 +137,24 @@ def _count(profile: Profile) -> str:
     return "" if convention.name in FIGURES else count_title(convention.unit, convention.name)
 
 
-def _figures(row: Row, profile: Profile) -> _Told:
+def _figures(row: Row, profile: Profile) -> _Facts:
     """The figures of a layer."""
     figures = dict(_titled(key, getattr(row, key)) for key in FIGURES)
     title = _count(profile)
     return {**({title: _number(row.count)} if title else {}), **figures}
 
 
-def _remarks(row: Row | None) -> _Told:
+def _remarks(row: Row | None) -> _Facts:
     """What else there is to know of a layer."""
     if row is None:
         return {"flopwise": "not counted: it runs only once, or the convention leaves it out"}
-    told: _Told = {"flopwise": row.note} if row.note else {}
+    facts: _Facts = {"flopwise": row.note} if row.note else {}
     if row.within:
-        told["runs in one inference"] = "?" if row.times is None else row.times
-    return told
+        facts["runs in one inference"] = "?" if row.times is None else row.times
+    return facts
 
 
-def _whole(profile: Profile) -> _Told:
+def _whole(profile: Profile) -> _Facts:
     """What the figures are about, and the figures of the model."""
     convention = profile.convention
     given = "; ".join(f"{t.name} {t.dtype or '?'} {shape_text(t.shape, _PLAIN)}" for t in profile.graph.inputs)
@@ -165,12 +165,12 @@ def _whole(profile: Profile) -> _Told:
     return {**about, **count, **figures, "peak activation bytes": _number(profile.peak_activation_bytes)}
 
 
-def _notes(profile: Profile) -> _Told:
+def _notes(profile: Profile) -> _Facts:
     """What a reader of the figures should know."""
     return {f"note {number}": note for number, note in enumerate(profile.notes, start=1)}
 
 
-def _sizes(tensor: Tensor) -> _Told:
+def _sizes(tensor: Tensor) -> _Facts:
     if not tensor.resolved:
         return {"elements": "?", "bytes": "?"}
     return {"elements": _number(tensor.numel), "bytes": _number(tensor.nbytes if tensor.sized else None)}

@@ -72,10 +72,10 @@ def _compared(value: Value, first: Value, kind: Kind, index: int, least: bool) -
 
 
 def _whole(about: Sequence[str], parts: Sequence[str], notes: Sequence[str]) -> str:
-    told = [f"<div><b>{_text(about[0])}</b></div>" if about else ""]
-    told += [f"<div style='opacity:.75'>{_text(part)}</div>" for part in about[1:]]
-    said = [f"<div style='{_GAP if is_gap(note) else _NOTE}'>{_text(note)}</div>" for note in notes]
-    return f"<div style='font-size:13px;line-height:1.5'>{''.join([*told, *parts, *said])}</div>"
+    above = [f"<div><b>{_text(about[0])}</b></div>" if about else ""]
+    above += [f"<div style='opacity:.75'>{_text(part)}</div>" for part in about[1:]]
+    below = [f"<div style='{_GAP if is_gap(note) else _NOTE}'>{_text(note)}</div>" for note in notes]
+    return f"<div style='font-size:13px;line-height:1.5'>{''.join([*above, *parts, *below])}</div>"
 
 
 _GAP = "color:#b45309;font-weight:600"
@@ -86,10 +86,10 @@ _RIGHT = "text-align:right;white-space:nowrap;padding:2px 10px 2px 0;font-varian
 
 def _figures(summary: Sequence[Figure]) -> str:
     """The totals on one line."""
-    told = [
+    figures = [
         f"<span title='{_text(f.exact)}'>{_text(f.title)} <b>{_text(f.short or f.exact)}</b></span>" for f in summary
     ]
-    return f"<div style='margin:4px 0'>{' · '.join(told)}</div>"
+    return f"<div style='margin:4px 0'>{' · '.join(figures)}</div>"
 
 
 def _table(sheet: Sheet, look: Look, right: bool = False) -> str:

@@ -51,7 +51,7 @@ class GraphPlan:
     runs: bool = True
     #: Whether this is the main graph, whose inputs and outputs may be rewritten.
     main: bool = False
-    #: Operators, made by inlining functions, of which nobody knows which call they belong to.
+    #: Operators, made by inlining functions, whose call is unknown.
     lost: int = 0
 
     def resolves(self, name: str) -> bool:
@@ -177,7 +177,7 @@ def _positions(spots: Iterable[_Spot]) -> Iterator[int]:
 
 
 def _owners(file: onnx.GraphProto, spots: Sequence[_Spot], calls: set[tuple[str, str]]) -> dict[int, str]:
-    """Position -> first output of the call of a function that an operator was inlined from; "" when nobody knows.
+    """Position -> first output of the call of a function that an operator was inlined from; "" when it is unknown.
 
     Operators of one call share tensors that nobody else has, or make what the call makes.
     """

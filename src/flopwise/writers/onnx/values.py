@@ -81,16 +81,16 @@ def _settle(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None:
 
 def _correct(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None:
     """Change an input or output of a body only where it says something wrong."""
-    told = tensor_type(old.type)
-    if told is None or not told.HasField("shape"):
+    declared = tensor_type(old.type)
+    if declared is None or not declared.HasField("shape"):
         return
     ours = None if value is None or not value.resolved else tensor_type(value.type)
     if ours is None:
         if stale:
             _open(old.type)
         return
-    pairs = zip(told.shape.dim, ours.shape.dim, strict=False)
-    wrong = len(told.shape.dim) != len(ours.shape.dim)
+    pairs = zip(declared.shape.dim, ours.shape.dim, strict=False)
+    wrong = len(declared.shape.dim) != len(ours.shape.dim)
     if value is not None and (wrong or any(a.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs)):
         _retype(old.type, value.type)
 

@@ -33,12 +33,12 @@ class Written:
     path: str
     #: How many tensors that operators make have their shape in the file now.
     shapes: int
-    #: Names of those whose shape nobody could resolve.
+    #: Names of those whose shape could not be resolved.
     unresolved: tuple[str, ...]
     #: Names of those, and of inputs, that stay as the file has them. A branch that does not run contradicts their
     #: shape, and onnxruntime would refuse the model for it.
     left: tuple[str, ...]
-    #: Operators inlined from functions, of which nobody knows which call they belong to, so that no note counts them.
+    #: Operators inlined from functions, whose call is unknown, so that no note counts them.
     unannotated: int
     #: What the reader of the model has to say.
     warnings: tuple[str, ...]
