@@ -80,7 +80,7 @@ def _recurrent(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], outpu
 
 
 def _per_channel(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
-    x, *parameters = inputs
+    x, *parameters = inputs or [None]
     if x is None or len(x) < 2:
         return ""
     for shape in parameters:

@@ -1,0 +1,160 @@
+"""What fuzzing starts from: one small valid input of each kind, made here."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+import zipfile
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def onnx_models() -> list[bytes]:
+    """Models of each kind of thing that the reader looks at by itself."""
+    weight = numpy_helper.from_array(numpy.ones((4, 3, 3, 3), "f"), "w")
+    shape = numpy_helper.from_array(numpy.array([1, -1]), "s")
+    plain = _model(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+            helper.make_node("Relu", ["c"], ["r"]),
+            helper.make_node("Shape", ["r"], ["z"]),
+            helper.make_node("Reshape", ["r", "s"], ["y"]),
+            helper.make_node("Einsum", ["y", "y"], ["e"], equation="ij,kj->ik"),
+            helper.make_node("NonZero", ["e"], ["n"]),
+        ],
+        [weight, shape],
+    )
+    body = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["b"])], "b", [], [helper.make_tensor_value_info("b", 1, None)]
+    )
+    condition = numpy_helper.from_array(numpy.array(True), "q")
+    branch = _model([helper.make_node("If", ["q"], ["y"], then_branch=body, else_branch=body)], [condition])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    function = helper.make_function("my", "F", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], imports)
+    calls = _model([helper.make_node("F", ["x"], ["y"], domain="my")], [])
+    calls.functions.append(function)
+    calls.opset_import.add(domain="my", version=1)
+    outside = TensorProto(name="w", data_type=1, dims=[30, 40], data_location=TensorProto.EXTERNAL)
+    outside.external_data.add(key="location", value="w.bin")
+    external = _model([helper.make_node("Add", ["x", "w"], ["y"])], [outside])
+    return [m.SerializeToString() for m in (plain, branch, calls, external)]
+
+
+def _model(nodes: list[onnx.NodeProto], stored: list[TensorProto]) -> onnx.ModelProto:
+    last = nodes[-1].output[0]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, [1, 3, 8, 8])],
+        [onnx.ValueInfoProto(name=last)],
+        stored,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def prototxts() -> list[bytes]:
+    """Caffe nets as text."""
+    return [
+        b'name: "n"\ninput: "data" input_shape { dim: 1 dim: 3 dim: 8 dim: 8 }\n'
+        b'layer { name: "c" type: "Convolution" bottom: "data" top: "c" '
+        b"convolution_param { num_output: 4 kernel_size: 3 } }\n"
+        b'layer { name: "p" type: "Pooling" bottom: "c" top: "p" '
+        b"pooling_param { pool: MAX kernel_size: 2 stride: 2 } }\n"
+    ]
+
+
+def safetensors() -> list[bytes]:
+    """A file of two tensors."""
+    header = {
+        "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "b": {"dtype": "BF16", "shape": [4], "data_offsets": [24, 32]},
+        "__metadata__": {"format": "pt"},
+    }
+    text = json.dumps(header).encode()
+    return [struct.pack("<Q", len(text)) + text + bytes(32)]
+
+
+def indices() -> list[bytes]:
+    """An index of safetensors."""
+    return [json.dumps({"metadata": {"total_size": 32}, "weight_map": {"a": "seed.safetensors"}}).encode()]
+
+
+def ggufs() -> list[bytes]:
+    """A file with one tensor and one value."""
+    value = struct.pack("<Q", 4) + b"name" + struct.pack("<I", 8) + struct.pack("<Q", 2) + b"ab"
+    tensor = struct.pack("<Q", 1) + b"t" + struct.pack("<IQIQ", 1, 32, 0, 0)
+    data = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + value + tensor
+    return [data + bytes(-len(data) % 32 + 128)]
+
+
+def arrays() -> list[bytes]:
+    """A NumPy file."""
+    buffer = io.BytesIO()
+    numpy.save(buffer, numpy.ones((2, 3), "f"))
+    return [buffer.getvalue()]
+
+
+def archives() -> list[bytes]:
+    """Several arrays in an archive."""
+    buffer = io.BytesIO()
+    numpy.savez(buffer, a=numpy.ones(3, "f"), b=numpy.zeros((2, 2), "i4"))
+    return [buffer.getvalue()]
+
+
+def checkpoints() -> list[bytes]:
+    """A checkpoint with one tensor, as PyTorch writes it."""
+
+    class Storage:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (dict, ())
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({"w": Storage()}, 2))
+        archive.writestr("archive/data/0", bytes(16))
+        archive.writestr("archive/version", "3\n")
+        archive.writestr("archive/byteorder", "little")
+    return [buffer.getvalue()]
+
+
+def programs() -> list[bytes]:
+    """The frame of an exported program."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/archive_format", "pt2")
+        archive.writestr("archive/models/model.json", json.dumps({"graph_module": {"graph": {"nodes": []}}}))
+        archive.writestr("archive/version", "0")
+    return [buffer.getvalue()]
+
+
+def hdf5s() -> list[bytes]:
+    """Weights of a Caffe net in HDF5; nothing where h5py is not installed."""
+    try:
+        import h5py
+    except ImportError:
+        return [b"\x89HDF\r\n\x1a\n" + bytes(64)]
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file["data/c/0"] = numpy.ones((4, 3, 3, 3), "f")
+    return [buffer.getvalue()]
+
+
+def configurations() -> list[bytes]:
+    """The configuration of a language model."""
+    return [
+        json.dumps(
+            {
+                "model_type": "llama",
+                "architectures": ["LlamaForCausalLM"],
+                "hidden_size": 64,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "intermediate_size": 128,
+                "vocab_size": 100,
+            }
+        ).encode()
+    ]
