@@ -11,13 +11,13 @@ from pathlib import Path
 
 import onnx
 import pytest
-
-import flopwise
-from flopwise.errors import FlopwiseError
 from fuzz.mutation import mutated
 from fuzz.one import CORPUS, inputs_of
 from fuzz.onnx_operators import Chance, models
 from fuzz.targets import SLOW, TARGETS
+
+import flopwise
+from flopwise.errors import FlopwiseError
 
 ROOT = Path(__file__).parents[2]
 
