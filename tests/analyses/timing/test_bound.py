@@ -18,6 +18,7 @@ from flopwise.analyses.timing.device import Cache, Device, Peak
 from flopwise.analyses.timing.quantities import must_move
 from flopwise.analyses.timing.roofline import roofline
 from flopwise.errors import InputError
+from flopwise.graph import Graph, Node, Tensor
 
 
 def peak(what: str, value: float, dtype: str | None = None, **others: Any) -> Peak:
@@ -123,6 +124,15 @@ def test_experts_that_no_token_uses_are_not_read() -> None:
     weights = {"w1": (8, 16, 32), "w2": (8, 32, 16)}
     content = model(nodes, {"x": (1, 16), "router": (1, 8)}, ["y"], weights, domains=["com.microsoft"])
     assert must_move(flopwise.read(content)).weights == 4 * 2 * 2 * 16 * 32
+
+
+def test_a_stack_of_experts_is_charged_the_tokens_that_are_routed() -> None:
+    tokens = Tensor("x", (3, 16), "float32", "input")
+    stack = Tensor("w", (8, 16, 32), "float32", "weight")
+    ends, made = Tensor("ends", (8,), "int32", "input"), Tensor("y", (3, 32), "float32")
+    product = Node("aten::_grouped_mm", "experts", (tokens, stack, ends), (made,), origin="aten._grouped_mm")
+    graph = Graph("m", "torch", "", (tokens, ends), (made,), (product,))
+    assert must_move(graph).weights == 3 * 16 * 32 * 4
 
 
 def convolution(stride: int = 1, group: int = 1, kernel: int = 3) -> bytes:

@@ -108,8 +108,13 @@ def must_move(graph: Graph, folding: Folding | None = None) -> Movement:
     for position, node in enumerate(graph.nodes):
         if position in folding.positions:
             continue
-        for tensor in folding.stored(node):
+        stored = folding.stored(node)
+        spared = _spared(node)
+        largest = max(stored, key=lambda t: t.nbytes if t.sized else 0, default=None)
+        for tensor in stored:
             nbytes = _share(node, tensor)
+            if nbytes is not None and node.op not in _EXPERTS and (tensor is largest or spared is None):
+                nbytes = 0 if spared is None else min(nbytes, max(0, tensor.nbytes - spared))
             if nbytes is None:
                 unknown[tensor.name] = None
             else:
@@ -126,6 +131,19 @@ def must_move(graph: Graph, folding: Folding | None = None) -> Movement:
         maker = makers.get(tensor.name)
         written += max(0, tensor.nbytes - (_continued(maker, tensor, inputs) if maker else tensor.nbytes))
     return Movement(sum(used.values()), sum(read.values()), written, tuple(unknown))
+
+
+def _spared(node: Node) -> int | None:
+    """Bytes of a node's inputs that it does not read: experts that no token is routed to; None for a view, which reads
+    nothing itself.
+    """
+    moved = traffic(node)
+    given = {t.name: t for t in node.known_inputs}
+    if moved == (0, 0):
+        return None
+    if moved.read is None or not all(t.sized for t in given.values()):
+        return 0
+    return max(0, sum(t.nbytes for t in given.values()) - moved.read)
 
 
 def _share(node: Node, tensor: Tensor) -> int | None:
