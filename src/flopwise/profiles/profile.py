@@ -530,7 +530,8 @@ def _masks(rows: Sequence[Row], convention: Convention, masked: Masked) -> Itera
     executed = sum(c.mac * (row.times or 0) for c, row in zip(all_scores, those, strict=True) if c is not None)
     left = sum(row.needed_macs or 0 for row in those)
     if left < executed:
-        share = f"{len(those)} attention rows execute {executed:,} MACs, of which masks leave {left:,}"
+        rows_execute = f"{len(those)} attention rows execute" if len(those) > 1 else "1 attention row executes"
+        share = f"{rows_execute} {executed:,} MACs, of which masks leave {left:,}"
         if masked == "executed":
             yield f"masks: {share} (--masked needed counts those)"
         elif convention.plain:

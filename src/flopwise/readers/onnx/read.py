@@ -16,6 +16,7 @@ from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.readers.onnx import inputs as onnx_inputs
+from flopwise.readers.onnx.build.masks import with_masks
 from flopwise.readers.onnx.build.nodes import Builder
 from flopwise.readers.onnx.file.elements import OnnxElements, stored_tensor
 from flopwise.readers.onnx.file.exporter_notes import Notes, notes
@@ -309,7 +310,7 @@ def _build(resolved: Resolved) -> Graph:
         source=name,
         inputs=values,
         outputs=tuple(t for o in proto.graph.output if (t := built.tensor(o.name))),
-        nodes=tuple(built.nodes),
+        nodes=tuple(with_masks(built.nodes, built.weights)),
         weights=built.weights,
         warnings=(*resolved.warnings, *empty),
     )
