@@ -27,7 +27,10 @@ Listing: TypeAlias = Callable[[Graph, Sequence[Row], Collection[str]], Sequence[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Whole:
-    """What a tool that counts modules, functions or kernels of a program sees in a whole model."""
+    """What a convention that looks at more than one operator at a time sees in a whole model.
+
+    Most are tools that count the modules, functions or kernels of a PyTorch program.
+    """
 
     #: The graph and the canonical counts of all its nodes -> what the tool counts at each node, in place of the
     #: convention's ``overrides`` and ``others``. A count that belongs to a whole call of a module stands at one node of
@@ -37,6 +40,8 @@ class Whole:
     totals: Mapping[str, Callable[[Graph], int]] = field(default_factory=dict)
     #: What the tool would warn about in one model, one line each.
     remarks: Callable[[Graph], Iterable[str]] = lambda graph: ()
+    #: Whether it counts a PyTorch program, so that the figure of a file is an estimate.
+    programs: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +87,7 @@ class Convention:
     fold: bool = True
     #: Whether its counts follow a closed formula in the sizes of the inputs, which rounding may prevent.
     closed: bool = True
-    #: Of a tool that looks at programs: what it sees in a whole model.
+    #: What it sees in a whole model, where it does not go operator by operator.
     whole: Whole | None = None
     #: What the tool counts in the backward pass: the node, the places of the inputs whose gradients are made, and the
     #: canonical counts of making them -> the tool's. None: it counts none, unless it sees everything as flopwise does.
@@ -94,6 +99,11 @@ class Convention:
     display: Display = Display()
     #: What a reader of the figure should know, one line each.
     notes: tuple[str, ...] = ()
+
+    @property
+    def sees(self) -> Literal["operators", "programs"]:
+        """What is counted: of a file, the figure of a tool that counts PyTorch programs is an estimate."""
+        return "programs" if self.whole is not None and self.whole.programs else "operators"
 
     @property
     def plain(self) -> bool:

@@ -74,6 +74,11 @@ class Profile:
         whole = self.convention.whole
         return {} if whole is None else {name: of(self.graph) for name, of in whole.totals.items()}
 
+    @property
+    def estimated(self) -> bool:
+        """Whether the convention's tool counts PyTorch programs, and this is a file: its own count may differ."""
+        return self.convention.sees == "programs" and not self.graph.modules
+
     @functools.cached_property
     def bounded(self) -> tuple[str, ...]:
         """Names of the layers whose figures are upper bounds, because they depend on the data."""

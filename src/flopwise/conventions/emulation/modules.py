@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from flopwise.conventions.emulation import as_modules
+from flopwise.conventions.emulation import as_modules, scopes
 from flopwise.conventions.emulation.layer import Layer, bare
 from flopwise.graph import Call, Graph, Node, Submodule, Tensor
 from flopwise.operators.counts import Counts
@@ -57,8 +57,13 @@ def _parameters(graph: Graph) -> Iterator[Tensor]:
 
 
 def layers(graph: Graph) -> list[Layer]:
-    """All calls of modules in the order in which they began; of a file its operators as modules."""
+    """All calls of modules in the order in which they began.
+
+    Of a file those that its exporter wrote down; without them each operator is the module that it would come from.
+    """
     if not graph.modules:
+        if scopes.has_classes(graph):
+            return scopes.calls(graph)
         return [layer for at, node in enumerate(graph.nodes) for layer in as_modules.as_layer(node, at)]
     modules = {module.path: module for module in graph.modules}
     return [_layer(graph, call, modules[call.path]) for call in graph.calls]
@@ -116,14 +121,17 @@ def functions(node: Node) -> list[str]:
     """
     if not node.via:
         function = as_modules.FUNCTIONS.get(node.op)
-        return [] if node.origin.startswith("aten.") or function is None else [function(node)]
+        inside = node.origin.startswith("aten.") and not node.version  # of a program, a part of what it called
+        name = "" if inside or function is None else function(node)
+        fused = bool(node.scope) and node.scope[-1].kind == "MultiheadAttention"  # calls one function for all of it
+        return [name] if name and (name == "linear" or not fused) else []
     names: list[str] = []
     for step in node.via:
-        name = _FUNCTIONS.get(step)
-        if name is None and step.startswith(_FUNCTIONAL):
-            name = step.removeprefix(_FUNCTIONAL).removesuffix("_with_indices")
-        if name is not None and name not in names:
-            names.append(name)
+        called = _FUNCTIONS.get(step)
+        if called is None and step.startswith(_FUNCTIONAL):
+            called = step.removeprefix(_FUNCTIONAL).removesuffix("_with_indices")
+        if called is not None and called not in names:
+            names.append(called)
     if node.scope and node.scope[-1].kind in _KEEPERS:
         return [name for name in names if name not in _KEPT]
     return names
@@ -235,4 +243,25 @@ def remarks(tool: str, graph: Graph, missing: Counter[str] | None = None) -> Ite
         listed = ", ".join(f"{kind} {times}" for kind, times in sorted(missing.items()))
         yield f"{tool} has no rule for these modules and counts nothing for them: {listed}"
     if not graph.modules:
+        yield from _of_file(tool, graph)
+
+
+def _of_file(tool: str, graph: Graph) -> Iterator[str]:
+    """Why a tool's figure of a file is an estimate, from what is found in the file."""
+    if scopes.has_classes(graph):
+        yield f"{tool} counts modules: the calls of PyTorch's own are those that the exporter wrote into the file"
+    else:
         yield "a file has no modules: each operator counts as the PyTorch module that it would come from"
+    made = {t.name: node for node in graph.nodes for t in node.known_outputs}
+    taken_apart = sum(
+        node.op == "MatMul" and any(t.name in made and made[t.name].op == "Softmax" for t in node.known_inputs)
+        for node in graph.nodes
+    )
+    if taken_apart:
+        yield f"{tool} sees attention as one call; in the file {taken_apart} of them are taken apart into products"
+    if folded := scopes.folded_norms(graph):
+        yield f"{folded} batch normalisations are folded into convolutions; they are counted where they were"
+    elif any(node.op == "Conv" for node in graph.nodes) and all(
+        node.op != "BatchNormalization" for node in graph.nodes
+    ):
+        yield "there is no batch normalisation in the file; what an exporter folded into convolutions is not counted"

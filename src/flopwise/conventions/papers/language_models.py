@@ -57,7 +57,7 @@ def _whole(rule: Rule) -> Whole:
             return ("the rule is for language models, whose inputs are tokens that are looked up in a table",)
         return ()
 
-    return Whole(counts, remarks=remarks)
+    return Whole(counts, remarks=remarks, programs=False)
 
 
 def _model(graph: Graph, uses: Sequence[Sequence[_Use]]) -> _Model | None:

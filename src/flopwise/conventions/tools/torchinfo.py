@@ -265,7 +265,7 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
     if graph.modules:
         called = [info.layer for info in lines(graph) if info.leaf and info.layer is not None]
     else:
-        called = modules.layers(graph)
+        called = [layer for layer in modules.layers(graph) if layer.kind != "MultiheadAttention"]  # which holds another
     return modules.placed(
         graph,
         [(layer.at, attempt(lambda layer=layer: Counts(mac=_of_layer(layer)))) for layer in called],  # type: ignore[misc]

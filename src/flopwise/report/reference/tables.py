@@ -32,6 +32,7 @@ def conventions() -> list[dict[str, Any]]:
         {
             "name": c.name,
             "unit": c.unit,
+            "sees": c.sees,
             "summary": c.summary,
             "source": c.source,
             "weights": c.weights.to_dict(),
@@ -48,7 +49,7 @@ def operators_sheet() -> Sheet:
 
 def conventions_sheet() -> Sheet:
     """The conventions as a sheet."""
-    return _sheet(conventions(), ("name", "unit"), ("summary", "source"))
+    return _sheet(conventions(), ("name", "unit", "sees"), ("summary", "source"))
 
 
 def _sheet(rows: list[dict[str, Any]], short: tuple[str, ...], long: tuple[str, ...]) -> Sheet:
@@ -158,6 +159,8 @@ def _convention(c: Convention) -> Iterator[str]:
     yield ""
     yield f"- Source: {c.source}"
     yield f"- Unit: {c.unit} = {weighed(c.weights)}"
+    if c.sees == "programs":
+        yield "- Counts PyTorch programs: of a file, whose operators are not its modules, the figure is an estimate"
     if c.overrides or c.others != "canonical":
         yield f"- Operators without a rule of its own: {OTHERS[c.others]}"
     if c.unlisted:

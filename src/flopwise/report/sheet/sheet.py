@@ -191,7 +191,9 @@ def about(profile: Profile, look: Look, counted: bool = True) -> tuple[str, ...]
     if states:
         size = units.human(profile.state_bytes, "B")
         given.append(f"state of {len(states)} tensors, {size}, such as {_input(states[0], look)}")
-    counts = [f"convention {convention.name}, unit {convention.unit}"] if counted else []
+    estimate = f": an estimate, as {convention.name} counts PyTorch programs and this is a file"
+    unit = f"convention {convention.name}, unit {convention.unit}{estimate if profile.estimated else ''}"
+    counts = [unit] if counted else []
     return (model_name(profile, look), *given, *(look.text(text) for text in counts))
 
 
