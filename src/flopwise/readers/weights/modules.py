@@ -9,8 +9,8 @@ from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
+from flopwise.readers.weights.elements import ArrayElements
 from flopwise.readers.weights.encoding import encoding, length
-from flopwise.readers.weights.storage import ArrayElements
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 
 #: PyTorch's names of element types where they are not flopwise's.

@@ -17,8 +17,9 @@ from typing import Any
 
 from flopwise.errors import FlopwiseError, ModelError
 from flopwise.graph.stored import Elements
+from flopwise.readers.weights.elements import ArrayElements, EncodedElements, strided
 from flopwise.readers.weights.encoding import encoding
-from flopwise.readers.weights.storage import ArrayElements, EncodedElements, SourceStorage, strided
+from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.zip import Archive
 
 #: What finds the elements of a tensor: the tensor, its type, and how many elements it has.

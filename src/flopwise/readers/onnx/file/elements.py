@@ -12,8 +12,9 @@ from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.onnx.file.skeleton import Place, Stored
 from flopwise.readers.onnx.file.weights import external_range, load
+from flopwise.readers.weights.elements import ArrayElements, EncodedElements
 from flopwise.readers.weights.encoding import encoding, length
-from flopwise.readers.weights.storage import ArrayElements, EncodedElements, Runs, SourceStorage, reading
+from flopwise.readers.weights.storage import Runs, SourceStorage, reading
 
 #: Fields of TensorProto whose bytes are the elements as they are: float and double data; and raw data.
 _PLAIN_FIELDS = {4: "float32", 10: "float64"}

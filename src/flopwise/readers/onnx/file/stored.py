@@ -20,8 +20,9 @@ from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import DTYPES, TAG, Stored
 from flopwise.readers.onnx.types import Shapes
+from flopwise.readers.weights.elements import RepeatedElements
 from flopwise.readers.weights.encoding import numbers
-from flopwise.readers.weights.storage import RepeatedElements, SourceStorage
+from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_memory
 
 

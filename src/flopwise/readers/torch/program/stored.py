@@ -13,9 +13,10 @@ from flopwise.graph import StoredTensor
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.source import FileSource
 from flopwise.readers.torch.program.content import Content, Place, last_element
+from flopwise.readers.weights.elements import ArrayElements, EncodedElements, strided
 from flopwise.readers.weights.encoding import encoding, length
 from flopwise.readers.weights.modules import dtype_of, stored_tensor
-from flopwise.readers.weights.storage import ArrayElements, EncodedElements, Runs, SourceStorage, strided
+from flopwise.readers.weights.storage import Runs, SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 
 
