@@ -233,3 +233,29 @@ def test_the_public_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         flopwise.bound(chain(), device="epyc-9654", threads=97)
     with pytest.raises(InputError, match="unknown element type"):
         flopwise.bound(chain(), device="h100", dtype="float7")
+
+
+SHARED = Path(__file__).parents[3].parent / "shared" / "models" / "llm"
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("tiny_resnet.onnx", {}),
+        ("transformer_block.onnx", {"dims": {"batch": 1, "sequence": 16}}),
+        ("alexnet.prototxt", {}),
+        ("mixtral-8x7b", {"past": 100, "new": 1}),
+        ("llama3-8b", {"past": 0, "new": 100}),
+    ],
+)
+def test_what_must_move_is_no_more_than_what_the_layers_move(name: str, how: dict[str, Any]) -> None:
+    path = Path(__file__).parents[3] / "examples" / name if "." in name else SHARED / name
+    if not path.exists():
+        pytest.skip("needs the shared models")
+    if "." not in name:
+        pytest.importorskip("transformers")
+    counted = flopwise.profile(str(path), **how)
+    moved = sum((row.read_bytes or 0) + (row.written_bytes or 0) for row in counted.rows)
+    assert 0 < must_move(counted.graph).total <= moved
+    found = physical_bound(counted, find("h100"))
+    assert found.physical.ns <= found.roofline_ns * (1 + 1e-9)
