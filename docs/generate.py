@@ -5,11 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from flopwise.report.reference.formats import formats_page
 from flopwise.report.reference.gradients import gradients_page
 from flopwise.report.reference.tables import conventions_page, operators_page
 
 HERE = Path(__file__).parent
-PAGES = {"operators.md": operators_page, "conventions.md": conventions_page, "gradients.md": gradients_page}
+PAGES = {
+    "operators.md": operators_page,
+    "conventions.md": conventions_page,
+    "gradients.md": gradients_page,
+    "formats.md": formats_page,
+}
 
 
 def main() -> int:

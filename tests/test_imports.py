@@ -148,7 +148,7 @@ def test_a_folder_is_a_room_that_one_can_see_at_a_glance(folder: Path) -> None:
         ),
         (
             "from flopwise.cli import main; main(['profile', 'examples/tiny_resnet.onnx'])",
-            ("torch", "sympy", "matplotlib", "pandas"),
+            ("torch", "sympy", "matplotlib", "pandas", "pyarrow", "ssl", "http.client", "urllib.request"),
         ),
     ],
 )

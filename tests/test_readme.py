@@ -22,9 +22,11 @@ def test_the_table_is_real(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 
 def test_the_generated_pages_are_current() -> None:
+    from flopwise.report.reference.formats import formats_page
     from flopwise.report.reference.tables import conventions_page, operators_page
 
     hint = "run python docs/generate.py"
+    assert (ROOT / "docs/formats.md").read_text(encoding="utf-8") == formats_page(), hint
     assert (ROOT / "docs/operators.md").read_text(encoding="utf-8") == operators_page(), hint
     assert (ROOT / "docs/conventions.md").read_text(encoding="utf-8") == conventions_page(), hint
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -86,6 +85,8 @@ def _beside(model: str) -> Iterator[str]:
     """The files beside a model that hold a part of it: external data, the weights of a net, the parts of an index."""
     folder, stem = os.path.dirname(model), os.path.splitext(model)[0]
     if model.lower().endswith(".index.json"):
+        import json
+
         with open(model, encoding="utf-8") as file:
             yield from (os.path.join(folder, part) for part in set(json.load(file).get("weight_map", {}).values()))
     elif model.lower().endswith((".prototxt", ".caffemodel", ".h5")):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import urllib.parse
-import urllib.request
 
 from flopwise.errors import ModelError
 from flopwise.readers.source.location import is_url, shown
@@ -36,6 +34,9 @@ def _open_remote(url: str) -> Source:
     """
     scheme = url.partition("://")[0].lower()
     if scheme == "file":
+        import urllib.parse
+        import urllib.request
+
         parts = urllib.parse.urlsplit(url)
         if parts.netloc not in ("", "localhost"):
             raise ModelError(f"{url}: a file on another machine; give it by http, or copy it")
