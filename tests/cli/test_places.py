@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import onnx
@@ -11,18 +12,29 @@ import pytest
 from tests.cli.conftest import EXAMPLES, Run
 
 from flopwise.cli import COMMANDS
+from flopwise.cli.places import Model, Written
 
-#: Each command with the arguments that make it read ``m.onnx`` and write a table.
-LINES: dict[str, list[str]] = {
-    **{
-        name: [name, "m.onnx"]
-        for name in COMMANDS
-        if name not in ("check", "compare", "conventions", "devices", "formula", "llm", "operators", "bench")
-    },
-    "check": ["check", "m.onnx", "--budget", "budget.toml"],
-    "compare": ["compare", "m.onnx", "-b", "1,2"],
-    "formula": ["formula", "m.onnx", "-i", "image:f32:N,3,64,64"],
+#: What a command needs beside the model.
+MORE: dict[str, list[str]] = {
+    "check": ["--budget", "budget.toml"],
+    "compare": ["-b", "1,2"],
+    "formula": ["-i", "image:f32:N,3,64,64"],
 }
+
+
+def takes_a_model(name: str) -> bool:
+    """Whether an argument of a command is a model of any format, and it writes a report."""
+    command = import_module(f"flopwise.cli.commands.{name}").command
+    types = [type(param.type) for param in command.params]
+    return Model in types and Written in types
+
+
+#: Each command with the arguments that make it read ``m.onnx``.
+LINES = {name: [name, "m.onnx", *MORE.get(name, [])] for name in COMMANDS if takes_a_model(name)}
+
+
+def test_the_commands_are_found() -> None:
+    assert {"profile", "flops", "compare", "check", "memory", "table", "weights", "shapes", "explain"} <= LINES.keys()
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ def _lines() -> Iterator[str]:
     yield "# Report formats"
     yield ""
     yield (
-        "`-f NAME` asks for a format, and so does the ending of `-o FILE`; an ending is a name too (`-f md`). Without either "
-        "a report is a table. An ending that no format has is refused with a list of those that there are."
+        "`-f NAME` asks for a format, and so does the ending of `-o FILE`; an ending is a name too (`-f md`). "
+        "Without either a report is a table. An ending that no format has is refused with a list of the known ones."
     )
     yield ""
     yield "| format | endings | written for | of |"
@@ -47,13 +47,13 @@ def _lines() -> Iterator[str]:
     yield ""
     alone = " and ".join(f"`{format.name}`" for format in FORMATS.values() if not format.several)
     yield from (
-        "- A file is written whole or not at all, and never over something that the command reads: the model, by another",
-        "  name or a link, the files that belong to it, rules, budgets and data. A directory is not a file to write.",
-        "- Of a directory of models CSV is one table with a column `model`, JSON an array, and text one report below the",
-        f"  other; {alone} take one model.",
-        "- Tables for programs have no line of totals, so that their columns add up. In CSV an apostrophe stands before a",
-        "  name that a spreadsheet would take for a formula (`=`, `+`, `-`, `@`); numbers stay numbers.",
+        "- A file is written whole or not at all, and never over something that the command reads: the model, by",
+        "  another name or a link, the files that belong to it, rules, budgets and data; nor is a directory a file.",
+        "- Of a directory of models CSV is one table with a column `model`, JSON an array, and text one report below",
+        f"  the other; {alone} take one model.",
+        "- Tables for programs have no line of totals, so that columns add up. In CSV an apostrophe stands before",
+        "  a name that a spreadsheet would take for a formula (`=`, `+`, `-`, `@`); numbers stay numbers.",
         "- Names are shown without control characters in every format.",
-        "- Parquet of `profile` holds the layers as in JSON; the totals are in the metadata of its schema, under `flopwise`.",
+        "- Parquet of `profile` holds the layers as in JSON; the totals are in its metadata (`flopwise`).",
         "- [adding.md](adding.md) shows how a format is added.",
     )
