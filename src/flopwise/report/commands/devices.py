@@ -64,7 +64,7 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
         ),
         lines=tuple(Line(_figure(peak, data)) for peak in device.peaks),
         about=(look.text(device.name), device.id, *map(look.text, names), *memory, *caches),
-        notes=tuple(look.text(note) for note in (device.note,) if note),
+        notes=tuple(look.text(note) for note in (device.note, *_documents(device)) if note),
     )
 
 
@@ -86,7 +86,7 @@ def _figure(peak: Peak, data: bool) -> tuple[Value, ...]:
         value = f"{peak.value * 1e6:.3g} us"
     dense = "" if peak.dtype is None else "dense" if peak.dense else "with sparsity"
     verified = "" if peak.verified else "unverified"
-    source = f"{peak.source} <{peak.url}>" if peak.url else peak.source
+    source = f"{peak.source} <{peak.url}>" if peak.url and data else peak.source
     return (
         peak.what,
         peak.dtype or "",
@@ -97,6 +97,12 @@ def _figure(peak: Peak, data: bool) -> tuple[Value, ...]:
         verified,
         source,
     )
+
+
+def _documents(device: Device) -> list[str]:
+    """Each document that figures stand in, with its link."""
+    links = {peak.source.rpartition(": ")[2]: peak.url for peak in device.peaks if peak.url}
+    return [f"{title}: {url}" for title, url in links.items()]
 
 
 def _content(device: Device) -> dict[str, Any]:
