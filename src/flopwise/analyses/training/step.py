@@ -207,7 +207,7 @@ def _kernels(rows: Sequence[Row]) -> Iterator[str]:
     if kernels:
         again = sum(row.recomputed_macs or 0 for row in rows)
         once_more = f"; {again:,} MACs of it run once more on the way back (recomputed_macs)" if again else ""
-        listed = ", ".join(f"{name} in {count} rows" for name, count in kernels.items())
+        listed = ", ".join(f"{name} in {count} row{'s' * (count > 1)}" for name, count in kernels.items())
         yield f"attention kernel: {listed}, which decides what is kept{once_more}; --attention assumes another"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flopwise.graph import STORED, Module, Node, Submodule
-from flopwise.readers.torch.capture.recorder import Event
+from flopwise.readers.torch.capture.event import Event
 from flopwise.readers.torch.lower import operators
 from flopwise.readers.torch.lower.node import tensors
 

@@ -14,7 +14,7 @@ from torch import Tensor as TorchTensor
 from torch.overrides import TorchFunctionMode
 
 from flopwise.readers.torch.capture import control, factories
-from flopwise.readers.torch.capture.flex import flex_attention
+from flopwise.readers.torch.capture.attention.flex import flex_attention
 from flopwise.readers.torch.capture.interception_plan import Plan, plan_of
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.signs import is_sign

@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.graph import Tensor
+from flopwise.readers.torch.capture.tensors import DTYPES
+
 #: Operators whose first matrix may be sparse.
 SPARSE = frozenset(f"aten.{name}" for name in ("_sparse_mm", "smm", "sspaddmm", "_sparse_sparse_matmul"))
 
@@ -42,3 +45,22 @@ def unpacked(packed: Any) -> tuple[TorchTensor, TorchTensor | None] | None:
             continue
         return weight, bias
     return None
+
+
+def packed_tensors(args: Sequence[Any], module: str) -> dict[str, Tensor]:
+    """The weight and the bias in the packed form of a quantized layer, by name; nothing where there is none.
+
+    Args:
+        args: the arguments of an operator.
+        module: the path of the layer.
+    """
+    for packed in args:
+        tensors = unpacked(packed)
+        if tensors is not None:
+            prefix = f"{module}." if module else ""
+            return {
+                name: Tensor(prefix + name, tuple(t.shape), DTYPES.get(t.dtype), "weight")
+                for name, t in zip(("weight", "bias"), tensors, strict=False)
+                if t is not None
+            }
+    return {}

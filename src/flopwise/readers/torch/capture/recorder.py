@@ -9,44 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor as TorchTensor
 
-from flopwise.graph import Body, Module, Tensor
+from flopwise.graph import Tensor
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture import unseen
+from flopwise.readers.torch.capture.attention.kernels import kernel_of, laid_out
+from flopwise.readers.torch.capture.attention.masks import ATTENTION, pairs_left
+from flopwise.readers.torch.capture.event import Event, follow_from_input
 from flopwise.readers.torch.capture.fallback import asks_for_elements, second_attempt
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
-from flopwise.readers.torch.capture.kernels import kernel_of, laid_out
-from flopwise.readers.torch.capture.masks import ATTENTION, pairs_left
-from flopwise.readers.torch.capture.packed import SPARSE, stored_elements, unpacked
+from flopwise.readers.torch.capture.packed import SPARSE, packed_tensors, stored_elements
 from flopwise.readers.torch.capture.position import Position
+from flopwise.readers.torch.capture.saved import SavedStorages
 from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, again, keep, key_of
 from flopwise.readers.torch.capture.sizes import HANDED_OUT, Sizes, plain
-from flopwise.readers.torch.capture.stand_ins import StandIns, storage_of
-from flopwise.readers.torch.capture.tensors import DTYPES, flat
+from flopwise.readers.torch.capture.stand_ins import StandIns
+from flopwise.readers.torch.capture.tensors import flat
 from flopwise.readers.torch.capture.values import NeedsValues
-
-
-class Event(NamedTuple):
-    """One operation as the program asked for it, with graph tensors in place of PyTorch's."""
-
-    plan: Plan
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    outputs: tuple[Tensor, ...]
-    scope: tuple[Module, ...]
-    via: tuple[str, ...]
-    within: tuple[Body, ...] = ()
-    #: The storages that autograd keeps: the name of the tensor that has it, "" for one of the operation's own, and its
-    #: bytes; None where that is not recorded.
-    saved: tuple[tuple[str, int], ...] | None = None
-
-
-_NOBODY = Event(synthetic("", ""), (), {}, (), (), ())
 
 
 class Recorder:
@@ -74,9 +58,8 @@ class Recorder:
         #: Where tensors appeared from where no operation is seen.
         self.notes: list[str] = []
         self.events: list[Event] = []
-        #: Whether what autograd keeps is recorded.
-        self.saving = grad and not (real or low)
-        self._packed: list[Any] = []
+        #: What autograd keeps; None where that is not recorded.
+        self.saved = SavedStorages(self.stand_ins) if grad and not (real or low) else None
         self._read: list[Tensor] = []
         self.regions_entered = 0
         #: The threads that are recorded, by number.
@@ -137,11 +120,11 @@ class Recorder:
                 kernel = self.attention or kernel_of(self.device.type, swapped, named_swapped)
                 named |= {"kernel": kernel}
         elif plan.name.startswith("quantized."):
-            named |= self._unpacked(args)
+            named |= packed_tensors(args, position.scope[-1].path if position.scope else "")
         if plan.inplace and self.before_write is not None and isinstance(args[0], TorchTensor):
             self.before_write(args[0])
-        if self._packed:
-            self._packed = []
+        if self.saved:
+            self.saved.forget()
         outside, position.busy = position.busy, True
         try:
             result = func(*args, **kwargs) if self.real else self._compute(plan, func, swapped, named_swapped, value)
@@ -218,17 +201,8 @@ class Recorder:
         """
         if not self._read or not (unseen.holds_reals(args) or any(map(unseen.holds_reals, kwargs.values()))):
             return False
-        makers = {t.name: event for event in self.events for t in event.outputs}
-        known: set[str] = set()
-        waiting = [*self._read]
-        while waiting:
-            tensor = waiting.pop()
-            if tensor.kind == "input" or makers.get(tensor.name, _NOBODY).plan is unseen.PLAN:
-                return True
-            if tensor.name in makers and tensor.name not in known:
-                known.add(tensor.name)
-                event = makers[tensor.name]
-                waiting += tensors_among((*event.args, *event.kwargs.values()))
+        if follow_from_input(self._read, self.events, unseen.PLAN):
+            return True
         self._read.clear()
         return False
 
@@ -246,24 +220,8 @@ class Recorder:
             args, kwargs = self._sized or (graphed, named)
             self._sized = None
             self.sizes.made(plan.name, args, kwargs, outputs)
-        saved = self._kept() if self.saving else None
+        saved = self.saved.take() if self.saved else None
         self.events.append(Event(plan, graphed, named, tuple(outputs), here.scope, via, here.within, saved))
-
-    def pack(self, tensor: TorchTensor) -> TorchTensor:
-        """Remember the storage of a tensor that autograd keeps for the running operation."""
-        with torch._C.DisableTorchFunction():
-            storage = storage_of(tensor)
-            if storage is not None:
-                self._packed.append(storage)
-        return tensor
-
-    def _kept(self) -> tuple[tuple[str, int], ...] | None:
-        """The storages that were kept since the operation before; None where the program keeps them its own way."""
-        packed, self._packed = {storage._cdata: storage for storage in self._packed}, []
-        hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(True)
-        if hooks is None or hooks[0] != self.pack:
-            return None
-        return tuple([(self.stand_ins.owner_of(storage), storage.nbytes()) for storage in packed.values()])
 
     def _compute(
         self, plan: Plan, func: Any, args: Sequence[Any], kwargs: dict[str, Any], value: Callable[[], Any] | None
@@ -295,30 +253,6 @@ class Recorder:
     def _on_meta(self, result: Any) -> Any:
         """A result, or its stand-in where it has memory because it was made of numbers alone."""
         return self.stand_ins.constant(result) if type(result) is TorchTensor and not result.is_meta else result
-
-    def _unpacked(self, args: Sequence[Any]) -> dict[str, Any]:
-        """The weight and the bias in the packed form of a quantized layer."""
-        for packed in args:
-            tensors = unpacked(packed)
-            if tensors is not None:
-                path = self.position.scope[-1].path if self.position.scope else ""
-                return {
-                    name: Tensor(
-                        f"{path}.{name}" if path else name, tuple(t.shape), DTYPES.get(t.dtype), "weight", grad=False
-                    )
-                    for name, t in zip(("weight", "bias"), tensors, strict=False)
-                    if t is not None
-                }
-        return {}
-
-
-def tensors_among(things: Iterable[Any]) -> Iterator[Tensor]:
-    """The graph tensors among some arguments, nested ones in a row."""
-    for thing in things:
-        if isinstance(thing, Tensor):
-            yield thing
-        elif isinstance(thing, (tuple, list)):
-            yield from tensors_among(thing)
 
 
 def _has_values(args: Sequence[Any]) -> bool:

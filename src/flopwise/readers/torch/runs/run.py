@@ -14,8 +14,9 @@ from flopwise.errors import FlopwiseError
 from flopwise.graph import Call, Module, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.torch.capture.dispatch import Dispatch
+from flopwise.readers.torch.capture.event import Event
 from flopwise.readers.torch.capture.interception import Interception
-from flopwise.readers.torch.capture.recorder import Event, Recorder
+from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues
 from flopwise.readers.torch.inputs.arguments import Arguments
 from flopwise.readers.torch.inputs.containers import tensors_inside
@@ -119,8 +120,8 @@ def _run(
     def recording() -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(grad))
-            if recorder.saving:
-                stack.enter_context(torch.autograd.graph.saved_tensors_hooks(recorder.pack, lambda tensor: tensor))
+            if recorder.saved:
+                stack.enter_context(recorder.saved.hooks())
             if low:
                 stack.enter_context(Dispatch(recorder, interception))
             stack.enter_context(interception)

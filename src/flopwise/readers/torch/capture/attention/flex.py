@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.readers.torch.capture.attention.masks import pairs_of_block_mask
 from flopwise.readers.torch.capture.interception_plan import synthetic
-from flopwise.readers.torch.capture.masks import pairs_of_block_mask
 from flopwise.readers.torch.capture.recorder import Recorder
 
 
