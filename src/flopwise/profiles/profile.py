@@ -284,7 +284,8 @@ def _profiled(
     rows: list[Row] = []
     owned: set[str] = set()
     views = _views(graph, convention, rules) if convention.whole else None
-    like: dict[Any, Row] | None = {} if convention.plain and not rules and views is None else None
+    repeats = len(graph.nodes) > MANY and convention.plain and not rules and views is None
+    like: dict[Any, Row] | None = {} if repeats else None
     for position, (name, node) in enumerate(zip(names, graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
@@ -407,6 +408,9 @@ def _row(
         like[key] = row
     return row
 
+
+#: Operators from which on it is worth while to look for those that repeat.
+MANY = 500
 
 #: The type of extents that are no expressions.
 _INTEGERS = frozenset({int})

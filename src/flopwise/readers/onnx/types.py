@@ -114,22 +114,32 @@ class Shapes:
         #: The same by serialised type: models of a million tensors have some hundred types.
         self._distinct: dict[bytes, _Type] = {}
         self._stored = {t.name: t for t in stored}
+        self._shapes: dict[str, tuple[int, ...] | None] = {n: tuple(t.dims) for n, t in self._stored.items()}
         for name, type_ in types.items():
             self.set(name, type_)
 
     def set(self, name: str, type_: TypeProto) -> None:
         """Write down the type of a tensor that is not stored."""
+        distinct = self._types[name] = self._like(type_)
+        if name not in self._stored:
+            self._shapes[name] = distinct.shape
+
+    def shape_of(self, type_: TypeProto) -> tuple[int, ...] | None:
+        """The shape of a type if every dim is known, else None; no type is looked at twice."""
+        return self._like(type_).shape
+
+    def _like(self, type_: TypeProto) -> _Type:
         data = type_.SerializeToString()
         distinct = self._distinct.get(data)
         if distinct is None:
             alone = TypeProto.FromString(data)  # not the part of a model, which would stay in memory for it
             distinct = self._distinct[data] = _Type(alone, concrete(alone), element_type(alone))
-        self._types[name] = distinct
+        return distinct
 
     def distinct(self) -> Iterator[tuple[int, ...]]:
         """The shapes of all tensors that have one, those of tensors that are not stored each once."""
         yield from (t.shape for t in self._distinct.values() if t.shape is not None)
-        yield from (tuple(t.dims) for t in self._stored.values())
+        yield from (self._shapes[name] or () for name in self._stored)
 
     def take(self, facts: Mapping[str, Facts]) -> None:
         """Write down facts about values from outside, besides their types."""
@@ -165,11 +175,7 @@ class Shapes:
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of a tensor if every dim is known, else None."""
-        distinct = self._types.get(name)
-        if distinct is not None and name not in self._stored:
-            return distinct.shape
-        stored = self._stored.get(name)
-        return None if stored is None else tuple(stored.dims)
+        return self._shapes.get(name)
 
     def dtype(self, name: str) -> str | None:
         """Element type of a tensor, None when unknown."""

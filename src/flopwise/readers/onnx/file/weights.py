@@ -96,7 +96,15 @@ def load(stored: Stored, name: str, reopen: Reopen | None) -> Any:
         if stored.sparse:
             return _dense(stored, name, reopen)
         return numpy_helper.to_array(_whole(stored, name, reopen))
-    except (ArithmeticError, DecodeError, LookupError, MemoryError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        DecodeError,
+        LookupError,
+        MemoryError,
+        TypeError,
+        ValueError,
+        onnx.checker.ValidationError,
+    ) as error:
         raise ModelError(f"{name}: tensor {stored.name!r} cannot be loaded ({' '.join(str(error).split())})") from error
 
 

@@ -19,7 +19,6 @@ from flopwise.readers.onnx.types import (
     Facts,
     Shapes,
     bodies,
-    concrete,
     describe,
     elements,
     first_line,
@@ -124,7 +123,7 @@ def _contradictions(graph: onnx.GraphProto, declared: Mapping[str, TypeProto], s
     """Warn where a shape in the file is not the one that its operator gives."""
     wrong = {}
     for name, type_ in declared.items():
-        stated, inferred = concrete(type_), shapes.shape(name)
+        stated, inferred = shapes.shape_of(type_), shapes.shape(name)
         if stated is not None and inferred is not None and stated != inferred:
             wrong[name] = (stated, inferred)
     makers = {o: n for n in graph.node for o in n.output} if wrong else {}

@@ -14,6 +14,9 @@ from flopwise.readers.onnx.types import Facts, Interval, Shapes, array_of, concr
 #: Bytes that all values together may take.
 ROOM = 64 << 20
 
+#: The longest extent of a value; one without elements may claim any.
+LONGEST = 1 << 16
+
 
 class State:
     """One graph, and all that is certain about its tensors so far."""
@@ -38,7 +41,7 @@ class State:
         self.failures: list[str] = []
         for tensor in self.graph.initializer:
             value = array_of(tensor)
-            if value is not None:
+            if value is not None and max(value.shape, default=0) <= LONGEST:
                 self.values.setdefault(tensor.name, value)
 
     def facts(self, name: str) -> Facts:
