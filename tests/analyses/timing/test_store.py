@@ -76,6 +76,13 @@ def test_what_an_engine_tells_only_once_it_runs_does_not_matter(path: Path) -> N
         assert store.find("m", "i", environment(ENGINE, Facts(name="another CPU"))) is None
 
 
+def test_an_older_sqlite_keeps_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flopwise.analyses.timing.store._STRICT", False)
+    with Store(path) as store:
+        store.put(made())
+        assert store.find("m", "i", HERE) is not None
+
+
 def test_failures_are_remembered(path: Path) -> None:
     with Store(path) as store:
         store.put(made(status="timeout"))

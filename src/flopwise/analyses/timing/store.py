@@ -56,6 +56,10 @@ CREATE VIEW IF NOT EXISTS best AS
 """
 
 
+#: Whether SQLite checks the types of columns; older ones do not know the word.
+_STRICT = sqlite3.sqlite_version_info >= (3, 37)
+
+
 @dataclass(frozen=True, slots=True)
 class Whole:
     """Times of a whole model in one session."""
@@ -116,7 +120,7 @@ class Store:
                     raise InputError(f"{self.path}: was written by a newer flopwise (version {version} of the store)")
                 if create:
                     self.database.execute("PRAGMA journal_mode = WAL")
-                    self.database.executescript(_TABLES)
+                    self.database.executescript(_TABLES if _STRICT else _TABLES.replace(" STRICT;", ";"))
                     self.database.execute(f"PRAGMA user_version = {VERSION}")
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"{self.path}: {_why(error)}") from error

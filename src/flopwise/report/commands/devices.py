@@ -101,8 +101,11 @@ def _figure(peak: Peak, data: bool) -> tuple[Value, ...]:
 
 def _documents(device: Device) -> list[str]:
     """Each document that figures stand in, with its link."""
-    links = {peak.source.rpartition(": ")[2]: peak.url for peak in device.peaks if peak.url}
-    return [f"{title}: {url}" for title, url in links.items()]
+    links = {peak.source.rpartition(": ")[2]: (peak.url, peak.verified) for peak in device.peaks if peak.url}
+    return [
+        f"{title}: {url}" + ("" if verified else " (not opened, so that its figures are unverified)")
+        for title, (url, verified) in links.items()
+    ]
 
 
 def _content(device: Device) -> dict[str, Any]:
