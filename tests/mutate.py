@@ -210,15 +210,17 @@ class Runs:
         self.say = say
         self.survivors: list[Mutation] = []
         self.ran = False
-        self._failed = False
+        self._failed: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._failed |= report.failed
+        if report.failed:
+            self._failed.append(report.nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Fork for each mutation."""
         self.ran = True
+        self._leave_out_failing(session)
         running: dict[int, Mutation] = {}
         started, done = time.monotonic(), 0
         waiting = list(reversed(self.chosen))
@@ -239,16 +241,39 @@ class Runs:
                 self.say(f"{done} of {len(self.chosen)}, {time.monotonic() - started:.0f} s")
         return True
 
+    def _leave_out_failing(self, session: pytest.Session) -> None:
+        """Take out what fails without any change: it would fail with every change as well."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            session.config.pluginmanager.unregister(name="terminalreporter")
+            concerned = tuple({test for mutation in self.chosen for test in TESTS[mutation.kind]})
+            self._run([item for item in session.items if item.nodeid.startswith(concerned)])
+            os.write(writing, "\n".join(self._failed).encode()[:60_000])
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, encoding="utf-8") as pipe:
+            failing = set(pipe.read().split("\n")) - {""}
+        os.waitpid(child, 0)
+        if failing:
+            self.say(f"{len(failing)} tests fail without any change and are left out: {sorted(failing)[0]} ...")
+        session.items = [item for item in session.items if item.nodeid not in failing]
+
+    @staticmethod
+    def _run(items: list[pytest.Item], until: Callable[[], bool] = lambda: False) -> None:
+        """Run tests one after the other."""
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+            if until():
+                return
+
     def _child(self, session: pytest.Session, mutation: Mutation) -> int:
         """0 when all tests pass."""
         session.config.pluginmanager.unregister(name="terminalreporter")
         items = self._items(session, mutation)
         mutation.apply()
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-            if self._failed:
-                return 1
-        return 0
+        self._run(items, lambda: bool(self._failed))
+        return int(bool(self._failed))
 
     @staticmethod
     def _items(session: pytest.Session, mutation: Mutation) -> list[pytest.Item]:

@@ -26,6 +26,13 @@ ROWS: list[tuple[str, Shapes, Shapes, dict[str, Any], Counts]] = [
     ("DFT", [(1, 400, 1)], [(1, 201, 2)], {"onesided": 1}, Counts(mul=4160, add=5600)),
     ("DFT", [(1, 8, 2)], [(1, 8, 2)], {"inverse": 1}, Counts(mul=48, add=72, div=16)),
     ("HannWindow", [()], [(400,)], {}, Counts(mul=1602, add=802, trig=800, div=1)),
+    (
+        "MelWeightMatrix",
+        [(), (), (), (), ()],
+        [(5, 3)],
+        {},
+        Counts(mul=15 + 2, add=13 + 6 + 10 + 4, div=13 + 10 + 3, cmp=6 + 5, pow=5, log=2),
+    ),
     # Detection.
     (
         "RoiAlign",

@@ -51,7 +51,7 @@ from flopwise.operators.onnxruntime import normalization as microsoft_normalizat
 from flopwise.operators.onnxruntime import pointwise as microsoft_pointwise
 from flopwise.operators.onnxruntime import quantized as microsoft_quantized
 from flopwise.operators.onnxruntime import signals as microsoft_signals
-from flopwise.operators.operator import Claim, Operator, Rule, unknown
+from flopwise.operators.operator import Claim, Effect, Operator, Rule, unknown
 from flopwise.operators.own import OWN
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "find",
     "needed",
     "row",
+    "with_effect",
 ]
 
 #: Family name -> its table, in the order the documentation shows them.
@@ -153,6 +154,11 @@ def find(op: str) -> Operator | None:
 def row(op: str) -> Operator:
     """The row of an operator; one that says nothing where there is none."""
     return find(op) or NOBODY_KNOWS
+
+
+def with_effect(effect: Effect) -> frozenset[str]:
+    """The operators of the tables that have an effect."""
+    return frozenset(op for op, operator in ROWS.items() if effect in operator.effects)
 
 
 def needed(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:

@@ -11,13 +11,14 @@ import onnx
 from onnx import TypeProto, numpy_helper
 
 from flopwise.errors import ModelError
+from flopwise.operators.tables import with_effect
 from flopwise.readers.onnx.file.skeleton import DTYPES
 
 #: No tensor can have as many elements: its bytes could not be addressed.
 TOO_MANY = 1 << 63
 
 #: The standard operators that have bodies.
-CONTROL_FLOW: frozenset[str] = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+CONTROL_FLOW: frozenset[str] = with_effect("bodies")
 
 #: How many messages of one kind are told one by one.
 TOLD = 5

@@ -14,7 +14,7 @@ from flopwise.analyses.formula.propagation import movement, pointwise, products,
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, Value, array, whole
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Body, Graph, Node, Tensor
-from flopwise.operators.tables import row
+from flopwise.operators.tables import row, with_effect
 
 #: Operator -> the shapes of its results.
 RULES: Mapping[str, Callable[[Site], Sequence[Shape | None]]] = {
@@ -27,7 +27,7 @@ RULES: Mapping[str, Callable[[Site], Sequence[Shape | None]]] = {
 #: Operators of programs whose rules find what they need in the node; of others it stands in the arguments of the call.
 PROGRAMS: frozenset[str] = frozenset(windows.RULES) | frozenset(products.RULES) | pointwise.ELEMENTWISE
 
-CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+CONTROL = with_effect("bodies")
 
 #: Stored tensors of more elements steer no shape.
 SMALL = 1024

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 import onnx
 
+from flopwise.operators.tables import with_effect
 from flopwise.readers.onnx.shapes.intervals import interval_results
 from flopwise.readers.onnx.shapes.sequences import RULES
 from flopwise.readers.onnx.shapes.state import State
@@ -35,7 +36,7 @@ SELECTIONS: frozenset[str] = frozenset(
 )
 
 #: Those that ask for a shape.
-QUERIES: frozenset[str] = frozenset({"Shape", "Size"})
+QUERIES: frozenset[str] = with_effect("shape query")
 
 #: All that are evaluated.
 EVALUABLE: frozenset[str] = ARITHMETIC | SELECTIONS | QUERIES
