@@ -169,7 +169,7 @@ class _Child:
         if self._timed_out:
             return "timeout", "did not answer in time"
         code = self._process.returncode
-        if code == -signal.SIGKILL:
+        if code == -getattr(signal, "SIGKILL", 9):
             return "memory", "was killed, most likely for want of memory"
         self._errors.seek(0)
         said = self._errors.read().decode("utf-8", "replace").strip().splitlines()

@@ -8,7 +8,6 @@ microseconds; the results of all but the last copy are used by nobody, so they t
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -184,13 +183,16 @@ class Onnxruntime:
 
 def thread_clock(threads: int) -> Clock:
     """Wall time, the CPU time of this thread (of all threads where there are several), and involuntary switches."""
-
-    def switches() -> int:
-        return resource.getrusage(resource.RUSAGE_THREAD if threads == 1 else resource.RUSAGE_SELF).ru_nivcsw
-
     cpu = time.thread_time_ns if threads == 1 else time.process_time_ns
-    known = hasattr(resource, "RUSAGE_THREAD")
-    return Clock(time.perf_counter_ns, cpu, switches if known else None)
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return Clock(time.perf_counter_ns, cpu)
+    of_thread = getattr(resource, "RUSAGE_THREAD", None)
+    if of_thread is None:  # not on macOS
+        return Clock(time.perf_counter_ns, cpu)
+    who = of_thread if threads == 1 else resource.RUSAGE_SELF
+    return Clock(time.perf_counter_ns, cpu, lambda: resource.getrusage(who).ru_nivcsw)
 
 
 def random_inputs(arguments: Sequence[Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
