@@ -44,7 +44,11 @@ def broadcast(*shapes: Shape) -> Shape:
     common: list[Dim] = [1] * rank
     for shape in shapes:
         for axis, dim in enumerate(shape, start=rank - len(shape)):
-            common[axis] = wider(common[axis], dim)
+            present = common[axis]
+            if type(present) is not int:
+                common[axis] = wider(present, dim)
+            elif present == 1:
+                common[axis] = dim
     return tuple(common)
 
 

@@ -538,7 +538,7 @@ def _masks(rows: Sequence[Row], convention: Convention, masked: Masked) -> Itera
     all_scores = [_tried(lambda row=row: count(row.node), "")[0] for row in those]  # type: ignore[misc]
     executed = sum(c.mac * (row.times or 0) for c, row in zip(all_scores, those, strict=True) if c is not None)
     left = sum(row.needed_macs or 0 for row in those)
-    if left < executed:
+    if int(left) < int(executed):  # a note is no reason for a condition
         rows_execute = f"{len(those)} attention rows execute" if len(those) > 1 else "1 attention row executes"
         share = f"{rows_execute} {executed:,} MACs, of which masks leave {left:,}"
         if masked == "executed":

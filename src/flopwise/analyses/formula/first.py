@@ -23,7 +23,7 @@ class Reading(NamedTuple):
 
 
 #: After so many refusals for the same reason, before any size was taken, no further one is tried.
-MOST_ALIKE = 3
+MOST_ALIKE, MOST_SIMILAR = 3, 6
 
 #: Reads the model at a size of each symbol; raises FlopwiseError where the model cannot have these sizes.
 Read = Callable[[Point], Reading]
@@ -73,8 +73,10 @@ class Readings:
             try:
                 self.seen[key] = self.read(point)
             except FlopwiseError as error:
-                self.alike = self.alike + 1 if str(error) == self.refusal else 0
-                if isinstance(error, ModelError) and self.alike >= MOST_ALIKE and not any(self.seen.values()):
+                text = re.sub(r"\d+", "#", str(error))
+                self.alike = self.alike + 1 if text == re.sub(r"\d+", "#", self.refusal) else 0
+                most = MOST_ALIKE if str(error) == self.refusal else MOST_SIMILAR
+                if isinstance(error, ModelError) and self.alike >= most and not any(self.seen.values()):
                     raise  # whatever the sizes, the model cannot be read
                 self.refusal = str(error)
                 self.seen[key] = None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from flopwise.analyses.formula.dim import Dim, larger
 from flopwise.analyses.formula.propagation.broadcasting import broadcast
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, axis_of
+from flopwise.operators.aten import pointwise as aten_pointwise
 from flopwise.operators.extents import product
 from flopwise.operators.onnx import normalization, pointwise, reduction
 
@@ -202,6 +203,7 @@ RULES: dict[str, Rule] = {
     "SimplifiedLayerNormalization": alike,
     **{op: alike if op in _FIRST else broadcasting for op in pointwise.OPERATORS},
     **dict.fromkeys(("Sum", "Mean", "Max", "Min", "StringConcat"), broadcasting),
+    **dict.fromkeys(aten_pointwise.OPERATORS, broadcasting),
     **dict.fromkeys(normalization.OPERATORS, alike),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalized),
     "BatchNormalization": batch_normalized,
