@@ -380,8 +380,8 @@ def _row(
         if view is not None or not missing:
             missing, note = refused, why
     own_view = node.op in rules or seen is not _SEEN_ALONE or node.op in convention.overrides
-    works = view is not None and view != _NONE
-    bound = works and ((row_of(node.op).claim == "bound" and not own_view) or any(t.bound for t in node.known_inputs))
+    upper = (row_of(node.op).claim == "bound" and not own_view) or any(t.bound for t in node.known_inputs)
+    bound = upper and view is not None and view != _NONE
     first_used = _first_used(node, folding, owned)
     packed = unpacked(node, row_of(node.op).inputs)
     inputs = _size([t for t in node.known_inputs if folding.varies(t)])

@@ -76,7 +76,7 @@ class Guards:
         if relation == ">=":
             expression = _without_floor(expression)
         elif len(expression.terms) == 1 and len(next(iter(expression.terms))) == 1:  # a multiple of a power
-            expression = cast(Polynomial, single(next(expression.atoms())))
+            expression = single(next(expression.atoms()))
         elif expression.terms[max(expression.terms)] < 0:
             expression = -expression
         self.reasons.setdefault(Guard(expression, relation), self.reason)

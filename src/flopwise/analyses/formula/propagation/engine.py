@@ -11,6 +11,7 @@ import numpy
 from flopwise.analyses.formula.dim import Dim, Guards, Ratio, dim, recording, require, term
 from flopwise.analyses.formula.facts import Flow, ModelFacts
 from flopwise.analyses.formula.propagation import movement, pointwise, products, values, windows
+from flopwise.analyses.formula.propagation.by_row import by_row
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, Value, array, whole
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Body, Graph, Node, Tensor
@@ -146,7 +147,7 @@ class Propagation:
         if constant and "random" not in row(node.op).effects:
             return [self.unchanging(position, place, site) for place in range(len(site.hints))]
         program = node.origin.startswith(("aten.", "torch.", "quantized."))
-        rule = RULES.get(node.op) if not program or node.op in PROGRAMS else None
+        rule = RULES.get(node.op, _by_row) if not program or node.op in PROGRAMS else None
         found: Sequence[Shape | None] = ()
         guards = Guards(reason=self.guards.reason)
         if rule is not None:
@@ -398,6 +399,11 @@ class Propagation:
             exact = runs is not None and body.trips is not None and int(runs) == body.trips
             made.append(body._replace(trips=runs if exact else None))
         return made
+
+
+def _by_row(site: Site) -> Sequence[Shape | None]:
+    """The shapes of an operator that onnx does not know, by the rule in its row."""
+    return by_row(site, RULES)
 
 
 def varies(shape: Shape | None) -> bool:

@@ -300,30 +300,6 @@ def compress(site: Site) -> list[Shape | None]:
     return [(*x[:place], smaller(x[place], flags[0]), *x[place + 1 :])]
 
 
-def embedded(site: Site) -> list[Shape | None]:
-    """As the words, with the width of the table; the lengths; the sum."""
-    ids, words = site.shape(0), site.shape(2)
-    made = (*ids, words[1])
-    return [made, ids[:1], made]
-
-
-def expanded_dims(site: Site) -> list[Shape | None]:
-    """With a new axis of extent 1."""
-    x, axis = list(site.shape(0)), site.whole(1)[0]
-    x.insert(axis if axis >= 0 else axis + len(x) + 1, 1)
-    return [tuple(x)]
-
-
-def qlinear_concat(site: Site) -> list[Shape | None]:
-    """As of Concat, each input being followed by its scale and zero point."""
-    shapes = [site.shape(i) for i in range(2, len(site.node.inputs), 3)]
-    axis = axis_of(site.attr("axis", 0), len(shapes[0]))
-    found = list(shapes[0])
-    for shape in shapes[1:]:
-        found = [a + b if i == axis else same(a, b) for i, (a, b) in enumerate(zip(found, shape, strict=True))]
-    return [tuple(found)]
-
-
 RULES = {
     "Reshape": reshape,
     "Flatten": flatten,
@@ -335,10 +311,10 @@ RULES = {
     "Slice": slice_,
     "Gather": gather,
     "GatherElements": gather_elements,
-    **dict.fromkeys(("GatherND", "com.microsoft::GatherND"), gather_nd),
+    "GatherND": gather_nd,
     "Expand": expand,
     "Tile": tile,
-    **dict.fromkeys(("Pad", "com.microsoft::Pad"), pad),
+    "Pad": pad,
     "CenterCropPad": crop_pad,
     "DepthToSpace": depth_to_space,
     "SpaceToDepth": space_to_depth,
@@ -349,9 +325,6 @@ RULES = {
     "NonMaxSuppression": suppression,
     "Unique": unique,
     "Compress": compress,
-    **dict.fromkeys(("com.microsoft::EmbedLayerNormalization", "com.microsoft::QEmbedLayerNormalization"), embedded),
-    "com.microsoft::ExpandDims": expanded_dims,
-    "com.microsoft::QLinearConcat": qlinear_concat,
 }
 
 __all__ = ["RULES", "reshaped", "sliced", "whole"]

@@ -20,15 +20,6 @@ ALIKE = """
     StringNormalizer RegexFullMatch
 """
 
-#: The same of onnxruntime's.
-MICROSOFT = """
-    BiasAdd BiasGelu BiasSoftmax BranchwiseRMSNorm ComplexMul ComplexMulConj DecoderAttention FastGelu GatedAdd
-    GatedRMSNorm Gelu GroupNorm HyperConnectionPostMix Inverse LongformerAttention MoE MRotaryEmbedding
-    QLinearLeakyRelu QLinearSigmoid QLinearSoftmax QMoE QOrderedAttention QOrderedGelu QOrderedLayerNormalization
-    QOrderedLongformerAttention QuickGelu SampleOp ScaledSiLU SimplifiedLayerNormalization Trilu
-    QuantizeLinear DequantizeLinear QuantizeWithOrder DequantizeWithOrder BiasDropout
-"""
-
 
 def alike(site: Site) -> list[Shape | None]:
     """As the first input."""
@@ -38,11 +29,6 @@ def alike(site: Site) -> list[Shape | None]:
 def broadcasting(site: Site) -> list[Shape | None]:
     """The common shape of all inputs."""
     return [broadcast(*(site.shape(i) for i in range(len(site.node.inputs)) if site.has(i)))]
-
-
-def first_two(*places: int) -> Rule:
-    """The rule of a result with the common shape of these inputs."""
-    return lambda site: [broadcast(*(site.shape(i) for i in places))]
 
 
 def normalized(site: Site) -> list[Shape | None]:
@@ -56,12 +42,6 @@ def normalized(site: Site) -> list[Shape | None]:
 def batch_normalized(site: Site) -> list[Shape | None]:
     """As the first input; statistics for each channel."""
     return [site.shape(0), *[site.shape(1)] * (len(site.node.outputs) - 1)]
-
-
-def skip_normalized(site: Site) -> list[Shape | None]:
-    """As the first input; statistics of each row; the sum."""
-    x = site.shape(0)
-    return [x, (*x[:-1], 1), (*x[:-1], 1), x]
 
 
 def quantized(site: Site) -> list[Shape | None]:
@@ -199,29 +179,20 @@ _FIRST = {"Clip", "Dropout", "PRelu"}
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(ALIKE.split(), alike),
-    **{f"com.microsoft::{op}": alike for op in MICROSOFT.split()},
-    "SimplifiedLayerNormalization": alike,
     **{op: alike if op in _FIRST else broadcasting for op in pointwise.OPERATORS},
     **dict.fromkeys(("Sum", "Mean", "Max", "Min", "StringConcat"), broadcasting),
     **dict.fromkeys(aten_pointwise.OPERATORS, broadcasting),
     **dict.fromkeys(normalization.OPERATORS, alike),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalized),
     "BatchNormalization": batch_normalized,
-    **dict.fromkeys(
-        ("com.microsoft::SkipLayerNormalization", "com.microsoft::SkipSimplifiedLayerNormalization"), skip_normalized
-    ),
-    "com.microsoft::QLinearAdd": first_two(0, 3),
-    "com.microsoft::QLinearMul": first_two(0, 3),
-    "com.microsoft::QLinearWhere": first_two(0, 1, 4),
     "DynamicQuantizeLinear": quantized,
     **{op: reduced for op in reduction.OPERATORS if op.startswith("Reduce")},
-    "com.microsoft::QLinearReduceMean": reduced,
     **dict.fromkeys(("ArgMax", "ArgMin"), chosen),
     "Shape": shape_of,
     "Size": scalar,
     "ConstantOfShape": filled,
     **dict.fromkeys(("RandomNormal", "RandomUniform"), stated),
-    **dict.fromkeys(("Range", "com.microsoft::Range"), ranged),
+    **dict.fromkeys(("Range",), ranged),
     **dict.fromkeys(("HannWindow", "HammingWindow", "BlackmanWindow"), window),
     "Multinomial": multinomial,
     **dict.fromkeys(("RoiAlign", "MaxRoiPool"), aligned),

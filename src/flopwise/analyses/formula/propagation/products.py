@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flopwise.analyses.formula.dim import larger
 from flopwise.analyses.formula.propagation.broadcasting import broadcast, same
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError
 
@@ -26,33 +25,15 @@ def qlinear_matmul(site: Site) -> list[Shape | None]:
     return [product(site.shape(0), site.shape(3))]
 
 
-def fused_matmul(site: Site) -> list[Shape | None]:
-    """As of a product of factors that may be transposed."""
-    sides: list[Shape] = []
-    for index, side in enumerate("AB"):
-        shape = site.shape(index)
-        if len(shape) > 1 and site.attr(f"transBatch{side}", 0):
-            shape = (*shape[1:-1], shape[0], shape[-1])
-        if len(shape) > 1 and site.attr(f"trans{side}", 0):
-            shape = (*shape[:-2], shape[-1], shape[-2])
-        sides.append(shape)
-    return [product(*sides)]
-
-
 def gemm(site: Site) -> list[Shape | None]:
     """M × N."""
-    a, b = site.shape(0), site.shape(3 if site.node.op == "com.microsoft::QGemm" else 1)
+    a, b = site.shape(0), site.shape(1)
     if site.attr("transA", 0):
         a = a[::-1]
     if site.attr("transB", 0):
         b = b[::-1]
     same(a[1], b[0])
     return [(a[0], b[1])]
-
-
-def columns(site: Site) -> list[Shape | None]:
-    """A's rows and as many columns as the attribute N says."""
-    return [(*site.shape(0)[:-1], site.attr("N"))]
 
 
 def einsum(site: Site) -> list[Shape | None]:
@@ -136,75 +117,18 @@ def causal_conv(site: Site) -> list[Shape | None]:
 
 def rotary(site: Site) -> list[Shape | None]:
     """As X."""
-    return [site.shape(1 if site.node.op == "com.microsoft::GemmaRotaryEmbedding" else 0)]
-
-
-def projected_attention(site: Site) -> list[Shape | None]:
-    """onnxruntime's Attention with projections: batch × steps × width of V; the cache with the new keys."""
-    x, w, heads = site.shape(0), site.shape(1), site.attr("num_heads")
-    past = 8 if site.node.op.endswith("QAttention") else 4
-    sizes = site.attr("qkv_hidden_sizes") or [w[-1] // 3] * 3
-    total = x[1]
-    if site.has(past):
-        total = site.shape(past)[3] if site.attr("past_present_share_buffer", 0) else site.shape(past)[3] + total
-    return [(x[0], x[1], sizes[2]), (2, x[0], heads, total, sizes[0] // heads)]
-
-
-def multi_head_attention(site: Site) -> list[Shape | None]:
-    """onnxruntime's MultiHeadAttention: batch × steps × width of V; keys and values with those of the past."""
-    query, heads = site.shape(0), site.attr("num_heads")
-    size = width = query[4] if len(query) == 5 else query[2] // heads
-    total = query[1]
-    if len(query) == 3 and not site.has(1):
-        size = width = query[2] // 3 // heads
-    elif len(query) == 3:
-        key = site.shape(1)
-        total = key[2] if len(key) == 4 else key[1]
-        if site.has(2):
-            value = site.shape(2)
-            width = value[3] if len(value) == 4 else value[2] // heads
-    if site.has(6):
-        kept = site.shape(6)[2]
-        total = kept if site.has(8) else kept + total
-    scores = (query[0], heads, query[1], total)
-    return [(query[0], query[1], heads * width), *((query[0], heads, total, s) for s in (size, width)), scores]
-
-
-def grouped_attention(site: Site) -> list[Shape | None]:
-    """onnxruntime's GroupQueryAttention: batch × steps × width; a cache for all tokens, or a buffer that is longer."""
-    query, heads, groups = site.shape(0), site.attr("num_heads"), site.attr("kv_num_heads")
-    size = query[2] // (heads if site.has(1) else heads + 2 * groups)
-    output: Shape = (query[0], query[1], heads * size)
-    try:
-        (total,) = site.whole(6)
-    except UnknownError:
-        return [output]
-    if not site.has(3):
-        new = site.shape(1)[1] if site.has(1) and len(site.shape(1)) == 3 else query[1]
-        return [output, *[(query[0], groups, larger(total, new), size)] * 2]
-    past = site.shape(3)
-    return [output, *[(*past[:2], larger(past[2], total), past[3])] * 2]
+    return [site.shape(0)]
 
 
 RULES = {
-    **dict.fromkeys(
-        ("MatMul", "MatMulInteger", "com.microsoft::GemmFastGelu", "com.microsoft::MatMulIntegerToFloat"), matmul
-    ),
-    **dict.fromkeys(("com.microsoft::DynamicQuantizeMatMul", "com.microsoft::MatMulInteger16"), matmul),
+    **dict.fromkeys(("MatMul", "MatMulInteger"), matmul),
     "QLinearMatMul": qlinear_matmul,
-    **dict.fromkeys(("com.microsoft::FusedMatMul", "com.microsoft::TransposeMatMul"), fused_matmul),
-    **dict.fromkeys(("Gemm", "com.microsoft::FusedGemm", "com.microsoft::QGemm"), gemm),
-    **dict.fromkeys(("com.microsoft::MatMulNBits", "com.microsoft::MatMulBnb4"), columns),
+    "Gemm": gemm,
     "Einsum": einsum,
-    **dict.fromkeys(("LSTM", "GRU", "RNN", "com.microsoft::DynamicQuantizeLSTM"), recurrent),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
     "Attention": attention,
     "LinearAttention": linear_attention,
     "ai.onnx.preview::FlexAttention": flex_attention,
     "CausalConvWithState": causal_conv,
-    **dict.fromkeys(
-        ("RotaryEmbedding", "com.microsoft::RotaryEmbedding", "com.microsoft::GemmaRotaryEmbedding"), rotary
-    ),
-    **dict.fromkeys(("com.microsoft::Attention", "com.microsoft::QAttention"), projected_attention),
-    "com.microsoft::MultiHeadAttention": multi_head_attention,
-    "com.microsoft::GroupQueryAttention": grouped_attention,
+    "RotaryEmbedding": rotary,
 }

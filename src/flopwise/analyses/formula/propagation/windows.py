@@ -64,37 +64,19 @@ def conv(site: Site) -> list[Shape | None]:
 def qlinear_conv(site: Site) -> list[Shape | None]:
     """As of a convolution, the weights being input 3."""
     x, w = site.shape(0), site.shape(3)
-    if site.attr("channels_last", 0):
-        return [(x[0], *windows(site, x[1:-1], site.attr("kernel_shape") or w[2:]), w[0])]
     return [(x[0], w[0], *windows(site, x[2:], site.attr("kernel_shape") or w[2:]))]
-
-
-def nhwc_conv(site: Site) -> list[Shape | None]:
-    """As of a convolution, the channels last."""
-    x, w = site.shape(0), site.shape(1)
-    return [(x[0], *windows(site, x[1:-1], site.attr("kernel_shape") or w[2:]), w[0])]
-
-
-def deform_conv(site: Site) -> list[Shape | None]:
-    """As of a convolution."""
-    return conv(site)
 
 
 def pool(site: Site) -> list[Shape | None]:
     """N × C × windows, twice where the places are asked for too."""
     x = site.shape(0)
-    if site.attr("channels_last", 0) or site.node.op == "com.microsoft::NhwcMaxPool":
-        shape: Shape = (x[0], *windows(site, x[1:-1], site.attr("kernel_shape")), x[-1])
-    else:
-        shape = (*x[:2], *windows(site, x[2:], site.attr("kernel_shape")))
+    shape: Shape = (*x[:2], *windows(site, x[2:], site.attr("kernel_shape")))
     return [shape, shape]
 
 
 def global_pool(site: Site) -> list[Shape | None]:
     """N × C × 1 × 1 ..."""
     x = site.shape(0)
-    if site.attr("channels_last", 0):
-        return [(x[0], *[1] * (len(x) - 2), x[-1])]
     return [(*x[:2], *[1] * (len(x) - 2))]
 
 
@@ -150,16 +132,10 @@ def max_unpool(site: Site) -> list[Shape | None]:
 
 
 RULES = {
-    **dict.fromkeys(("Conv", "ConvInteger", "com.microsoft::FusedConv"), conv),
-    "DeformConv": deform_conv,
-    **dict.fromkeys(("QLinearConv", "com.microsoft::QLinearConv"), qlinear_conv),
-    **dict.fromkeys(("com.microsoft::NhwcConv", "com.microsoft::NhwcFusedConv"), nhwc_conv),
+    **dict.fromkeys(("Conv", "ConvInteger", "DeformConv"), conv),
+    "QLinearConv": qlinear_conv,
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), pool),
-    **dict.fromkeys(
-        ("com.microsoft::NhwcMaxPool", "com.microsoft::QLinearAveragePool", "com.microsoft::MaxpoolWithMask"), pool
-    ),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), global_pool),
-    "com.microsoft::QLinearGlobalAveragePool": global_pool,
     "ConvTranspose": conv_transpose,
     "Col2Im": col2im,
     "MaxUnpool": max_unpool,
