@@ -103,3 +103,7 @@ def test_devices(run: Run) -> None:
     assert found["id"] == "mi300x"
     assert all(figure["source"] and figure["unit"] for figure in found["figures"])
     assert run("devices", "abacus").code == 2
+
+
+def test_this_machine_by_name_is_this_machine(run: Run, tiny: Path) -> None:
+    assert run("bound", tiny, "--device", "cpu", "-f", "json").out == run("bound", tiny, "-f", "json").out

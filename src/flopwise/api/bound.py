@@ -78,7 +78,7 @@ def bound(
     if optimization not in LEVELS:
         raise InputError(f"unknown level {optimization!r}; choose {', '.join(LEVELS)}")
     record, note = None, ""
-    if engine is not None or (device is None and dtype is None and not winograd):
+    if engine is not None or (chosen.id == "cpu" and dtype is None and not winograd):
         record, note = _record(counted, engine or "onnxruntime", optimization, threads or 1, store, engine is not None)
     if record is not None:
         found = with_engine(physical_bound(counted, _measured(chosen, store), threads or 1), record)
