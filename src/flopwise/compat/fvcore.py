@@ -253,13 +253,13 @@ class _Analysis:
             raise InputError(f"fvcore fails on {one.kind} at {node.name!r}, whose shapes its rule does not expect")
         return Counter({one.label: number})
 
-    def _warn(self, found: _Statistics) -> None:
+    def _warn(self, analysis: _Statistics) -> None:
         logger = logging.getLogger(__name__)
         if self._warn_unsupported:
-            for kind, times in found.unsupported[""].items():
+            for kind, times in analysis.unsupported[""].items():
                 logger.warning("Unsupported operator %s encountered %s time(s)", kind, times)
         if self._warn_uncalled:
-            uncalled = sorted(name for name in found.uncalled if _has_forward(self._model, name))
+            uncalled = sorted(name for name in analysis.uncalled if _has_forward(self._model, name))
             if uncalled:
                 logger.warning(
                     "The following submodules of the model were never called during the trace of the graph. They may "

@@ -68,8 +68,8 @@ def params_to_string(params_num: float, units: str | None = None, precision: int
             if params_num // 10**power:
                 return f"{round(params_num / 10**power, precision)} {unit}"
         return str(params_num)
-    asked = {"M": 6, "K": 3, "B": 9}.get(units)
-    return str(params_num) if asked is None else f"{round(params_num / 10.0**asked, precision)} {units}"
+    exponent = {"M": 6, "K": 3, "B": 9}.get(units)
+    return str(params_num) if exponent is None else f"{round(params_num / 10.0**exponent, precision)} {units}"
 
 
 def get_model_complexity_info(

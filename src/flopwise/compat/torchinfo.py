@@ -300,8 +300,8 @@ def _not_run(model: nn.Module) -> Graph:
     """The modules of a model that nobody called."""
     from flopwise.readers.torch.runs.modules import stored_tensors, submodules
 
-    found = submodules(model, stored_tensors(model))
-    return Graph(type(model).__name__, "torch", "", (), (), (), modules=found)
+    every = submodules(model, stored_tensors(model))
+    return Graph(type(model).__name__, "torch", "", (), (), (), modules=every)
 
 
 def _made(size: Any, batch_dim: int | None, dtypes: Sequence[torch.dtype] | None) -> list[torch.Tensor]:

@@ -80,8 +80,8 @@ def telling(node: Node) -> str:
     >>> [telling(Node("Conv", name, (), ())) for name in ("Conv_12", "node_conv2d_1", "/stem/Conv", "conv1", "")]
     ['', '', '/stem/Conv', 'conv1', '']
     """
-    found = _NUMBERED.fullmatch(node.name)
-    numbered = found is not None and found["op"] in (None, node.op.rpartition("::")[2])
+    numbers = _NUMBERED.fullmatch(node.name)
+    numbered = numbers is not None and numbers["op"] in (None, node.op.rpartition("::")[2])
     return "" if numbered else node.name
 
 
@@ -130,9 +130,9 @@ def _tables(node: Node) -> tuple[object, ...]:
     return tuple(sorted(tuple(sorted(shape, key=str)) for shape in stored))
 
 
-def _gaps(found: dict[int, tuple[int, Way]], first: int, second: int) -> Iterator[tuple[range, range]]:
+def _gaps(matched: dict[int, tuple[int, Way]], first: int, second: int) -> Iterator[tuple[range, range]]:
     """The layers of both between neighbours that belong together and stand in the same order in both."""
-    pairs = sorted((a, b) for a, (b, _) in found.items())
+    pairs = sorted((a, b) for a, (b, _) in matched.items())
     a = b = 0
     for i, j in (*_rising(pairs), (first, second)):
         yield range(a, i), range(b, j)

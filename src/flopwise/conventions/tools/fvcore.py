@@ -379,9 +379,9 @@ def _kept(node: Node) -> Counts | None:
 
 def _remarks(graph: Graph) -> Iterator[str]:
     """The operators that the tool reports as unsupported."""
-    found = unsupported(graph)
-    if found:
-        listed = ", ".join(f"{name} {times}" for name, times in sorted(found.items()))
+    counted = unsupported(graph)
+    if counted:
+        listed = ", ".join(f"{name} {times}" for name, times in sorted(counted.items()))
         yield f"fvcore has no rule for these operators and counts nothing for them: {listed}"
 
 

@@ -37,14 +37,14 @@ def missed(graph: Graph, fused: bool) -> Iterator[str]:
         graph: the model.
         fused: see :func:`flopwise.conventions.emulation.dispatcher.kernels`.
     """
-    found: Counter[str] = Counter()
+    tally: Counter[str] = Counter()
     for node in graph.nodes:
         counts = attempt(functools.partial(tables.count, node))
         seen = attempt(functools.partial(kernels, node, counts, fused))
         if seen == () and is_product(node) and (counts is None or counts.mac):
-            found[node.origin or node.op] += 1
-    if found:
-        listed = ", ".join(f"{name} {times}" for name, times in sorted(found.items()))
+            tally[node.origin or node.op] += 1
+    if tally:
+        listed = ", ".join(f"{name} {times}" for name, times in sorted(tally.items()))
         yield f"the tool sees nothing of these products: {listed}"
 
 
