@@ -14,6 +14,7 @@ from flopwise.analyses.formula.dim import Guards, recording
 from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.first import Reading, unknown_loops
 from flopwise.analyses.formula.formula import Formula
+from flopwise.analyses.formula.polynomial import symbol
 from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.shapes import in_modules
@@ -159,6 +160,8 @@ def _of_module(
     from flopwise.readers.torch.model import module_of
 
     module, _ = module_of(model, options, progress)
+    if options.past is not None or options.new is not None:
+        return _of_steps(module, inputs, counting, dims, batch_size, options, progress)
     specs = open_specs(module, inputs)
     declared = [_Declared(s.name, s.dtype, s.shape) for s in specs]
     opened = open_inputs(declared, [InputSpec(s.name, s.shape, s.dtype) for s in specs], dims, batch_size)
@@ -179,21 +182,77 @@ def _of_module(
     shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
 
     def follow(point: Mapping[str, int], sizes: Mapping[str, tuple[int, ...]]) -> Reading:
-        from flopwise.readers.torch.capture.sizes import HANDED_OUT
-        from flopwise.readers.torch.lower.operators import lower
-
-        program, guards = ProgramSizes(sizes, lower), Guards(reason="the program")
-        token = HANDED_OUT.set(program)
-        try:
-            with recording(guards):
-                graph = at(point).graph
-        finally:
-            HANDED_OUT.reset(token)
-        for guard, why in program.guards.reasons.items():
-            guards.reasons.setdefault(guard, why)
-        return Reading(graph, ProgramFacts(program.shapes, guards, program.open))
+        return _followed(lambda: at(point).graph, sizes)
 
     return derivation.derive(opened.symbols, at, counting, opened.hints, shapes, progress=progress, follow=follow)
+
+
+def _followed(run: Callable[[], Graph], sizes: Mapping[str, tuple[int, ...]]) -> Reading:
+    """What a program does while the sizes that it asks for carry expressions."""
+    from flopwise.readers.torch.capture.sizes import HANDED_OUT
+    from flopwise.readers.torch.lower.operators import lower
+
+    program, guards = ProgramSizes(sizes, lower), Guards(reason="the program")
+    token = HANDED_OUT.set(program)
+    try:
+        with recording(guards):
+            graph = run()
+    finally:
+        HANDED_OUT.reset(token)
+    for guard, why in program.guards.reasons.items():
+        guards.reasons.setdefault(guard, why)
+    return Reading(graph, ProgramFacts(program.shapes, guards, program.open))
+
+
+def _of_steps(
+    module: Any,
+    inputs: Any,
+    counting: Counting,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    options: TorchOptions,
+    progress: Callable[[str], None],
+) -> Formula:
+    """The formulas of a step of a language model in the batch, the tokens in its state and the tokens fed.
+
+    Raises:
+        InputError: no number is a symbol, or inputs are given as well.
+    """
+    from flopwise.readers.torch.language.state import step
+
+    if inputs is not None:
+        raise InputError("past and new tokens make the inputs of a language model; give no others")
+    given = {"batch": "batch" if batch_size is None else batch_size, "past": options.past or 0, "new": options.new or 1}
+    given = {name: (dims or {}).get(value, value) if isinstance(value, str) else value for name, value in given.items()}
+    symbols = {name: value for name, value in given.items() if isinstance(value, str)}
+    if not symbols:
+        raise InputError("no size is open; write a name in place of a number, such as --past past")
+
+    def call(point: Mapping[str, int]) -> dict[str, Any]:
+        sizes = {name: point[value] if isinstance(value, str) else value for name, value in given.items()}
+        return dict(step(module, sizes["past"], sizes["new"], sizes["batch"]).inputs)
+
+    def graph_of(made: dict[str, Any]) -> Graph:
+        return read(module, made, mode=options.mode)
+
+    def at(point: Mapping[str, int]) -> Reading:
+        return Reading(graph_of(call(point)), ModelFacts())
+
+    def follow(point: Mapping[str, int], sizes: Mapping[str, tuple[int, ...]]) -> Reading:
+        made = call(point)
+        return _followed(lambda: graph_of(made), sizes)
+
+    point = {value: _APART[name] for name, value in symbols.items()}
+    names = {size: symbol(value) for value, size in point.items()}
+    shapes: list[derivation.Shape] = [
+        (t.name, t.dtype, tuple([names.get(int(d), int(d)) for d in t.dims])) for t in graph_of(call(point)).inputs
+    ]
+    hints = {value: _APART[name] for name, value in symbols.items()}
+    return derivation.derive(tuple(symbols.values()), at, counting, hints, shapes, progress=progress, follow=follow)
+
+
+#: Sizes that no other dimension of a model has, by which the symbols are found in the shapes of its inputs.
+_APART = {"batch": 11, "past": 1013, "new": 29}
 
 
 @contextlib.contextmanager

@@ -187,17 +187,31 @@ _CAFFE = all_of(
     ),
 )
 
+
+class _Tokens(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click only
+    """A number of tokens, or for formulas the name of a symbol."""
+
+    name = "tokens"
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value)
+        if text.isidentifier():
+            return text
+        return click.IntRange(self.least).convert(value, param, ctx)
+
+
 _LANGUAGE = all_of(
     option(
         "--past",
-        type=click.IntRange(0),
+        type=_Tokens(0),
         metavar="P",
         group="Language models",
         help="Tokens in the state (cache) that the model is handed.",
     ),
-    option(
-        "--new", type=click.IntRange(1), metavar="N", group="Language models", help="Tokens fed now; with --past: 1."
-    ),
+    option("--new", type=_Tokens(1), metavar="N", group="Language models", help="Tokens fed now; with --past: 1."),
 )
 
 #: What fixes the input shapes, and what a format of models needs besides.

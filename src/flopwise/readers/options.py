@@ -55,9 +55,10 @@ class TorchOptions(Options):
     arguments: Mapping[str, str] | None = None
     #: The kernel of attention that a training step assumes; None: the one that PyTorch would choose on the device.
     attention: AttentionKernel | None = None
-    #: Of a language model: tokens in the state that it is handed, and tokens that are fed to it now.
-    past: int | None = None
-    new: int | None = None
+    #: Of a language model: tokens in the state that it is handed, and tokens that are fed to it now; for a formula also
+    #: names of symbols.
+    past: int | str | None = None
+    new: int | str | None = None
     #: Whether code that belongs to a model may run.
     trust_code: bool = False
 
@@ -89,8 +90,8 @@ class Keywords(TypedDict, total=False):
     grad: bool
     arguments: Mapping[str, str] | None
     attention: AttentionKernel | None
-    past: int | None
-    new: int | None
+    past: int | str | None
+    new: int | str | None
     trust_code: bool
     phase: str | None
     stages: Collection[str]

@@ -109,6 +109,8 @@ def command(
             batch_size=given["batch_size"],
             **{name: given[name] for name in ONNX},
             mode=given["mode"],
+            past=given["past"],
+            new=given["new"],
             trust_code=given["trust_code"],
             arguments=given["arguments"] or None,
             fold=False if given["no_fold"] else None,

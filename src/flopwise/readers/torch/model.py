@@ -81,7 +81,21 @@ def _step(
     if not hasattr(getattr(module, "config", None), "model_type"):
         raise InputError(f"{name or type(module).__name__}: past and new tokens are for models of transformers")
     batch = (dims or {}).get("batch", 1) if batch_size is None else batch_size
-    return step(module, options.past or 0, 1 if options.new is None else options.new, batch).inputs, None
+    past, new = (_number(name, getattr(options, name), dims) for name in ("past", "new"))
+    return step(module, past or 0, 1 if new is None else new, batch).inputs, None
+
+
+def _number(option: str, value: int | str | None, dims: Mapping[str, int] | None) -> int | None:
+    """The number of tokens that an option stands for.
+
+    Raises:
+        InputError: it is a name without a value.
+    """
+    if isinstance(value, str):
+        if value not in (dims or {}):
+            raise InputError(f"{option} {value!r}: has no value; give --dim {value}=NUMBER, or ask for a formula")
+        return (dims or {})[value]
+    return value
 
 
 def module_of(

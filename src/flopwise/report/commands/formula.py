@@ -79,6 +79,10 @@ class Choice:
         return list(self.figures)
 
 
+#: So many inputs are named above the formulas.
+FEW = 6
+
+
 def formula_report(
     formula: Formula,
     by: str = "op",
@@ -218,10 +222,12 @@ def _title(figure: str, formula: Formula, look: Look) -> str:
 
 def _about(formula: Formula, look: Look) -> tuple[str, ...]:
     graph, convention = formula.graph, formula.convention
-    inputs = (
+    inputs = [
         f"{name} {dtype or '?'} {look.glyphs.times.join(_size(formula, dim) for dim in dims)}"
-        for name, dtype, dims in formula.inputs
-    )
+        for name, dtype, dims in formula.inputs[:FEW]
+    ]
+    if len(formula.inputs) > FEW:
+        inputs.append(f"{len(formula.inputs) - FEW} more inputs")
     source = graph.source if graph.source and not graph.source.startswith("<") else graph.name or "model"
     parts = (source, *inputs, f"convention {convention.name}, unit {convention.unit}")
     return tuple(look.text(part) for part in parts)
