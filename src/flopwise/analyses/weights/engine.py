@@ -177,6 +177,6 @@ def _brain(source: Source, raw: Array | None) -> bool:
 
 def _floats(block: Array) -> Array:
     """The elements in a type that the loops take, aligned."""
-    if block.dtype.name in ("float32", "float64"):
+    if block.dtype.char in "fd":
         return block if block.flags.aligned and block.flags.c_contiguous else block.copy()
     return block.astype(np.float64)
