@@ -122,3 +122,17 @@ def test_a_few_rounds_are_finished_whatever_the_budget() -> None:
     simulated = Simulated(program(kernel("a", 100)), Options())
     ticks = iter(range(10_000))
     assert measure(simulated, 0.0, now=lambda: float(next(ticks)))["rounds"] == 6
+
+
+def test_an_interrupt_in_the_first_round_keeps_the_whole_that_was_met() -> None:
+    simulated = Simulated(program(kernel("a", 10_000)), Options())
+    calls: list[str] = []
+
+    def before(name: str) -> None:
+        calls.append(name)
+        if calls.count("whole A") + calls.count("whole B") == 4:  # two to calibrate, then the second of the round
+            raise KeyboardInterrupt
+
+    result = measure(simulated, 1e9, before=before, now=lambda: 0.0)
+    assert result["interrupted"]
+    assert result["whole_ns"][0] == result["whole_ns"][1] > 0

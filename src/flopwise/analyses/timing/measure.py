@@ -165,7 +165,7 @@ def _result(
             ]
     return {
         "measurements": [{field: getattr(m, field) for field in m.__dataclass_fields__} for m in found],
-        "whole_ns": [one.best or 0, other.best or 0],
+        "whole_ns": [one.best or other.best or 0, other.best or one.best or 0],
         "median_ns": one.median or 0,
         "cpu_ns": one.cpu / max(1, one.runs),
         "rounds": sampler.rounds,
