@@ -114,7 +114,7 @@ def sliced(extent: int, start: int, end: int, step: int) -> int:
     if step > 0:
         start, end = clamp(start, 0, extent), clamp(end, 0, extent)
         return larger(-(-(end - start) // step), 0)
-    start, end = clamp(start, 0, extent - 1), clamp(end, -1, extent - 1)
+    start, end = smaller(larger(start, 0), extent - 1), clamp(end, -1, extent - 1)
     return larger(-(-(start - end) // -step), 0)
 
 
