@@ -132,11 +132,10 @@ def test_mmengine_itself(name: str, width: str, monkeypatch: pytest.MonkeyPatch)
         module, (x,), _ = torch_golden.architectures()[name]()
     assert ours.get_model_complexity_info(module, inputs=x) == theirs.get_model_complexity_info(module, inputs=x)
     if list(module.parameters()):
-        shape = tuple(x.shape[1:])
-        own, tool = (
-            (room.get_model_complexity_info(module, shape) for room in (ours, theirs)) if x.shape[0] == 1 else ({}, {})
-        )
-        assert own == tool
+        if x.shape[0] == 1 and width == "160":  # the width is of no matter here, and the tool takes seconds
+            shape = tuple(x.shape[1:])
+            own, tool = (room.get_model_complexity_info(module, shape) for room in (ours, theirs))
+            assert own == tool
         assert ours.parameter_count_table(module) == theirs.parameter_count_table(module)
 
 
