@@ -251,3 +251,14 @@ def test_models_that_no_engine_runs(run: Run, name: str, message: str) -> None:
     result = run("bench", name)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert message in result.err
+
+
+def test_a_second_child_finds_a_clean_folder(tmp_path: Path) -> None:
+    """After a crash the next child prepares the model in the same folder."""
+    from flopwise.analyses.timing.engines.onnxruntime import open_program
+
+    path, folder = tmp_path / "model.onnx", tmp_path / "work"
+    path.write_bytes(block())
+    folder.mkdir()
+    first, second = (open_program(str(path), {}, Options(), str(folder)) for _ in range(2))
+    assert [n.key for n in first.executed] == [n.key for n in second.executed]

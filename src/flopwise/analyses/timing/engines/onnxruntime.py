@@ -8,6 +8,7 @@ microseconds; the results of all but the last copy are used by nobody, so they t
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -233,4 +234,6 @@ def open_program(model: str, inputs: Mapping[str, Any], options: Options, folder
     """The program of an ONNX file."""
     if not os.path.exists(model):
         raise ModelError(f"{model}: no such file")
+    for left in Path(folder).iterdir():  # by a child that died
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     return Onnxruntime(model, inputs, options, folder)
