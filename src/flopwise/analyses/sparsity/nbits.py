@@ -59,7 +59,7 @@ class Bits:
         return parts.reshape(*packed.shape[:-1], -1)
 
     def zero_point(self, points: StoredTensor | None) -> ZeroPoint | None:
-        """The zero points; the middle of the range where none are given, None where they are no integers."""
+        """The zero points; the middle of the range where none are given, None where they are not integers."""
         if points is None:
             return ZeroPoint(1 << (self.bits - 1))
         values = points.array()

@@ -105,9 +105,9 @@ def _take(path: str, store: str | None) -> int:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, KeyError) as error:
-        raise InputError(f"{path}: is no export of measurements") from error
+        raise InputError(f"{path}: is not an export of measurements") from error
     if not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path}: is no export of measurements")
+        raise InputError(f"{path}: is not an export of measurements")
     with Store(store) as kept:
         try:
             return take(kept, rows)

@@ -15,7 +15,7 @@ from flopwise.errors import InputError
 
 
 def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Column -> prefix; a prefix alone is for all columns, and 1 is no prefix."""
+    """Column -> prefix; a prefix alone is for all columns, and 1 stands for no prefix."""
     units: dict[str, str] = {}
     for value in values:
         for part in value.split(","):

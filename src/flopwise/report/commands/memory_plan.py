@@ -14,7 +14,7 @@ def render_plan(memory: Memory) -> str:
     """The JSON schema ``flopwise.plan/1``: an offset for each activation in one block of ``arena_bytes``.
 
     A tensor lies there from step ``first`` to step ``last``, both included; "steps" names the layer of each. What
-    shares its storage is listed with it. Stored tensors are no part of the plan.
+    shares its storage is listed with it. Stored tensors are not part of the plan.
 
     Raises:
         InputError: there is no plan.

@@ -19,7 +19,7 @@ class Column:
     title: str
     kind: Kind
     rank: int
-    #: Where the value is no figure of an entry.
+    #: Where the value is not a figure of an entry.
     value: Callable[[Entry], Any] | None = None
 
     def of(self, entry: Entry) -> Any:

@@ -62,7 +62,7 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
     text = [_cells(line, indent, heads, look) for line, indent in zip(body, indents, strict=True)]
     natural = [max([cells(head.title), *(cells(row[i]) for row in text)]) for i, head in enumerate(heads)]
     least = dict.fromkeys(range(len(heads)), TIGHT)
-    if name is not None:  # what is no name is not shortened
+    if name is not None:  # only names are shortened
         rest = (cells(row[name]) for row, line in zip(text, body, strict=True) if line.mark == "rest")
         least[name] = max([TIGHT, *(cells(indent) + TIGHT for indent in indents), *rest])
     widths = fit(heads, natural, least, look.width, sheet.squeeze)

@@ -189,7 +189,7 @@ def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | Non
 def _edges(graph: Graph, nodes: Sequence[Node], shapes: Index) -> list[int]:
     """From, to and shape of each value that one layer hands to another, three numbers each; -1 is the outside.
 
-    Through an operator that is no layer, such as one on constants alone, nothing flows.
+    Through an operator that is not a layer, such as one on constants alone, nothing flows.
     """
     layer = {id(node): index for index, node in enumerate(nodes)}
     maker = {t.name: -1 for t in graph.inputs}

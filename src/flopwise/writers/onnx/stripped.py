@@ -86,5 +86,5 @@ class Hollow:
 
 
 def _stays(tensor: Tensor) -> bool:
-    """Whether a tensor keeps its elements: words are no weights, and small tensors steer shapes."""
+    """Whether a tensor keeps its elements: words are not weights, and small tensors steer shapes."""
     return tensor.code == CODES["string"] or kept(tensor.code, tensor.dims)

@@ -143,7 +143,7 @@ def _outputs(tensors: Sequence[str], made: GraphPlan) -> list[str]:
 
 
 def _in_memory(model: object, name: str) -> Callable[[], Source]:
-    """What opens a model that is no file."""
+    """What opens a model that is not a file."""
     if not isinstance(model, onnx.ModelProto):
         raise InputError(f"cannot write a {type(model).__name__} as an ONNX model")
     try:
