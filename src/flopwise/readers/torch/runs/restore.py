@@ -22,6 +22,7 @@ _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, torch.device)
 _OPAQUE = (nn.Module, FunctionType, MethodType, BuiltinFunctionType, ModuleType)
 _PLAIN = frozenset(_ATOMS)
+_HOLDERS = frozenset({dict, OrderedDict, set})
 _CLOSED = (*_ATOMS, *_OPAQUE)
 
 #: How far from a module its containers are looked into, and how many entries of one.
@@ -155,16 +156,18 @@ def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[El
     containers = Containers()
     for module in modules:
         for name, value in vars(module).items():
+            kind = value.__class__
+            if kind in _PLAIN:
+                continue
             if name not in _OF_EVERY_MODULE:
-                if value.__class__ not in _PLAIN:
-                    containers.add(value)
-            elif value.__class__ is dict or isinstance(value, (dict, set)):
+                containers.add(value)
+            elif kind in _HOLDERS:
                 if not value:  # most of them: hooks that nobody has
                     unregistered.append(value)
-                elif isinstance(value, dict):
-                    registered.append((value, dict(value)))
-                else:
+                elif kind is set:
                     containers.add(value)
+                else:
+                    registered.append((value, dict(value)))
     elements = Elements(model, containers.tensors) if real else None
     gradients = [(p, p.grad) for p in model.parameters()]
     if training is not None:
