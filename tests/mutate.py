@@ -204,10 +204,14 @@ def _say(text: str) -> None:
 class Runs:
     """A plugin of pytest's that runs the collected tests once for each mutation."""
 
-    def __init__(self, chosen: Sequence[Mutation], processes: int, say: Callable[[str], None] = _say) -> None:
+    def __init__(
+        self, chosen: Sequence[Mutation], processes: int, passing: bool, say: Callable[[str], None] = _say
+    ) -> None:
         self.chosen = chosen
         self.processes = processes
         self.say = say
+        #: Whether the tests are known to pass without a change.
+        self.passing = passing
         self.survivors: list[Mutation] = []
         self.ran = False
         self._failed: list[str] = []
@@ -220,7 +224,9 @@ class Runs:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Fork for each mutation."""
         self.ran = True
-        self._leave_out_failing(session)
+        session.items = [item for item in session.items if "test_mutate" not in item.nodeid]  # it runs this file
+        if not self.passing:
+            self._leave_out_failing(session)
         running: dict[int, Mutation] = {}
         started, done = time.monotonic(), 0
         waiting = list(reversed(self.chosen))
@@ -243,18 +249,22 @@ class Runs:
 
     def _leave_out_failing(self, session: pytest.Session) -> None:
         """Take out what fails without any change: it would fail with every change as well."""
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            session.config.pluginmanager.unregister(name="terminalreporter")
-            concerned = tuple({test for mutation in self.chosen for test in TESTS[mutation.kind]})
-            self._run([item for item in session.items if item.nodeid.startswith(concerned)])
-            os.write(writing, "\n".join(self._failed).encode()[:60_000])
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, encoding="utf-8") as pipe:
-            failing = set(pipe.read().split("\n")) - {""}
-        os.waitpid(child, 0)
+        concerned = tuple({test for mutation in self.chosen for test in TESTS[mutation.kind]})
+        items = [item for item in session.items if item.nodeid.startswith(concerned)]
+        pipes = []
+        for share in range(self.processes):
+            reading, writing = os.pipe()
+            if not os.fork():
+                session.config.pluginmanager.unregister(name="terminalreporter")
+                self._run(items[share :: self.processes])
+                os.write(writing, "\n".join(self._failed).encode()[:60_000])
+                os._exit(0)
+            os.close(writing)
+            pipes.append(os.fdopen(reading, encoding="utf-8"))
+        failing = {nodeid for pipe in pipes for nodeid in pipe.read().split("\n")} - {""}
+        for pipe in pipes:
+            pipe.close()
+            os.wait()
         if failing:
             self.say(f"{len(failing)} tests fail without any change and are left out: {sorted(failing)[0]} ...")
         session.items = [item for item in session.items if item.nodeid not in failing]
@@ -284,10 +294,12 @@ class Runs:
         return sorted(concerned, key=lambda item: name not in item.nodeid.rpartition("[")[2].lower())
 
 
-def survivors(chosen: Sequence[Mutation], processes: int, say: Callable[[str], None] = _say) -> list[Mutation]:
+def survivors(
+    chosen: Sequence[Mutation], processes: int, passing: bool, say: Callable[[str], None] = _say
+) -> list[Mutation]:
     """The mutations that no test notices."""
     files = sorted({test for mutation in chosen for test in TESTS[mutation.kind]})
-    runs = Runs(chosen, processes, say)
+    runs = Runs(chosen, processes, passing, say)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-o", "addopts=--import-mode=importlib"]
     status = pytest.main([*options, *files], plugins=[runs])
     if not runs.ran:
@@ -301,6 +313,7 @@ def main() -> int:
     parser.add_argument("-n", "--number", type=int, default=400, help="how many mutations (0: all)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--passing", action="store_true", help="the tests pass as they are: do not look first")
     parser.add_argument("--only", default="", help="a kind of mutation, or part of an operator's name")
     given = parser.parse_args()
     os.chdir(ROOT)
@@ -309,7 +322,7 @@ def main() -> int:
         chosen = [m for m in mutations(None) if given.only in (m.kind, m.op) or given.only in m.op][
             : given.number or None
         ]
-    left = survivors(chosen, given.processes)
+    left = survivors(chosen, given.processes, given.passing)
     print(f"{len(left)} of {len(chosen)} mutations survived: {100 * len(left) / max(len(chosen), 1):.1f} %")
     return int(50 * len(left) >= len(chosen))
 
