@@ -15,7 +15,7 @@ from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.first import Reading, unknown_loops
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.polynomial import symbol
-from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes
+from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes, asking_line
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.shapes import in_modules
 from flopwise.analyses.formula.sizes import closed_model, open_inputs
@@ -192,7 +192,7 @@ def _followed(run: Callable[[], Graph], sizes: Mapping[str, tuple[int, ...]]) ->
     from flopwise.readers.torch.capture.sizes import HANDED_OUT
     from flopwise.readers.torch.lower.operators import lower
 
-    program, guards = ProgramSizes(sizes, lower), Guards(reason="the program")
+    program, guards = ProgramSizes(sizes, lower), Guards(reason=asking_line)
     token = HANDED_OUT.set(program)
     try:
         with recording(guards):

@@ -106,12 +106,13 @@ def _placed(inputs: Any, point: dict[str, int]) -> Any:
 
 def test_branches_of_a_program_are_conditions() -> None:
     formula = flopwise.formula(Branch(), ("N", "S", 8))
-    assert formula.conditions == ("S >= 41 (the program)",)
+    (condition,) = formula.conditions
+    assert condition.startswith("S >= 41 (test_modules.py:")
     assert formula.text(formula.whole.terms["macs"]) == "256*N*S"
     assert formula.at(N=1, S=40)["macs"] == 128 * 40
 
 
 def test_windows_are_counted_with_their_padding() -> None:
     formula = flopwise.formula(Windows(), ("N", 3, "H", "W"))
-    assert "floor((H)/4) != 7*floor((H + 24)/28) (getitem)" in formula.conditions
+    assert "floor(H/4) != 7*floor((H + 24)/28) (getitem)" in formula.conditions
     assert not any("min" in str(term) for term in formula.whole.terms.values())

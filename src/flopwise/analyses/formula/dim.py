@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -58,8 +58,8 @@ class Guards:
     """The guards of a computation, each with what it was needed for first."""
 
     reasons: dict[Guard, str] = field(default_factory=dict)
-    #: What is being computed.
-    reason: str = ""
+    #: What is being computed, or what finds it out.
+    reason: str | Callable[[], str] = ""
 
     def require(self, expression: Term, relation: Relation) -> None:
         """Record a condition, unless it holds whatever the symbols are."""
@@ -79,7 +79,9 @@ class Guards:
             expression = single(next(expression.atoms()))
         elif expression.terms[max(expression.terms)] < 0:
             expression = -expression
-        self.reasons.setdefault(Guard(expression, relation), self.reason)
+        guard = Guard(expression, relation)
+        if guard not in self.reasons:
+            self.reasons[guard] = self.reason if isinstance(self.reason, str) else self.reason()
 
 
 def factored(expression: Polynomial) -> tuple[list[Atom] | None, Any]:

@@ -185,7 +185,13 @@ def _floor_of_floor(numerator: Polynomial, denominator: int) -> Term:
             if isinstance(by, int):
                 rest = _settled({m: c for m, c in numerator.terms.items() if m != monomial})
                 return floor(inner + rest * by, by * denominator)
-    return single(Atom.of("floor", f"floor(({written(numerator)})/{denominator})", numerator, denominator))
+    return single(Atom.of("floor", f"floor({_over(numerator)}/{denominator})", numerator, denominator))
+
+
+def _over(numerator: Term) -> str:
+    """A numerator as text, in brackets where it is more than a name or a number."""
+    text = written(numerator)
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _quotient(numerator: Term, denominator: Polynomial) -> Term:
@@ -194,7 +200,7 @@ def _quotient(numerator: Term, denominator: Polynomial) -> Term:
     if exact is not None:
         return exact
     under = f"({written(denominator)})"
-    return single(Atom.of("floor", f"floor(({written(numerator)})/{under})", numerator, denominator))
+    return single(Atom.of("floor", f"floor({_over(numerator)}/{under})", numerator, denominator))
 
 
 def _divided(numerator: Term, denominator: Polynomial) -> Term | None:

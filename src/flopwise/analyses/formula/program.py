@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from flopwise.analyses.formula.dim import Guards, dim, recording, term
@@ -15,6 +17,16 @@ from flopwise.graph import Node, Tensor
 
 #: Lowers a call into ONNX's vocabulary: operator, inputs and attributes.
 Lower = Callable[[str, tuple[Any, ...], Mapping[str, Any], Sequence[Tensor]], Any]
+
+
+def asking_line() -> str:
+    """The file and line of the program that runs, below PyTorch and this library."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        if not frame.f_globals.get("__name__", "").startswith(("flopwise.", "torch.")):
+            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "the program"
 
 
 class ProgramSizes:

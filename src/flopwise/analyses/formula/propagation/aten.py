@@ -293,6 +293,22 @@ def top_k(x: Of, k: int, dim: int = -1, *rest: Any, **more: Any) -> Shapes:
     return [(*x.shape[:axis], k, *x.shape[axis + 1 :])] * 2
 
 
+def sort(x: Of, *rest: Any, **more: Any) -> Shapes:
+    return [x.shape, x.shape]
+
+
+def histc(x: Of, bins: int = 100, *rest: Any, **more: Any) -> Shapes:
+    return [(bins,)]
+
+
+def search(table: Of, values: Of, *rest: Any, **more: Any) -> Shapes:
+    return [values.shape]
+
+
+def grouped(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
+    return [(*a.shape[:-1], b.shape[-1])]
+
+
 def embedding(weight: Of, indices: Of, *rest: Any, **more: Any) -> Shapes:
     table, places = weight.shape, indices.shape
     return [(*places, table[-1])]
@@ -470,6 +486,10 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     reduced: "mean sum amax amin max min argmax argmin any all var std prod logsumexp",
     vector_norm: "linalg_vector_norm norm",
     top_k: "topk",
+    sort: "sort argsort msort",
+    histc: "histc",
+    search: "searchsorted bucketize",
+    grouped: "_grouped_mm grouped_mm",
     embedding: "embedding",
     gathered: "gather take_along_dim",
     index_select: "index_select",
