@@ -24,7 +24,7 @@ import pytest
 from flopwise.operators.inputs import DATA, Input, Inputs
 from flopwise.operators.late import Late
 from flopwise.operators.operator import Operator
-from flopwise.operators.tables import FAMILIES, OPERATORS, ROWS, TABLES
+from flopwise.operators.tables import _ROWS, ROWS, TABLES
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,7 +58,7 @@ def replaced(op: str, **changes: Any) -> Callable[[], None]:
 
     def apply() -> None:
         row = ROWS[op]._replace(**changes)
-        for table in (ROWS, OPERATORS, *TABLES.values(), *FAMILIES.values()):
+        for table in (_ROWS.all(), *TABLES.values()):
             if op in table:
                 table[op] = row  # type: ignore[index] # a table is a dict
 

@@ -7,50 +7,12 @@ count is what a plain, unfused kernel executes in the operator's own definition;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import TypeVar
 
 from flopwise.graph import Node
-from flopwise.operators import program
-from flopwise.operators.aten import linear as aten_linear
-from flopwise.operators.aten import pointwise as aten_pointwise
-from flopwise.operators.aten import quantized as aten_quantized
-from flopwise.operators.aten import recurrent as aten_recurrent
-from flopwise.operators.aten import reduction as aten_reduction
-from flopwise.operators.aten import signals
-from flopwise.operators.caffe import layers
 from flopwise.operators.counts import Counts
-from flopwise.operators.onnx import (
-    attention,
-    classical,
-    control,
-    detection,
-    domains,
-    early,
-    generation,
-    linear,
-    losses,
-    movement,
-    normalization,
-    optimizers,
-    pointwise,
-    pooling,
-    quantized,
-    recurrent,
-    reduction,
-    resize,
-    sequence,
-    spectral,
-    text,
-    trees,
-)
-from flopwise.operators.onnxruntime import attention as microsoft_attention
-from flopwise.operators.onnxruntime import cache, layouts, positions, state, tokens
-from flopwise.operators.onnxruntime import linear as microsoft_linear
-from flopwise.operators.onnxruntime import movement as microsoft_movement
-from flopwise.operators.onnxruntime import normalization as microsoft_normalization
-from flopwise.operators.onnxruntime import pointwise as microsoft_pointwise
-from flopwise.operators.onnxruntime import quantized as microsoft_quantized
-from flopwise.operators.onnxruntime import signals as microsoft_signals
 from flopwise.operators.operator import Claim, Effect, Operator, Rule, unknown
 from flopwise.operators.own import OWN
 
@@ -70,77 +32,169 @@ __all__ = [
     "with_effect",
 ]
 
-#: Family name -> its table, in the order the documentation shows them.
-TABLES: Mapping[str, Mapping[str, Operator]] = {
-    "linear": linear.OPERATORS,
-    "attention": attention.OPERATORS,
-    "quantized": quantized.OPERATORS,
-    "recurrent": recurrent.OPERATORS,
-    "pooling": pooling.OPERATORS,
-    "normalization": normalization.OPERATORS,
-    "reduction": reduction.OPERATORS,
-    "pointwise": pointwise.OPERATORS,
-    "resize": resize.OPERATORS,
-    "detection": detection.OPERATORS,
-    "spectral": spectral.OPERATORS,
-    "losses": losses.OPERATORS,
-    "optimizers": optimizers.OPERATORS,
-    "classical": classical.OPERATORS,
-    "trees": trees.OPERATORS,
-    "generation": generation.OPERATORS,
-    "movement": movement.OPERATORS,
-    "sequence": sequence.OPERATORS,
-    "text": text.OPERATORS,
-    "control": control.OPERATORS,
-    "early": early.OPERATORS,
-    "other domains": domains.OPERATORS,
-    "com.microsoft, products": microsoft_linear.OPERATORS,
-    "com.microsoft, attention": microsoft_attention.OPERATORS,
-    "com.microsoft, attention over a cache": cache.OPERATORS,
-    "com.microsoft, positions": positions.OPERATORS,
-    "com.microsoft, recurrent state": state.OPERATORS,
-    "com.microsoft, quantized": microsoft_quantized.OPERATORS,
-    "com.microsoft, tokens": tokens.OPERATORS,
-    "com.microsoft, layouts": layouts.OPERATORS,
-    "com.microsoft, pointwise": microsoft_pointwise.OPERATORS,
-    "com.microsoft, normalization": microsoft_normalization.OPERATORS,
-    "com.microsoft, sampling, signals and linear algebra": microsoft_signals.OPERATORS,
-    "com.microsoft, movement": microsoft_movement.OPERATORS,
-    "caffe": layers.OPERATORS,
-    "aten, products": aten_linear.OPERATORS,
-    "aten, quantized": aten_quantized.OPERATORS,
-    "aten, recurrent": aten_recurrent.OPERATORS,
-    "aten, pointwise": aten_pointwise.OPERATORS,
-    "aten, reductions, losses and pooling": aten_reduction.OPERATORS,
-    "aten, signals and linear algebra": signals.OPERATORS,
-    "programs": program.OPERATORS,
+#: Family name -> the file with its table, in the order the documentation shows them. The file of a family is loaded
+#: when an operator of its domain is looked up, so that an ONNX model costs no more than the families of ONNX.
+HOMES: Mapping[str, str] = {
+    "linear": "onnx.linear",
+    "attention": "onnx.attention",
+    "quantized": "onnx.quantized",
+    "recurrent": "onnx.recurrent",
+    "pooling": "onnx.pooling",
+    "normalization": "onnx.normalization",
+    "reduction": "onnx.reduction",
+    "pointwise": "onnx.pointwise",
+    "resize": "onnx.resize",
+    "detection": "onnx.detection",
+    "spectral": "onnx.spectral",
+    "losses": "onnx.losses",
+    "optimizers": "onnx.optimizers",
+    "classical": "onnx.classical",
+    "trees": "onnx.trees",
+    "generation": "onnx.generation",
+    "movement": "onnx.movement",
+    "sequence": "onnx.sequence",
+    "text": "onnx.text",
+    "control": "onnx.control",
+    "early": "onnx.early",
+    "other domains": "onnx.domains",
+    "com.microsoft, products": "onnxruntime.linear",
+    "com.microsoft, attention": "onnxruntime.attention",
+    "com.microsoft, attention over a cache": "onnxruntime.cache",
+    "com.microsoft, positions": "onnxruntime.positions",
+    "com.microsoft, recurrent state": "onnxruntime.state",
+    "com.microsoft, quantized": "onnxruntime.quantized",
+    "com.microsoft, tokens": "onnxruntime.tokens",
+    "com.microsoft, layouts": "onnxruntime.layouts",
+    "com.microsoft, pointwise": "onnxruntime.pointwise",
+    "com.microsoft, normalization": "onnxruntime.normalization",
+    "com.microsoft, sampling, signals and linear algebra": "onnxruntime.signals",
+    "com.microsoft, movement": "onnxruntime.movement",
+    "caffe": "caffe.layers",
+    "aten, products": "aten.linear",
+    "aten, quantized": "aten.quantized",
+    "aten, recurrent": "aten.recurrent",
+    "aten, pointwise": "aten.pointwise",
+    "aten, reductions, losses and pooling": "aten.reduction",
+    "aten, signals and linear algebra": "aten.signals",
+    "programs": "program",
 }
 
+#: Families that hold the operators of ONNX's own domains, which have no domain in their name.
+_FIRST = ("linear", "pointwise", "normalization", "movement", "pooling", "reduction", "attention")
 
-def _merge(families: Mapping[str, Mapping[str, Operator]]) -> dict[str, Operator]:
-    """All tables in one; a name in two families is an error, because one of the two rows would silently win."""
-    merged: dict[str, Operator] = {}
-    for family, table in families.items():
-        twice = merged.keys() & table.keys()
+Value = TypeVar("Value")
+
+
+class _Tables(Mapping[str, Mapping[str, Operator]]):
+    """Family name -> its table."""
+
+    def __getitem__(self, family: str) -> Mapping[str, Operator]:
+        table: Mapping[str, Operator] = import_module(f"flopwise.operators.{HOMES[family]}").OPERATORS
+        return table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        return len(HOMES)
+
+
+#: Family name -> its table, in the order the documentation shows them.
+TABLES: Mapping[str, Mapping[str, Operator]] = _Tables()
+
+
+class _Rows(dict[str, Operator]):
+    """Rows by name: those of the families that were needed so far; whoever asks for all gets all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting = dict.fromkeys((*_FIRST, *HOMES))
+
+    def known(self, op: str) -> Operator | None:
+        """The row of an operator; None where there is none."""
+        row = dict.get(self, op)
+        while row is None and self._waiting:
+            self._load(next(iter(self._likely(op))))
+            row = dict.get(self, op)
+        return row
+
+    def all(self) -> dict[str, Operator]:
+        """All rows, in the order of the families."""
+        if self._waiting:
+            while self._waiting:
+                self._load(next(iter(self._waiting)))
+            ordered = {op: row for family in HOMES for op, row in TABLES[family].items()}
+            self.clear()
+            self.update(ordered)
+        return self
+
+    def _likely(self, op: str) -> list[str]:
+        """The families that wait, those first that hold the domain of an operator."""
+        domain = op.partition("::")[0] if "::" in op else ""
+        room = next((room for prefix, room in _ROOMS if domain.startswith(prefix)), "onnx")
+        return sorted(self._waiting, key=lambda family: not HOMES[family].startswith(room))
+
+    def _load(self, family: str) -> None:
+        """Add the table of a family; a name in two of them is an error, because one row would silently win."""
+        del self._waiting[family]
+        table = TABLES[family]
+        twice = self.keys() & table.keys()
         if twice:
             raise ImportError(f"operators in two families: {', '.join(sorted(twice))} (again in {family})")
-        merged.update(table)
-    return merged
+        self.update(table)
+
+
+#: Domain -> where its families lie.
+_ROOMS = (("com.microsoft", "onnxruntime"), ("caffe", "caffe"), ("aten", "aten"), ("quantized", "aten"))
+
+_ROWS = _Rows()
+
+
+class _Lazy(Mapping[str, Value]):
+    """A view of all rows that loads no more of them than it is asked for."""
+
+    def __init__(self, pick: Callable[[Operator], Value | None]) -> None:
+        self._pick = pick
+
+    def __getitem__(self, op: str) -> Value:
+        row = _ROWS.known(op)
+        value = None if row is None else self._pick(row)
+        if value is None:
+            raise KeyError(op)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (op for op, row in _ROWS.all().items() if self._pick(row) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 #: Every operator that flopwise knows something about, by name.
-ROWS: dict[str, Operator] = _merge(TABLES)
+ROWS: Mapping[str, Operator] = _Lazy(lambda row: row)
 
 #: Every operator that has a count.
-OPERATORS: dict[str, Operator] = {op: row for op, row in ROWS.items() if row.counted}
-
-#: Family name -> those of its operators that have a count.
-FAMILIES: dict[str, dict[str, Operator]] = {
-    family: {op: row for op, row in table.items() if row.counted} for family, table in TABLES.items()
-}
+OPERATORS: Mapping[str, Operator] = _Lazy(lambda row: row if row.counted else None)
 
 #: Operator that stays without a count on purpose -> why.
-NOT_RULED: dict[str, str] = {op: row.formula for op, row in ROWS.items() if not row.counted}
+NOT_RULED: Mapping[str, str] = _Lazy(lambda row: None if row.counted else row.formula)
+
+
+class _Families(Mapping[str, Mapping[str, Operator]]):
+    """Family name -> those of its operators that have a count."""
+
+    def __getitem__(self, family: str) -> Mapping[str, Operator]:
+        return {op: row for op, row in TABLES[family].items() if row.counted}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        return len(HOMES)
+
+
+#: Family name -> those of its operators that have a count.
+FAMILIES: Mapping[str, Mapping[str, Operator]] = _Families()
 
 #: The row of an operator that nobody knows.
 NOBODY_KNOWS = unknown("no rule")
@@ -148,7 +202,7 @@ NOBODY_KNOWS = unknown("no rule")
 
 def find(op: str) -> Operator | None:
     """The row of an operator: the user's own, else that of the tables; None where there is none."""
-    return OWN.get().get(op) or ROWS.get(op)
+    return OWN.get().get(op) or _ROWS.known(op)
 
 
 def row(op: str) -> Operator:
@@ -156,9 +210,15 @@ def row(op: str) -> Operator:
     return find(op) or NOBODY_KNOWS
 
 
-def with_effect(effect: Effect) -> frozenset[str]:
-    """The operators of the tables that have an effect."""
-    return frozenset(op for op, operator in ROWS.items() if effect in operator.effects)
+def with_effect(effect: Effect, room: str = "") -> frozenset[str]:
+    """The operators of the tables that have an effect.
+
+    Args:
+        effect: what they do.
+        room: the package whose families are meant ("onnx"); "" for all.
+    """
+    tables = [TABLES[family] for family, home in HOMES.items() if not room or home.startswith(f"{room}.")]
+    return frozenset(op for table in tables for op, operator in table.items() if effect in operator.effects)
 
 
 def needed(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
@@ -169,8 +229,8 @@ def needed(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None
     Raises:
         ShapeError: a shape that the rule needs is unresolved.
     """
-    known = None if rules and node.op in rules else OPERATORS.get(node.op)
-    return None if known is None or known.needed is None else known.needed(node)
+    known = None if rules and node.op in rules else _ROWS.known(node.op)
+    return None if known is None or known.needed is None or not known.counted else known.needed(node)
 
 
 def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
@@ -181,5 +241,5 @@ def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
     """
     if rules and node.op in rules:
         return rules[node.op](node)
-    known = OPERATORS.get(node.op)
-    return known.rule(node) if known else None
+    known = _ROWS.known(node.op)
+    return known.rule(node) if known and known.counted else None

@@ -18,7 +18,7 @@ from flopwise.readers.onnx.file.skeleton import DTYPES
 TOO_MANY = 1 << 63
 
 #: The standard operators that have bodies.
-CONTROL_FLOW: frozenset[str] = with_effect("bodies")
+CONTROL_FLOW: frozenset[str] = with_effect("bodies", "onnx")
 
 #: How many messages of one kind are told one by one.
 TOLD = 5

@@ -36,7 +36,7 @@ SELECTIONS: frozenset[str] = frozenset(
 )
 
 #: Those that ask for a shape.
-QUERIES: frozenset[str] = with_effect("shape query")
+QUERIES: frozenset[str] = with_effect("shape query", "onnx")
 
 #: All that are evaluated.
 EVALUABLE: frozenset[str] = ARITHMETIC | SELECTIONS | QUERIES
