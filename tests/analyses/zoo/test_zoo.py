@@ -171,7 +171,10 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "is not a data set of models" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("sql", ["FROM read_csv('/etc/passwd')", "COPY layers TO '/tmp/flopwise-stolen.csv'"])
-def test_queries_read_and_write_no_other_files(light: Path, sql: str) -> None:
-    with pytest.raises(flopwise.InputError, match="the query fails"):
-        zoo.query(light, sql)
+def test_queries_read_and_write_no_other_files(light: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    for sql in (f"FROM read_csv('{other}')", f"COPY layers TO '{tmp_path / 'copy.csv'}'"):
+        with pytest.raises(flopwise.InputError, match="the query fails"):
+            zoo.query(light, sql)
+    assert not (tmp_path / "copy.csv").exists()
