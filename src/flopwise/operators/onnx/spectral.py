@@ -36,7 +36,7 @@ def dft(node: Node) -> Counts:
 
 def _components(x: Tensor, rank: int) -> int:
     """1 for real numbers, 2 for complex ones; real numbers may come without an axis of components."""
-    return 2 if len(x.dims) >= rank and x.dims[-1] == 2 else 1
+    return 2 if x.dims and len(x.dims) >= rank and x.dims[-1] == 2 else 1
 
 
 def _axis(node: Node) -> int:
