@@ -199,16 +199,17 @@ def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
     Raises:
         InputError: it is not a language model.
     """
-    from flopwise.readers.torch.language.config import is_language_model
+    from flopwise.readers.torch.language.config import is_language_model, require
 
     if isinstance(model, (str, os.PathLike)):
-        from flopwise.readers.torch.language.model import language_model
-
         if not is_language_model(model) and not os.fsdecode(model).lower().endswith((".gguf", ".json")):
             raise InputError(
                 f"{os.fsdecode(model)}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or "
                 "a GGUF file"
             )
+        require(model)
+        from flopwise.readers.torch.language.model import language_model
+
         return language_model(model, dtype, trust_code)
     config = getattr(model, "config", None)
     if not hasattr(config, "model_type"):

@@ -11,7 +11,7 @@ from flopwise.graph import Graph
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import is_callable, is_url, shown
 from flopwise.readers.torch.kinds import is_function, is_module
-from flopwise.readers.torch.language.config import is_language_model
+from flopwise.readers.torch.language.config import is_language_model, require
 
 
 def read_model(
@@ -122,6 +122,7 @@ def module_of(
 
         return module_of_function(model), ""  # type: ignore[arg-type] # it can be called, as was asked
     if is_language_model(model):
+        require(model)  # type: ignore[arg-type] # a path, as was asked
         from flopwise.readers.torch.language.model import language_model
 
         progress("building the model")

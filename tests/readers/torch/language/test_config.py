@@ -62,3 +62,15 @@ def test_a_hub_that_nobody_reaches(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         read_config("hf:nobody/none")
     with pytest.raises(flopwise.ModelError, match="write hf:ORGANISATION/NAME"):
         read_config("hf:a/b/c")
+
+
+def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import util
+
+    found = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "transformers" else found(name))
+    for call in (flopwise.llm, flopwise.profile):
+        with pytest.raises(flopwise.ModelError, match=r"pip install 'flopwise\[llm\]'"):
+            call(written(tmp_path, LLAMA))
+    with pytest.raises(flopwise.InputError, match="is not a language model"):
+        flopwise.llm("examples/tiny_resnet.onnx")

@@ -42,6 +42,18 @@ def _holds_type(name: str) -> bool:
     return isinstance(content, dict) and "model_type" in content
 
 
+def require(model: str | os.PathLike[str]) -> None:
+    """Say how to get what language models need, where it is missing.
+
+    Raises:
+        ModelError: PyTorch or transformers is not installed.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None or find_spec("transformers") is None:
+        raise ModelError(f"{os.fsdecode(model)}: {_NEEDS}")
+
+
 def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     """The configuration as transformers understands it.
 
