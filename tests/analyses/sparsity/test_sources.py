@@ -11,7 +11,7 @@ from tests.sparse_models import caffe_net, scattered, two_of_four
 
 import flopwise
 from flopwise.errors import InputError, ModelError
-from flopwise.report import render
+from flopwise.report.commands.profile import render
 
 
 def test_a_module() -> None:

@@ -12,7 +12,9 @@ from tests.conventions.caffe_nets import Net, alexnet, vgg16
 import flopwise
 from flopwise.conventions.tools.convnet_burden import memory, operations
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.report.commands.flops import render_classes
+from flopwise.report.commands.flops import classes_report
+from flopwise.report.report import as_text
+from flopwise.report.sheet.sheet import Look
 
 X = (2, 8, 6, 6)
 ONE = 8 * 6 * 6
@@ -20,7 +22,7 @@ ONE = 8 * 6 * 6
 
 def figures(graph: Graph, full: bool = False) -> dict[str, Any]:
     profile = flopwise.profile(graph, convention="convnet-burden")
-    found: dict[str, Any] = json.loads(render_classes(profile, "json", full))
+    found: dict[str, Any] = json.loads(as_text(classes_report(profile, full), "json"))
     return found
 
 
@@ -84,19 +86,19 @@ def test_published_figures(graph: Graph, flops: int, params: str, features: str)
 
 def test_the_short_report() -> None:
     profile = flopwise.profile(alexnet(lrn=False), convention="convnet-burden")
-    told = [" ".join(line.split()) for line in render_classes(profile, human=True).splitlines()]
+    told = [" ".join(line.split()) for line in as_text(classes_report(profile), look=Look(human=True)).splitlines()]
     assert told[4:7] == [
         "Memory used by params 233 MB",
         "Memory consumed by full feats 3 MB",
         "Estimated total flops 727 MFLOPS",
     ]
-    exact = render_classes(profile)
+    exact = as_text(classes_report(profile))
     assert all(figure in exact for figure in ("243,860,896", "3,130,944", "727,362,344"))
 
 
 def test_csv_has_a_line_for_each_figure() -> None:
     profile = flopwise.profile(alexnet(), convention="convnet-burden")
-    assert render_classes(profile, "csv").splitlines() == [
+    assert as_text(classes_report(profile), "csv").splitlines() == [
         "figure,count,unknown,convention,unit",
         "param_memory,243860896,0,convnet-burden,FLOP",
         "feature_memory,5039040,0,convnet-burden,FLOP",
@@ -134,7 +136,7 @@ def test_what_stops_the_tool_is_unknown() -> None:
     net.add("Tanh", "tanh")
     found = figures(net.graph())
     assert found["coverage"]["unknown"] == {"Tanh": 1}
-    assert "≥ 4,032" in render_classes(flopwise.profile(net.graph(), convention="convnet-burden"))
+    assert "≥ 4,032" in as_text(classes_report(flopwise.profile(net.graph(), convention="convnet-burden")))
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,6 @@ NETWORKS: list[tuple[str, int, int, str, str]] = [
 def test_published_networks(name: str, side: int, flops: int, params: str, features: str) -> None:
     path = SHARED / f"{name}.prototxt"
     profile = flopwise.profile(path, {"data": (1, 3, side, side)}, convention="convnet-burden")
-    found = json.loads(render_classes(profile, "json"))
+    found = json.loads(as_text(classes_report(profile), "json"))
     assert found["flops"] == flops
     assert (f"{found['param_memory'] / 2**20:.1f}", f"{found['feature_memory'] / 2**20:.1f}") == (params, features)

@@ -29,58 +29,46 @@ _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).paren
 class Births:
     """Tells tensors that are made during a run from those that were there before."""
 
+    #: Whether a run is on, which a run inside it must not disturb.
+    _running = False
+
     def __init__(self) -> None:
-        self._before: frozenset[int] = frozenset()
+        self._before: frozenset[int] | None = None
+        self._collections: list[int] = []
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
         """Objects that come into being meanwhile are known as new.
 
-        The garbage collector sets all objects aside that are there at the start, which takes no time however many they
-        are; what it knows beside them is new.
+        The youngest generation of the garbage collector is emptied, and collections wait until the end: what is in it
+        then is new. That takes no time however many objects there are.
         """
-        if gc.get_freeze_count():  # somebody set objects aside before, and they would come back with ours
+        if Births._running:
             self._before = frozenset(id(o) for o in gc.get_objects() if isinstance(o, TorchTensor))
             yield
             return
-        _aging.older(len(gc.get_objects(0)) + len(gc.get_objects(1)))
-        gc.freeze()
+        enabled = gc.isenabled()
+        gc.collect(0)
+        gc.disable()
+        self._collections = _collections()
+        Births._running = True
         try:
             yield
         finally:
-            gc.unfreeze()
-            _aging.collect()
+            Births._running = False
+            if enabled:
+                gc.enable()
 
     def is_new(self, tensor: TorchTensor) -> bool:
-        """Whether a tensor was made during the run."""
-        return id(tensor) not in self._before and any(o is tensor for o in gc.get_objects())
+        """Whether a tensor was made during the run; where the program collected garbage itself, every one may be."""
+        if self._before is not None:
+            return id(tensor) not in self._before
+        return _collections() != self._collections or any(o is tensor for o in gc.get_objects(0))
 
 
-class _Aging:
-    """Full collections of garbage when Python itself would have made them.
-
-    Objects that were set aside come back as old ones, which Python looks at when a quarter as many have grown old since
-    the last time. It does not count ours.
-    """
-
-    def __init__(self) -> None:
-        self._pending = 0
-        self._known: int | None = None
-
-    def older(self, count: int) -> None:
-        """So many objects grow old before their time."""
-        self._pending += count
-
-    def collect(self) -> None:
-        """Collect all garbage where it is time to."""
-        if self._known is None:
-            self._known = len(gc.get_objects(2))
-        if self._pending > self._known // 4 and gc.isenabled():
-            gc.collect()
-            self._pending, self._known = 0, len(gc.get_objects(2))
-
-
-_aging = _Aging()
+def _collections() -> list[int]:
+    """How often the garbage of each generation was collected."""
+    return [generation["collections"] for generation in gc.get_stats()]
 
 
 def holds_reals(data: Any) -> bool:
