@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,3 +19,10 @@ collect_ignore = ["torch_modules.py", "torch_tools.py", "torch_models.py", "torc
 def _bugs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that nobody foresaw fails a test of the command line; users get one line."""
     monkeypatch.setenv("FLOPWISE_TRACEBACK", "1")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_garbage_is_left() -> Iterator[None]:
+    """Models that a file of tests made are gone after it: in thousands of tests they would fill the memory."""
+    yield
+    gc.collect()
