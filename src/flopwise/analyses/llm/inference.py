@@ -193,7 +193,7 @@ def inference(
         final_cache_bytes=state(end),
         cache_bytes_per_token=(state(prompt + 1) - cache) // batch,
         rewrites={} if absorbed is None else {ABSORB_MLA: absorbed},
-        notes=(*_notes(program, end, decode), *profile.notes),
+        notes=(*_notes(program, end, prefill, decode), *profile.notes),
     )
 
 
@@ -205,11 +205,14 @@ def _stored(profile: Profile, widths: Mapping[str, Fraction]) -> int:
     return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in kept))
 
 
-def _notes(program: Program, end: int, decode: Step) -> list[str]:
+def _notes(program: Program, end: int, prefill: Step, decode: Step) -> list[str]:
     """What a reader should know about the figures."""
     notes = list(program.notes)
     if program.longest is not None and end > program.longest:
         notes.append(f"{end} tokens are more than the {program.longest} that the model was made for")
+    inexact = [name for name, step in (("the prompt", prefill), ("a step", decode)) if not step.exact]
+    if inexact:
+        notes.append(f"the counts of {' and '.join(inexact)} are bounds, not exact; flopwise profile says where")
     if decode.weights.experts:
         layers = len({expert.layer for expert in decode.weights.experts})
         stack = max(decode.weights.experts, key=lambda expert: expert.count)

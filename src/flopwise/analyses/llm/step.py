@@ -9,7 +9,7 @@ from flopwise.analyses.llm.traffic import WeightTraffic, weight_traffic
 from flopwise.profiles.profile import Profile
 
 #: Operators whose products grow with the square of the context.
-_ATTENTION = frozenset({"Attention", "FlexAttention", "com.microsoft::GroupQueryAttention"})
+_ATTENTION = frozenset({"Attention", "ai.onnx.preview::FlexAttention", "com.microsoft::GroupQueryAttention"})
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def sizes_of(profile: Profile, sequence: int, tokens: int) -> Sizes:
             if node.op == "Gather" and tensor.kind == "weight" and len(tensor.dims) == 2:
                 by_token = node.has_input(1) and node.input(1).name in by_ids
                 tables[tensor.name] = (int(tensor.dims[0]), int(tensor.dims[1]), by_token)
-        if node.op in ("Attention", "FlexAttention") and len(node.input(0).dims) == 4:
+        if node.op in ("Attention", "ai.onnx.preview::FlexAttention") and len(node.input(0).dims) == 4:
             layers += 1
             heads_width += int(node.input(0).dims[1]) * int(node.input(0).dims[3])
     looked_up = {name: table for name, table in tables.items() if used[name] == {"Gather"}}

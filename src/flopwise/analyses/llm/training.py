@@ -20,7 +20,7 @@ Checkpointing: TypeAlias = Literal["none", "selective", "full"]
 CHECKPOINTING: tuple[Checkpointing, ...] = ("none", "selective", "full")
 
 #: Operators whose inner activations are thrown away by selective checkpointing.
-_ATTENTION = frozenset({"Attention", "FlexAttention"})
+_ATTENTION = frozenset({"Attention", "ai.onnx.preview::FlexAttention"})
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from flopwise.graph.lineage import following, token_ids
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import fold
 
-_ATTENTION = ("Attention", "FlexAttention")
+_ATTENTION = ("Attention", "ai.onnx.preview::FlexAttention")
 
 
 class _Model(NamedTuple):
