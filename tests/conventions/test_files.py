@@ -12,7 +12,7 @@ import flopwise
 from flopwise.conventions import CONVENTIONS
 from flopwise.conventions.emulation.modules import functions, layers
 from flopwise.graph import Graph
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 from flopwise.report.commands.profile import render
 
 TINY = "examples/tiny_resnet.onnx"

@@ -14,7 +14,7 @@ from flopwise.conventions import get
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import BITS, canonical, has_width, is_float
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 
 #: Names of ONNX's element types -> their codes in the installed version.
 CODES = {name.lower(): code for name, code in TensorProto.DataType.items() if name not in ("UNDEFINED", "STRING")}

@@ -10,7 +10,7 @@ from flopwise.conventions import get
 from flopwise.graph import Graph, Node, Shape, Tensor
 from flopwise.operators import elements
 from flopwise.operators.tables import ROWS, row
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 
 #: Operator -> places of its packed inputs.
 PACKED = {

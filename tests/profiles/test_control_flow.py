@@ -6,7 +6,8 @@ from tests.graphs import Sketch, sketch
 
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body
-from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.profile import Profile
 
 SHAPES = {"x": (4, 4), "w": (4, 4), "v": (4, 4), "y": (4, 4), **{f"t{i}": (4, 4) for i in range(8)}}
 

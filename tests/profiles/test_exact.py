@@ -11,7 +11,7 @@ from tests.readers.models import model, node
 import flopwise
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Tensor
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 
 
 def one(op: str, bound: bool = False, body: Body | None = None, shape: tuple[int, ...] | None = (4, 4)) -> Graph:

@@ -6,7 +6,8 @@ from tests.graphs import sketch
 from flopwise.conventions import get
 from flopwise.errors import InputError
 from flopwise.graph import Graph
-from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.profile import Profile
 from flopwise.rows import FIGURES
 
 

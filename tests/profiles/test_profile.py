@@ -12,7 +12,8 @@ from flopwise.conventions import CONVENTIONS, Convention, get
 from flopwise.errors import FlopwiseError, InputError, ShapeError
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import FLOPS, MACS, Counts
-from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.profile import Profile
 from flopwise.rows import FIGURES
 
 

@@ -12,7 +12,9 @@ from flopwise.conventions import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.operators.own import Rules, own_rows, using
-from flopwise.profiles.profile import Masked, Profile, profile_graph
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.notes import Masked
+from flopwise.profiles.profile import Profile
 from flopwise.readers.formats import format_of
 from flopwise.readers.options import TorchOptions, options_of
 

@@ -9,7 +9,7 @@ from typing import Any
 from flopwise import conventions
 from flopwise.errors import InputError
 from flopwise.operators.own import Rules, own_rows, using
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.onnx.read import graph_of, resolve_onnx
 from flopwise.readers.options import OnnxOptions

@@ -18,7 +18,8 @@ from flopwise.analyses.formula.facts import facts_of
 from flopwise.analyses.formula.first import Reading
 from flopwise.analyses.formula.polynomial import symbol, value
 from flopwise.analyses.formula.propagation.engine import Propagation
-from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.profile import Profile
 from flopwise.readers.onnx.read import graph_of, resolve_onnx
 
 #: Tests of which the shapes of inputs are changed one by one, where the model asks for the same change of two.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tests.analyses.training.cases import Case, normal, positive
 from tests.analyses.training.derivatives import sign, sum_to
-from tests.operators.oracle.caffe import EPSILON, line, per_channel, sigmoid
+from tests.operators.oracle.caffe.layers import EPSILON, line, per_channel, sigmoid
 from tests.operators.oracle.number import numbers, pointwise, select, values
 from tests.operators.oracle.reduction import add_up
 

@@ -10,7 +10,7 @@ from tests.conventions.nodes import Shapes, node, total, view
 from flopwise.conventions.tools import benanza
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 
 X = (2, 8, 6, 6)
 N = 2 * 8 * 6 * 6

@@ -13,7 +13,8 @@ import pytest
 import flopwise
 from flopwise.conventions import get
 from flopwise.graph import Graph
-from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.profile import Profile
 
 torch = pytest.importorskip("torch")
 

@@ -13,7 +13,7 @@ from tests.report.graphs import NASTY, nasty, profiled
 from flopwise.conventions import get
 from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError, printable
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 from flopwise.report.commands.flops import classes_report
 from flopwise.report.commands.layers import layers_report
 from flopwise.report.commands.profile import profile_report, render

@@ -12,7 +12,8 @@ from flopwise.analyses.training.step import train as with_training
 from flopwise.conventions.convention import Convention
 from flopwise.graph import Graph
 from flopwise.operators.own import Rules
-from flopwise.profiles.profile import Profile, profile_graph
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
 #: Fields of a row that hold one figure, and those that hold operations by class.

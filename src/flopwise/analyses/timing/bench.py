@@ -18,7 +18,7 @@ from flopwise.analyses.timing.quantities import works
 from flopwise.conventions import get
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

@@ -25,7 +25,7 @@ class Views:
 
 def views(profile: Profile) -> Views:
     """The profile and its graph in every other convention that refuses no operator which flopwise itself can count."""
-    from flopwise.profiles.profile import profile_graph
+    from flopwise.profiles.count import profile_graph
 
     first = profile.convention.name
     found = {first: profile}

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
+from flopwise.graph import Node, Shape, Tensor
+from flopwise.readers.caffe.layers.table import Lowered, lower
 
 _TOKEN = re.compile(r"""'[^']*' | [{}\[\]:,] | [^\s{}\[\]:,]+""", re.VERBOSE)
 
@@ -90,3 +92,17 @@ def layer(kind: str, params: str, bottoms: int, tops: int, *, blobs: Any = None,
     """A layer "it" of this type with bottoms x0, x1, ... and tops y0, y1, ..."""
     names = tuple(f"x{i}" for i in range(bottoms)), tuple(f"y{i}" for i in range(tops))
     return Layer("it", kind, *names, _fields(_TOKEN.findall(params)[::-1]), blobs, (), 1, phase)
+
+
+def node(lowered: Lowered, bottoms: list[Shape]) -> Node:
+    """The operator that the reader makes of it."""
+    read = [bottoms[i] for i in lowered.reads] if lowered.reads is not None else bottoms
+    inputs = [Tensor(f"x{i}", shape, "float32") for i, shape in enumerate(lowered.inputs or read)]
+    stored = [Tensor(role, shape, "float32", kind) for role, shape, kind in lowered.weights]
+    outputs = [Tensor(f"y{i}", shape, "float32") for i, shape in enumerate(lowered.outputs)]
+    return Node(lowered.op, "it", (*inputs, *stored), tuple(outputs), lowered.attrs)
+
+
+def one(kind: str, params: str, bottoms: list[Any], tops: int = 1, **told: Any) -> Lowered:
+    (lowered,) = lower(layer(kind, params, len(bottoms), tops, **told), bottoms, {})
+    return lowered

@@ -1,0 +1,234 @@
+"""Graph + operator rules + convention -> Profile: one row for each operator, counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flopwise.conventions.convention import Convention
+from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph.dtypes import is_float
+from flopwise.graph.garbage import no_search_for_garbage
+from flopwise.graph.names import layer_names
+from flopwise.operators.counts import Counts
+from flopwise.operators.elements import unpacked
+from flopwise.operators.folding import Folding, fold
+from flopwise.operators.own import Rules, count_rules, own_rows, with_rows_of_graph
+from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count, needed
+from flopwise.operators.tables import row as row_of
+from flopwise.profiles.control_flow import settle_control_flow
+from flopwise.profiles.guard import guarded
+from flopwise.profiles.notes import Masked, notes
+from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
+
+
+def profile_graph(
+    graph: Graph,
+    convention: Convention,
+    rules: Rules | None = None,
+    folding: bool | None = None,
+    training: bool = False,
+    masked: Masked = "executed",
+) -> Profile:
+    """Count every operator of a graph in one convention.
+
+    Args:
+        graph: what a reader handed over.
+        convention: how to add operations up.
+        rules: the user's own rules and rows by operator name; they win over the tables and over the convention.
+        folding: whether operators that depend on weights and constants only are left out, as they run once and not in
+            every inference. None: as the convention's tool does.
+        training: whether trained weights change from step to step, so that what depends on them is not left out.
+        masked: of attention, "executed" counts every score, "needed" only those that the masks leave.
+    """
+    own = own_rows(rules)
+    if own:
+        graph = replace(graph, operators={**graph.operators, **own})
+    with no_search_for_garbage():
+        return _profiled(graph, convention, count_rules(rules), folding, training, masked)
+
+
+@with_rows_of_graph
+def _profiled(
+    graph: Graph,
+    convention: Convention,
+    rules: Mapping[str, Rule],
+    folding: bool | None,
+    training: bool,
+    masked: Masked,
+) -> Profile:
+    foldable = fold(graph)
+    folds = convention.fold if folding is None else folding
+    left_out = foldable if folds else foldable.only(graph, lambda node: not convention.lists(node))
+    if training:
+        left_out = left_out.only(graph, lambda node: not any(map(_changes, foldable.stored(node))))
+    views = _views(graph, convention, rules) if convention.whole else None
+    repeats = len(graph.nodes) > MANY and convention.plain and not rules and views is None
+    counting = _Counting(convention, rules, left_out, masked, {} if repeats else None)
+    rows: list[Row] = []
+    for position, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
+        if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
+            continue
+        rows.append(counting.row(name, node, views[position] if views else _SEEN_ALONE))
+    if convention.listing is not None:
+        rows = list(convention.listing(graph, rows, rules))
+    rows, branches = settle_control_flow(graph, rows)
+    unknown = Counter(row.node.op for row in rows if row.missing == "rule")
+    unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if not t.resolved)
+    folded = len(foldable.positions) if folds else 0
+    return Profile(
+        graph=graph,
+        convention=convention,
+        rows=tuple(rows),
+        unknown=dict(unknown),
+        unresolved=tuple(unresolved),
+        notes=(*notes(graph, convention, rows, folded, len(unresolved), masked), *branches),
+        rules=rules,
+        folding=folding,
+    )
+
+
+def _changes(tensor: Tensor) -> bool:
+    """Whether training changes a stored tensor."""
+    return tensor.kind == "weight" and is_float(tensor.dtype)
+
+
+_NONE = Counts()
+
+#: For a convention that looks at one node at a time.
+_SEEN_ALONE = Counts(mac=-1)
+
+
+def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> Sequence[Counts | None]:
+    """What a convention that looks at the whole graph sees at each node.
+
+    What the tool would have made of an operator without a rule is unknown in a file.
+    """
+    assert convention.whole is not None
+    canonical = [guarded(lambda n=n: count(n, rules), "")[0] for n in graph.nodes]  # type: ignore[misc]
+    seen = convention.whole.counts(graph, canonical)
+    if graph.modules:
+        return seen
+    ruled = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
+    return [view if has_rule else None for view, has_rule in zip(seen, ruled, strict=True)]
+
+
+@dataclass(slots=True)
+class _Counting:
+    """Rows of one graph, one after the other: each stored tensor counts where it is first used."""
+
+    convention: Convention
+    rules: Mapping[str, Rule]
+    #: What is left out.
+    folding: Folding
+    masked: Masked
+    #: The first row of each kind of node so far, as models repeat themselves: the operations follow from the operator,
+    #: its attributes and the types of its tensors. None where they follow from more.
+    like: dict[Any, Row] | None
+    #: Names of the stored tensors that a row has claimed.
+    owned: set[str] = field(default_factory=set)
+
+    def row(self, name: str, node: Node, seen: Counts | None) -> Row:
+        """The figures of one node.
+
+        Args:
+            name: what the row is called.
+            node: the operator.
+            seen: what the convention sees here with the whole graph in view; _SEEN_ALONE when it goes node by node.
+        """
+        key = None if self.like is None else _kind(node)
+        if self.like is not None and key in self.like:
+            return replace(self.like[key], name=name, node=node, **self._sizes(node, {}))
+        convention, claim = self.convention, row_of(node.op).claim
+        counts, missing, note = guarded(lambda: count(node, self.rules), NOT_RULED.get(node.op, "no rule"))
+        if node.fault:
+            counts, missing, note = None, "fact", node.fault
+        left = None if counts is None else guarded(lambda: needed(node, self.rules), "")[0]
+        if self.masked == "needed" and left is not None:
+            counts = left
+        view = counts
+        if not node.fault and node.op not in self.rules and not (convention.plain and counts is not None):
+            look = (lambda: convention.view(node, counts)) if seen is _SEEN_ALONE else (lambda: seen)
+            view, refused, why = guarded(look, f"{convention.name} cannot count it")
+            if view is not None or not missing:
+                missing, note = refused, why
+        own_view = node.op in self.rules or seen is not _SEEN_ALONE or node.op in convention.overrides
+        upper = (claim == "bound" and not own_view) or any(t.bound for t in node.known_inputs)
+        bound = upper and view is not None and view != _NONE
+        packed = unpacked(node, row_of(node.op).inputs)
+        activations, output_bytes = _size(() if node.op == "If" else node.known_outputs)  # its branch makes them
+        row = Row(
+            name=name,
+            type=convention.layer_types.get(node.op, node.op),
+            node=node,
+            counts=counts,
+            needed=left,
+            view=view,
+            count=None if view is None else view.dot(convention.weights),
+            output_bytes=output_bytes,
+            activations=activations,
+            missing=missing,
+            note=note,
+            bound=bound or any(t.bound for t in node.known_outputs),
+            **self._sizes(node, packed),
+        )
+        if self.like is not None and key is not None and counts is not None and not packed and left is None:
+            self.like[key] = row
+        return row
+
+    def _sizes(self, node: Node, packed: Mapping[str, int]) -> dict[str, Any]:
+        """What a node reads, and the stored tensors that no row has claimed before it.
+
+        Args:
+            node: the operator.
+            packed: names of packed tensors -> elements that they stand for.
+        """
+        claimed: list[Tensor] = []
+        for tensor in self.folding.stored(node):
+            if tensor.name not in self.owned and tensor.resolved:
+                self.owned.add(tensor.name)
+                claimed.append(tensor)
+        return {
+            "params": sum([packed.get(t.name, t.numel) for t in claimed if t.kind == "weight"]),
+            "buffers": sum([packed.get(t.name, t.numel) for t in claimed if t.kind == "buffer"]),
+            "weight_bytes": sum([t.nbytes for t in claimed if _occupies(t)]),
+            "input_bytes": _size([t for t in node.known_inputs if self.folding.varies(t)])[1],
+        }
+
+
+#: Operators from which on it is worth while to look for those that repeat.
+MANY = 500
+
+#: The type of extents that are no expressions.
+_INTEGERS = frozenset({int})
+
+
+def _kind(node: Node) -> Any:
+    """All that the operations of a node follow from, but for the elements of its attributes, which readers share.
+
+    None for a node that is looked at by itself.
+    """
+    types: list[Any] = []
+    for tensor in (*node.inputs, None, *node.outputs):
+        if tensor is None:
+            types.append(None)
+        elif tensor.shape is None or tensor.items is not None or not _INTEGERS.issuperset(map(type, tensor.shape)):
+            return None  # expressions are not compared, as that would be a condition on their symbols
+        else:
+            types.append((tensor.shape, tensor.dtype, tensor.kind, tensor.bound))
+    return None if node.fault else (node.op, id(node.attrs), node.version, tuple(types))
+
+
+def _size(tensors: Sequence[Tensor]) -> tuple[int | None, int | None]:
+    """Elements and bytes of tensors; None when one of them has no shape, or no width."""
+    if all(t.sized for t in tensors):
+        return sum([t.numel for t in tensors]), sum([t.nbytes for t in tensors])
+    return sum([t.numel for t in tensors]) if all(t.resolved for t in tensors) else None, None
+
+
+def _occupies(tensor: Tensor) -> bool:
+    """Whether a stored tensor counts as weight memory: all but scalars and the integers that only steer shapes."""
+    return tensor.kind != "constant" or (is_float(tensor.dtype) and bool(tensor.shape))
