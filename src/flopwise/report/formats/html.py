@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flopwise.report.html import bound, compare, page
+from flopwise.report.html import bound, compare, model
 from flopwise.report.sheet.sheet import Look, model_name
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
     """The page: all layers, whatever a text table would show; its table is sorted and filtered where it is read."""
-    return page.render(profile, f"{model_name(profile, look)} – flopwise")
+    return model.render(profile, f"{model_name(profile, look)} – flopwise")
 
 
 def render_bound(found: Bound, title: str, device: str, summary: Sequence[Figure], look: Look) -> str:

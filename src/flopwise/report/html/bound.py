@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.report.html.page import page
+from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
     from flopwise.report.sheet.sheet import Figure
 
-#: The scripts of the page, in the order in which they run.
-SCRIPTS = (
-    "vendor/d3.min.js",
-    "common.js",
-    "theme.js",
-    "bound/summary.js",
-    "bound/roofline.js",
-    "bound/waterfall.js",
-    "bound/rows.js",
+LAYOUT = Layout(
+    folder="bound",
+    sections={"summary": "Summary", "roofline": "Roofline", "waterfall": "Waterfall", "rows": "Layers"},
+    styles=("bound/page.css",),
+    scripts=("bound/summary.js", "bound/roofline.js", "bound/waterfall.js", "bound/rows.js"),
 )
 
 #: Operators that have a bar of their own in the waterfall; the rest share one.
@@ -39,7 +35,7 @@ def render(bound: Bound, title: str, device: str, summary: Sequence[Figure]) -> 
     """
     figures = [(figure.title, figure.exact, figure.short) for figure in summary]
     data = {"model": title, "device": device, "summary": figures, **page_data(bound)}
-    return page("bound/page.html", ("page.css", "bound/page.css"), SCRIPTS, f"{title} – time – flopwise", data)
+    return page(LAYOUT, f"{title} – time – flopwise", data)
 
 
 def page_data(bound: Bound) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A comparison as one HTML page that needs nothing else; ``html`` says how such a page is put together."""
+"""A comparison as one HTML page that needs nothing else."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.report.html.compare_data import compare_data
-from flopwise.report.html.page import page
+from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison
 
-#: The scripts of the page, in the order in which they run.
-SCRIPTS = (
-    "vendor/d3.min.js",
-    "common.js",
-    "theme.js",
-    "compare/base.js",
-    "compare/summary.js",
-    "compare/operators.js",
-    "compare/depth.js",
-    "table.js",
-    "compare/layers.js",
-    "compare/start.js",
+LAYOUT = Layout(
+    folder="compare",
+    sections={"summary": "Summary", "operators": "Operators", "depth": "Depth", "layers": "Layers"},
+    styles=("compare/page.css",),
+    scripts=(
+        "compare/base.js",
+        "compare/summary.js",
+        "compare/operators.js",
+        "compare/depth.js",
+        "table.js",
+        "compare/layers.js",
+        "compare/start.js",
+    ),
+    controls=True,
 )
 
 #: So many labels are in the title of the page.
@@ -42,4 +44,4 @@ def render(comparison: Comparison, figures: Sequence[str], full: bool, titles: M
     labels = [model["label"] for model in data["models"]]
     more = [f"{len(labels) - NAMED} more"] if len(labels) > NAMED else []
     title = f"{' and '.join([*labels[:NAMED], *more])} – flopwise"
-    return page("compare/page.html", ("page.css", "compare/page.css"), SCRIPTS, title, data)
+    return page(LAYOUT, title, data)

@@ -1,10 +1,11 @@
-"""A profile as one HTML page that needs nothing else: no network, no other file.
+"""What every HTML page is put together from: one file that needs no network and no other file.
 
-The page is put together from the files in ``assets``: a template, a style sheet, scripts, and two kept libraries (d3
-for scales, treemaps and zooming, dagre for the layout of graphs; see ``assets/README.md``). The figures are JSON in the
-page. A content security policy lets the page's own scripts run, by their hashes, and nothing else: text from a model
-cannot become a script, and the page cannot load or send anything. All of it is printable ASCII, other characters are
-escaped, so that no encoding on its way can change a script and with it the hash.
+The head, the bar and the foot of all pages are ``assets/skeleton.html``. A ``Layout`` says what a kind of page adds:
+the sections of its bar, its own controls, style sheets and scripts, and ``main.html`` with its sections. Two kept
+libraries draw (d3 for scales, treemaps and zooming, dagre for the layout of graphs; see ``assets/README.md``). The
+figures are JSON in the page. A content security policy lets the page's own scripts run, by their hashes, and nothing
+else: text from a model cannot become a script, and the page cannot load or send anything. All of it is printable
+ASCII, other characters are escaped, so that no encoding on its way can change a script and with it the hash.
 """
 
 from __future__ import annotations
@@ -15,66 +16,73 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flopwise._version import __version__
-from flopwise.report.html.data import page_data
-
-if TYPE_CHECKING:
-    from flopwise.profiles.profile import Profile
-
-#: The scripts of the page, in the order in which they run.
-SCRIPTS = (
-    "vendor/d3.min.js",
-    "vendor/dagre.min.js",
-    "common.js",
-    "base.js",
-    "theme.js",
-    "summary.js",
-    "treemap.js",
-    "operators.js",
-    "depth.js",
-    "memory.js",
-    "table.js",
-    "layers.js",
-    "graph.js",
-    "start.js",
-)
 
 #: What could end the script element that holds the JSON, or start a comment in it.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
-
-def render(profile: Profile, title: str) -> str:
-    """The page of a profile."""
-    return page("page.html", ("page.css",), SCRIPTS, title, page_data(profile))
+_D3 = 'Charts with <a href="https://d3js.org">d3</a> (ISC)'
+_DAGRE = 'graph layout with <a href="https://github.com/dagrejs/dagre">dagre</a> (MIT)'
 
 
-def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: str, data: Mapping[str, Any]) -> str:
-    """A page from the files of these names in ``assets``, with the data in it."""
-    code = [_escaped(asset(name), "\\u{:04x}") for name in scripts]
+@dataclass(frozen=True)
+class Layout:
+    """What a kind of page adds to the skeleton; files are named relative to ``assets``."""
+
+    #: The folder with ``main.html`` and, where the bar has controls beside the theme, ``controls.html``.
+    folder: str
+    #: Id of a section -> its link in the bar; the first link of the keyboard skips to the last of them.
+    sections: Mapping[str, str]
+    #: Its own scripts, after those of every page.
+    scripts: Sequence[str]
+    #: Its own style sheets, after ``page.css``.
+    styles: Sequence[str] = ()
+    #: Whether it lays out a graph.
+    graph: bool = False
+    controls: bool = False
+
+    @property
+    def all_scripts(self) -> tuple[str, ...]:
+        """Names of all scripts in the order in which they run; the last one says that the page stands."""
+        dagre = ("vendor/dagre.min.js",) if self.graph else ()
+        return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", *self.scripts, "ready.js")
+
+
+def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:
+    """A page of a kind, with its title and the data that its scripts draw."""
+    code = [_escaped(asset(name), "\\u{:04x}") for name in layout.all_scripts]
+    last = list(layout.sections)[-1]
     parts = {
         "title": html.escape(title),
         "policy": html.escape(_policy(code)),
-        "style": "\n".join(_escaped(asset(name), "\\{:x} ") for name in styles),
+        "style": "\n".join(_escaped(asset(name), "\\{:x} ") for name in ("page.css", *layout.styles)),
         "version": html.escape(__version__),
+        "last": last,
+        "last_title": layout.sections[last].lower(),
+        "links": "".join(f'<a href="#{key}">{name}</a>' for key, name in layout.sections.items()),
+        "controls": asset(f"{layout.folder}/controls.html") if layout.controls else "",
+        "main": asset(f"{layout.folder}/main.html"),
+        "libraries": f"{_D3}, {_DAGRE}." if layout.graph else f"{_D3}.",
         "data": json.dumps(data, separators=(",", ":")).translate(_ESCAPES),
         "scripts": "\n".join(f"<script>{script}</script>" for script in code),
     }
-    pieces = re.split(r"\[\[(\w+)\]\]", asset(template))
+    pieces = re.split(r"\[\[(\w+)\]\]", asset("skeleton.html"))
     whole = "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
     return whole.encode("ascii", "xmlcharrefreplace").decode()
-
-
-def _escaped(text: str, form: str) -> str:
-    """The text with other characters as escapes of the form; in the assets they stand in strings and comments only."""
-    return re.sub(r"[^\n\x20-\x7e]", lambda found: form.format(ord(found[0])), text)
 
 
 def asset(name: str) -> str:
     """The text of a file in ``assets``."""
     return files("flopwise.report.html").joinpath(f"assets/{name}").read_text("utf-8")
+
+
+def _escaped(text: str, form: str) -> str:
+    """The text with other characters as escapes of the form; in the assets they stand in strings and comments only."""
+    return re.sub(r"[^\n\x20-\x7e]", lambda match: form.format(ord(match[0])), text)
 
 
 def _policy(scripts: list[str]) -> str:

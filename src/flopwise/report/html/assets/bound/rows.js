@@ -32,5 +32,4 @@
     lines.forEach((line, i) => line.classList.toggle("on", i === state.chosen));
     if (from !== "rows") lines[layer]?.scrollIntoView({ block: "center" });
   });
-  document.documentElement.dataset.ready = "true";
 })();

@@ -22,5 +22,4 @@
   }
   document.addEventListener("keydown", (event) => { if (event.key === "Escape" && flopwise.state.chosen >= 0) flopwise.choose(-1); });
   flopwise.on("choose", draw);
-  document.documentElement.dataset.ready = "true";
 })();

@@ -5,7 +5,7 @@
   const at = (id) => document.getElementById(id);
   const joined = models.length > 3 ? `${models[0].label} vs ${noun(others.length, "other")}` : models.map((model) => model.label).join(" vs ");
 
-  at("bar-models").textContent = joined;
+  at("bar-model").textContent = joined;
   at("title").textContent = joined;
   const SHOWN = 3;
   models.forEach((model) => {

@@ -29,5 +29,4 @@
   document.addEventListener("keydown", (event) => { if (event.key === "Escape" && flopwise.state.chosen >= 0) flopwise.choose(-1); });
   flopwise.on("choose", draw);
   flopwise.on("counts", draw);
-  document.documentElement.dataset.ready = "true";
 })();

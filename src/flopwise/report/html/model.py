@@ -1,0 +1,42 @@
+"""A profile as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flopwise.report.html.data import page_data
+from flopwise.report.html.page import Layout, page
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+LAYOUT = Layout(
+    folder="model",
+    sections={
+        "summary": "Summary",
+        "where": "Where",
+        "depth": "Depth",
+        "memory": "Memory",
+        "graph": "Graph",
+        "layers": "Layers",
+    },
+    scripts=(
+        "model/base.js",
+        "model/summary.js",
+        "model/treemap.js",
+        "model/operators.js",
+        "model/depth.js",
+        "model/memory.js",
+        "table.js",
+        "model/layers.js",
+        "model/graph.js",
+        "model/start.js",
+    ),
+    graph=True,
+    controls=True,
+)
+
+
+def render(profile: Profile, title: str) -> str:
+    """The page of a profile."""
+    return page(LAYOUT, title, page_data(profile))
