@@ -79,6 +79,63 @@ ENCODER_DECODER: dict[str, Any] = {
 }
 
 
+#: Models of public repositories, by the figures in their configurations that say what is computed.
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "llama3-8b": {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "max_position_embeddings": 8192,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 32,
+        "num_key_value_heads": 8,
+        "rope_theta": 500000.0,
+        "vocab_size": 128256,
+        "torch_dtype": "bfloat16",
+    },
+    "mixtral-8x7b": {
+        "model_type": "mixtral",
+        "architectures": ["MixtralForCausalLM"],
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "max_position_embeddings": 32768,
+        "num_attention_heads": 32,
+        "num_experts_per_tok": 2,
+        "num_hidden_layers": 32,
+        "num_key_value_heads": 8,
+        "num_local_experts": 8,
+        "sliding_window": None,
+        "vocab_size": 32000,
+        "torch_dtype": "bfloat16",
+    },
+    "deepseek-v3": {
+        "model_type": "deepseek_v3",
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "first_k_dense_replace": 3,
+        "hidden_size": 7168,
+        "intermediate_size": 18432,
+        "kv_lora_rank": 512,
+        "max_position_embeddings": 163840,
+        "moe_intermediate_size": 2048,
+        "n_group": 8,
+        "n_routed_experts": 256,
+        "n_shared_experts": 1,
+        "num_attention_heads": 128,
+        "num_experts_per_tok": 8,
+        "num_hidden_layers": 61,
+        "num_key_value_heads": 128,
+        "q_lora_rank": 1536,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "topk_group": 4,
+        "v_head_dim": 128,
+        "vocab_size": 129280,
+        "torch_dtype": "bfloat16",
+    },
+}
+
+
 def written(folder: Path, config: dict[str, Any]) -> Path:
     """The folder with a configuration in it."""
     (folder / "config.json").write_text(json.dumps(config))

@@ -10,6 +10,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -122,3 +123,7 @@ TOOLS: dict[str, Callable[[Any, tuple[Any, ...], Mapping[str, Any]], tuple[int, 
     "calflops": calflops,
     "deepspeed": deepspeed,
 }
+
+#: Those that are installed here. DeepSpeed is not among the test requirements, since it compiles; with
+#: ``pip install --no-build-isolation deepspeed`` its own answers are compared as well as the recorded ones.
+INSTALLED = [name for name in TOOLS if name != "deepspeed" or find_spec("deepspeed") is not None]

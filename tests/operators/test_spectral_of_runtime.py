@@ -37,14 +37,14 @@ def built(op: str, version: int, inputs: list[Any], stored: tuple[int, ...], att
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
 
 
-def made(model: onnx.ModelProto, inputs: list[Any], stored: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that onnxruntime makes; skips what it does not take."""
+def made(model: onnx.ModelProto, inputs: list[Any], stored: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape that onnxruntime makes; None where it refuses the form."""
     try:
         session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         feeds = {f"x{i}": x for i, x in enumerate(inputs) if x is not None and i not in stored}
         return tuple(session.run(None, feeds)[0].shape)
-    except Exception as error:  # every error of its own has a class of its own
-        pytest.skip(f"onnxruntime does not take it: {str(error)[:100]}")
+    except Exception:  # every error of its own has a class of its own
+        return None
 
 
 def real(*shape: int) -> Any:
@@ -62,8 +62,13 @@ def test_transforms(version: int, shape: tuple[int, ...], length: int | None, on
     inputs = [real(*shape), None if length is None else np.array(length)]
     model = built("DFT", version, inputs, (1,), {"onesided": onesided, "inverse": inverse})
     result = profile(model, fold=False)
-    assert result.graph.outputs[0].shape == made(model, inputs, (1,))
-    assert [row.counts is not None for row in result.rows] == [True]
+    shape_of_runtime = made(model, inputs, (1,))
+    if shape_of_runtime is not None:
+        assert result.graph.outputs[0].shape == shape_of_runtime
+        assert [row.counts is not None for row in result.rows] == [True]
+    else:
+        no_signal = shape[-1] > 2 or (version == 17 and len(shape) == 2)  # whose default axis is that of components
+        assert onesided or no_signal, "onnxruntime takes every whole transform of a signal"
 
 
 @pytest.mark.parametrize(
@@ -80,6 +85,9 @@ def test_short_transforms(shape: tuple[int, ...], window: int | None, length: in
     model = built("STFT", 17, inputs, (1, 3), {"onesided": onesided})
     result = profile(model, fold=False)
     y = made(model, inputs, (1, 3))
+    if y is None:
+        assert shape[2:] == (2,) or (window is None and length is None), "onnxruntime takes every other form"
+        return
     assert result.graph.outputs[0].shape == y
     components = 2 if shape[2:] == (2,) else 1
     whole = transform(8 if window or length else 32)

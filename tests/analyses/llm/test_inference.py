@@ -10,19 +10,17 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from tests.language_models import LATENT, LLAMA, MIXTURE, WINDOW, written
+from tests.language_models import LATENT, LLAMA, MIXTURE, PUBLISHED, WINDOW, written
 
 import flopwise
 
-SHARED = Path(__file__).resolve().parents[4] / "shared"
-GOLDEN = SHARED / "golden" / "llm.json"
+FIGURES = json.loads((Path(__file__).parents[2] / "recorded" / "language_models.json").read_text())
 
 
-@pytest.mark.skipif(not GOLDEN.exists(), reason="the figures of published models lie beside the repository")
-@pytest.mark.parametrize("name", ["llama3-8b", "mixtral-8x7b", "deepseek-v3"])
-def test_published_models(name: str) -> None:
-    golden = json.loads(GOLDEN.read_text())[name]
-    model = SHARED / "models" / "llm" / name
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_models(tmp_path: Path, name: str) -> None:
+    golden = FIGURES[name]
+    model = written(tmp_path, PUBLISHED[name])
     prefill = flopwise.profile(model, {"input_ids": (1, 4096)})
     assert prefill.total("macs") == golden["prefill4096"]
     result = flopwise.llm(model, prompt=8192, generate=1).to_dict()

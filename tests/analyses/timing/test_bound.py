@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from tests.analyses.timing.models import chain, model
+from tests.language_models import PUBLISHED, written
 
 import flopwise
 from flopwise.analyses.timing.bound import Bound, physical_bound
@@ -235,9 +236,6 @@ def test_the_public_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         flopwise.bound(chain(), device="h100", dtype="float7")
 
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "models" / "llm"
-
-
 @pytest.mark.parametrize(
     ("name", "how"),
     [
@@ -248,12 +246,11 @@ SHARED = Path(__file__).parents[3].parent / "shared" / "models" / "llm"
         ("llama3-8b", {"past": 0, "new": 100}),
     ],
 )
-def test_what_must_move_is_no_more_than_what_the_layers_move(name: str, how: dict[str, Any]) -> None:
-    path = Path(__file__).parents[3] / "examples" / name if "." in name else SHARED / name
-    if not path.exists():
-        pytest.skip("needs the shared models")
-    if "." not in name:
+def test_what_must_move_is_no_more_than_what_the_layers_move(tmp_path: Path, name: str, how: dict[str, Any]) -> None:
+    path = Path(__file__).parents[3] / "examples" / name
+    if name in PUBLISHED:
         pytest.importorskip("transformers")
+        path = written(tmp_path, PUBLISHED[name])
     counted = flopwise.profile(str(path), **how)
     moved = sum((row.read_bytes or 0) + (row.written_bytes or 0) for row in counted.rows)
     assert 0 < must_move(counted.graph).total <= moved

@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx
 import pytest
+from tests.caffe_networks import written
 from tests.conventions.caffe_nets import Net, alexnet
 from tests.conventions.nodes import Shapes, node, total
 
@@ -181,8 +182,6 @@ def test_nothing_listed() -> None:
     assert "Total number of FLOPs 0" in lines(net.graph())
 
 
-SHARED = Path(__file__).parents[4] / "shared" / "models" / "caffe"
-
 #: Network -> shapes to give, weights without bias as the script adds them up, multiply-accumulates of one image.
 NETWORKS: dict[str, tuple[dict[str, Any], int, int]] = {
     "bvlc_alexnet": ({}, 60954656, 724406816),
@@ -197,10 +196,9 @@ NETWORKS: dict[str, tuple[dict[str, Any], int, int]] = {
 }
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the collection of Caffe networks")
 @pytest.mark.parametrize("name", NETWORKS)
-def test_published_networks(name: str) -> None:
+def test_published_networks(tmp_path: Path, name: str) -> None:
     inputs, params, flops = NETWORKS[name]
-    profile = flopwise.profile(SHARED / f"{name}.prototxt", inputs or None, convention="caffe")
+    profile = flopwise.profile(written(tmp_path, name), inputs or None, convention="caffe")
     found = json.loads(as_text(classes_report(profile), "json"))
     assert (found["params"], found["flops"]) == (params, flops)

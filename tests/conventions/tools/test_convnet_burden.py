@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.caffe_networks import written
 from tests.conventions.caffe_nets import Net, alexnet, vgg16
 
 import flopwise
@@ -148,8 +149,6 @@ def test_human(number: int, bytes: str, flops: str) -> None:
     assert operations(number) == flops
 
 
-SHARED = Path(__file__).parents[4] / "shared" / "models" / "caffe"
-
 #: Network, its side -> operations, MiB of parameters, MiB of features.
 NETWORKS: list[tuple[str, int, int, str, str]] = [
     ("bvlc_reference_caffenet", 224, 723874060, "232.6", "3.4"),
@@ -159,10 +158,9 @@ NETWORKS: list[tuple[str, int, int, str, str]] = [
 ]
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the collection of Caffe networks")
 @pytest.mark.parametrize(("name", "side", "flops", "params", "features"), NETWORKS, ids=[n[0] for n in NETWORKS])
-def test_published_networks(name: str, side: int, flops: int, params: str, features: str) -> None:
-    path = SHARED / f"{name}.prototxt"
+def test_published_networks(tmp_path: Path, name: str, side: int, flops: int, params: str, features: str) -> None:
+    path = written(tmp_path, name)
     profile = flopwise.profile(path, {"data": (1, 3, side, side)}, convention="convnet-burden")
     found = json.loads(as_text(classes_report(profile), "json"))
     assert found["flops"] == flops

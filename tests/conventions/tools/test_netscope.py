@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.caffe_networks import written
 from tests.conventions.caffe_nets import Net, alexnet, vgg16
 
 import flopwise
@@ -151,8 +152,6 @@ def test_human(number: int, text: str) -> None:
     assert human(number) == text
 
 
-SHARED = Path(__file__).parents[4] / "shared" / "models" / "caffe"
-
 #: Network, input shape -> figures that netscope shows for its preset of the same network.
 PRESETS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
     ("resnet50", (1, 3, 224, 224), (3868560384, 10888192, 16207848, 10588136, 1000, 46567376, 25557096)),
@@ -160,9 +159,8 @@ PRESETS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the collection of Caffe networks")
 @pytest.mark.parametrize(("name", "shape", "expected"), PRESETS, ids=[name for name, _, _ in PRESETS])
-def test_presets(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    profile = flopwise.profile(SHARED / f"{name}.prototxt", {"data": shape}, convention="netscope")
+def test_presets(tmp_path: Path, name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    profile = flopwise.profile(written(tmp_path, name), {"data": shape}, convention="netscope")
     found = json.loads(as_text(classes_report(profile), "json"))
     assert tuple(found[key] for key in FIGURES) == expected

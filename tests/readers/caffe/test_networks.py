@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.caffe_networks import NETWORKS, written
 
 import flopwise
 from flopwise.graph import Shape
 
 pytest.importorskip("flopwise.readers.caffe.read", reason="there is no reader for Caffe files")
-SHARED = Path(__file__).resolve().parents[4] / "shared"
-FILES = sorted((SHARED / "models" / "caffe").glob("*.prototxt"))
+LAYERS = Path(__file__).parents[2] / "recorded" / "caffe_layers"
+PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "models" / "caffe"
 
 #: Shapes of databases, which the files do not give.
 DATA: dict[str, dict[str, Shape]] = {
@@ -35,11 +36,18 @@ TOTALS = {
 }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_network(path: Path) -> None:
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network(tmp_path: Path, name: str) -> None:
+    _compared(written(tmp_path, name))
+    if (published := PUBLISHED / f"{name}.prototxt").exists():
+        _compared(published)
+
+
+def _compared(path: Path) -> None:
+    """The network's layers against the recorded ones."""
     profile = flopwise.profile(str(path), inputs=DATA.get(path.stem), batch_size=1)
     rows = {row.name: row for row in profile.rows}
-    with (SHARED / "golden" / "caffe_layers" / f"{path.stem}.csv").open() as file:
+    with (LAYERS / f"{path.stem}.csv").open() as file:
         expected = list(csv.DictReader(file))
     for layer in expected:
         if not json.loads(layer["in_shapes"]):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.caffe_networks import NETWORKS, written
 from tests.readers.caffe.caffemodel import caffemodel
 
 import flopwise
@@ -22,8 +23,6 @@ pytest.importorskip("flopwise.readers.caffe.read", reason="there is no reader fo
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
 if not hasattr(cv2.dnn, "readNetFromCaffe"):
     pytest.skip("OpenCV 5 reads no Caffe nets", allow_module_level=True)
-
-MODELS = Path(__file__).resolve().parents[4] / "shared" / "models" / "caffe"
 
 #: Networks that OpenCV does not read.
 NOT_READ = {
@@ -69,9 +68,10 @@ def agree(path: Path) -> int:
     return len(layers)
 
 
-@pytest.mark.parametrize("path", sorted(MODELS.glob("*.prototxt")), ids=lambda p: p.stem)
-def test_network(path: Path) -> None:
-    if path.stem in NOT_READ:
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, name)
+    if name in NOT_READ:
         with pytest.raises(cv2.error):
             cv2.dnn.readNetFromCaffe(str(path))
         return
