@@ -104,7 +104,7 @@ def test_what_does_not_divide(tmp_path: Path, sharding: Sharding) -> None:
 
 def test_rules_of_thumb(tmp_path: Path) -> None:
     step = _step(written(tmp_path, LLAMA))
-    rules, tokens = step.rules_of_thumb(), 8 * 32
+    rules, tokens = step.rules_of_thumb, 8 * 32
     n, attention = step.params, 12 * 2 * 4 * 16 * 32
     assert rules["6N"] == 6 * n * tokens
     assert rules["palm"] == rules["nanogpt"] == (6 * n + attention) * tokens

@@ -23,7 +23,7 @@ def test_a_forward_pass_is_a_third_of_the_rule(tmp_path: Path, config: dict[str,
     folder = written(tmp_path, config)
     step = llm_training(folder, sequence=32, batch=2)
     count = flopwise.profile(folder, {"input_ids": (2, 32)}, convention=rule).total("count")
-    assert 3 * count == step.rules_of_thumb()[rule]
+    assert 3 * count == step.rules_of_thumb[rule]
 
 
 def test_palm_by_hand(tmp_path: Path) -> None:

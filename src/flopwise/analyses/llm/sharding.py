@@ -22,9 +22,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flopwise.analyses.llm.traffic import GROUPED, experts_of
 from flopwise.errors import InputError
 from flopwise.graph import Node, Tensor
+from flopwise.memory.experts import experts_of
 from flopwise.operators.counts import FLOPS as _FLOPS
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
@@ -181,7 +181,7 @@ class _Parts:
             stored = [t for t in self.folding.stored(node) if t.kind == "weight" and len(t.shape or ()) > 1]
             way = next((w for t in stored if (w := self._way_of(t))), "")
             inside = any(t.name in divided for t in node.known_inputs)
-            stack = experts_of(row.name, node) if node.op in GROUPED else None
+            stack = experts_of(row.name, node)
             if stack is not None and ep > 1:
                 if stack.count % ep:
                     raise InputError(f"ep {ep}: {stack.count} experts of {row.name} do not divide by it")

@@ -6,36 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from flopwise.graph import Node, Tensor
+from flopwise.memory.experts import Experts, experts_of
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 
-#: Products of groups of rows with one matrix of a stack for each: the experts of a mixture.
-GROUPED = frozenset({"aten::_grouped_mm", "aten::_scaled_grouped_mm"})
-
 #: Look-ups of rows in a stored table.
 _LOOK_UPS = frozenset({"Gather", "aten::embedding"})
-
-
-@dataclass(frozen=True)
-class Experts:
-    """A stack of expert matrices that one operator multiplies with."""
-
-    layer: str
-    #: Matrices in the stack, and rows of tokens that are routed to them all together.
-    count: int
-    rows: int
-
-    @property
-    def touched(self) -> int:
-        """Experts that get a row, at most."""
-        return min(self.count, self.rows)
-
-    def expected(self, tokens: int) -> Fraction:
-        """Experts that get a row on average, if every token chose its experts uniformly and without repetition."""
-        per_token = Fraction(self.rows, max(tokens, 1))
-        if per_token >= self.count:
-            return Fraction(self.count)
-        return self.count * (1 - (1 - per_token / self.count) ** tokens)
 
 
 @dataclass(frozen=True)
@@ -89,22 +65,11 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
     )
 
 
-def experts_of(layer: str, node: Node) -> Experts | None:
-    """The stack of experts that an operator multiplies with; None for any other operator."""
-    if node.op not in GROUPED or not (node.has_input(0) and node.has_input(1)):
-        return None
-    rows, stack = node.input(0).shape, node.input(1).shape
-    if rows is None or stack is None or len(stack) != 3:
-        return None
-    return Experts(layer, int(stack[0]), int(rows[0]))
-
-
 def _shares(node: Node, tensor: Tensor, stack: Experts | None, tokens: int) -> tuple[Fraction, Fraction, Fraction]:
     """Parts of a tensor that a step touches at most and on average, and the part that one token is multiplied with."""
     one = Fraction(1)
-    if stack is not None and tensor.shape and stack.count in tensor.shape:
-        chosen = Fraction(stack.rows, max(tokens, 1) * stack.count)
-        return Fraction(stack.touched, stack.count), stack.expected(tokens) / stack.count, min(one, chosen)
+    if stack is not None and stack.hold(tensor):
+        return Fraction(stack.touched, stack.count), stack.expected(tokens) / stack.count, stack.active(tokens)
     if node.op in _LOOK_UPS and node.has_input(0) and node.input(0).name == tensor.name and node.outputs[0] is not None:
         picked = min(one, Fraction(node.output().numel, max(tensor.numel, 1)))
         return picked, picked, one

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
-from flopwise.analyses.llm.thumb import RULES, Sizes, sizes_of
 from flopwise.analyses.timing.roofline import fastest
+from flopwise.conventions.papers.language_models import training_flops
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 
@@ -57,7 +57,8 @@ class TrainingStep:
     gradient_bytes: int
     state_bytes: int
     saved_bytes: int
-    sizes: Sizes
+    #: FLOPs of a step as the formulas in use have them, by name.
+    rules_of_thumb: Mapping[str, int]
     rank: Rank | None = None
     run: Run | None = None
     exact: bool = True
@@ -88,10 +89,6 @@ class TrainingStep:
         """Weights, gradients, the optimizer's state and kept activations."""
         return self.weight_bytes + self.gradient_bytes + self.state_bytes + self.saved_bytes
 
-    def rules_of_thumb(self) -> Mapping[str, int]:
-        """FLOPs of a step as the formulas in use have them, by name."""
-        return {name: round(rule(self.sizes) * self.tokens) for name, rule in RULES.items()}
-
     def to_dict(self) -> dict[str, Any]:
         """The step in the JSON schema ``flopwise.llm-train/1``: every number an integer or None."""
         figures = ("params", "forward_flops", "backward_flops", "optimizer_flops")
@@ -113,7 +110,7 @@ class TrainingStep:
                 "stage": rank.stage,
                 **{key: getattr(rank, key) for key in (*figures, *memory)},
             },
-            "rules_of_thumb": dict(self.rules_of_thumb()),
+            "rules_of_thumb": dict(self.rules_of_thumb),
             **({} if self.run is None else {"run": vars(self.run)}),
             "exact": self.exact,
             "notes": list(self.notes),
@@ -193,7 +190,7 @@ def training_step(
         gradient_bytes=training.gradient_bytes,
         state_bytes=training.state_bytes or 0,
         saved_bytes=saved,
-        sizes=sizes_of(profile, sequence, batch * sequence),
+        rules_of_thumb=training_flops(profile.graph),
         rank=None if sharding is None else rank_of(shard or profile, sharding, plan or {}),
         exact=profile.exact and training.exact,
         notes=profile.notes,

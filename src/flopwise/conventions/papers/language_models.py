@@ -7,13 +7,13 @@ tokens of the context, h the width of the model and V the vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from flopwise.conventions.convention import Convention, Whole
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.lineage import following, token_ids
+from flopwise.memory.experts import experts_of
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import fold
 
@@ -90,17 +90,11 @@ def _uses(graph: Graph) -> list[list[_Use]]:
             owned.add(tensor.name)
             by_token = node.op == "Gather" and node.has_input(1) and node.input(1).name in by_ids
             table = others[tensor.name] == {"Gather"}
-            used.append(_Use(tensor, _active(node, tensor, tokens), table, by_token))
+            stack = experts_of("", node)
+            share = stack.active(tokens) if stack is not None and stack.hold(tensor) else 1
+            used.append(_Use(tensor, round(tensor.numel * share), table, by_token))
         uses.append(used)
     return uses
-
-
-def _active(node: Node, tensor: Tensor, tokens: int) -> int:
-    """Elements of a weight that one token is multiplied with: of a stack of experts those that it is routed to."""
-    if node.op.endswith("_grouped_mm") and len(tensor.dims) == 3:
-        stack, rows = int(node.input(1).dims[0]), int(node.input(0).dims[0])
-        return round(tensor.numel * min(Fraction(1), Fraction(rows, max(tokens, 1) * stack)))
-    return tensor.numel
 
 
 def _pairs(model: _Model, node: Node) -> int:
@@ -109,6 +103,10 @@ def _pairs(model: _Model, node: Node) -> int:
         return 0
     query, key = node.input(0).dims, node.input(1).dims
     return 2 * int(query[1]) * int(query[3]) * int(key[-2])
+
+
+def _kaplan(model: _Model, node: Node, used: Sequence[_Use]) -> int:
+    return model.tokens * sum(use.active for use in used)
 
 
 def _palm(model: _Model, node: Node, used: Sequence[_Use]) -> int:
@@ -130,6 +128,31 @@ def _megatron(model: _Model, node: Node, used: Sequence[_Use]) -> int:
     if node.op in _ATTENTION and node.has_input(1):
         layer = 12 * model.width**2 + 2 * model.width * int(node.input(1).dims[-2])
     return model.tokens * (logits + layer)
+
+
+#: Name -> rule; "6N" is the one that all others begin with (https://arxiv.org/abs/2001.08361).
+RULES: Mapping[str, Rule] = {
+    "6N": _kaplan,
+    "palm": _palm,
+    "nanogpt": _nanogpt,
+    "torchtitan": _torchtitan,
+    "megatron": _megatron,
+}
+
+
+def training_flops(graph: Graph) -> dict[str, int]:
+    """FLOPs of a training step as the rules state them, by name: six for each multiply-add of the forward pass.
+
+    Empty for a graph whose inputs are no tokens that are looked up in a table.
+    """
+    uses = _uses(graph)
+    model = _model(graph, uses)
+    if model is None:
+        return {}
+    return {
+        name: 6 * sum(rule(model, node, used) for node, used in zip(graph.nodes, uses, strict=True))
+        for name, rule in RULES.items()
+    }
 
 
 def _convention(name: str, summary: str, source: str, rule: Rule) -> Convention:

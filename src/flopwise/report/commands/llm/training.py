@@ -69,6 +69,6 @@ def _figures(result: TrainingStep, look: Look) -> list[Figure]:
     if run is not None:
         rate = f"{run.tokens_per_second:,.10g} tokens/s on {run.devices} × {run.device}"
         figures.append(Figure(look.text(f"MFU at {rate}"), f"{100 * run.utilisation:.1f} %", ""))
-    for name, flops in result.rules_of_thumb().items():
+    for name, flops in result.rules_of_thumb.items():
         figures.append(figure(f"the same by the rule {name}", flops, "FLOP", look))
     return figures

@@ -1,0 +1,51 @@
+"""Mixtures of experts: the stacks of matrices of which each token takes a few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flopwise.graph import Node, Tensor
+
+#: Products of groups of rows with one matrix of a stack for each group.
+GROUPED = frozenset({"aten::_grouped_mm", "aten::_scaled_grouped_mm"})
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A stack of expert matrices that one operator multiplies with."""
+
+    layer: str
+    #: Matrices in the stack, and rows of tokens that are routed to them all together.
+    count: int
+    rows: int
+
+    @property
+    def touched(self) -> int:
+        """Experts that get a row, at most."""
+        return min(self.count, self.rows)
+
+    def expected(self, tokens: int) -> Fraction:
+        """Experts that get a row on average, if every token chose its experts uniformly and without repetition."""
+        per_token = Fraction(self.rows, max(tokens, 1))
+        if per_token >= self.count:
+            return Fraction(self.count)
+        return self.count * (1 - (1 - per_token / self.count) ** tokens)
+
+    def active(self, tokens: int) -> Fraction:
+        """The part of the stack that one token is multiplied with."""
+        return min(Fraction(1), Fraction(self.rows, max(tokens, 1) * self.count))
+
+    def hold(self, tensor: Tensor) -> bool:
+        """Whether a stored tensor is divided among the experts."""
+        return self.count in tensor.dims
+
+
+def experts_of(layer: str, node: Node) -> Experts | None:
+    """The stack of experts that an operator multiplies with; None for any other operator."""
+    if node.op not in GROUPED or not (node.has_input(0) and node.has_input(1)):
+        return None
+    rows, stack = node.input(0).shape, node.input(1).shape
+    if rows is None or stack is None or len(stack) != 3:
+        return None
+    return Experts(layer, int(stack[0]), int(rows[0]))
