@@ -46,6 +46,7 @@ def llm(
     dtype: str | None = None,
     kv_dtype: str | None = None,
     device: str | None = None,
+    curve: bool = False,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference:
@@ -62,6 +63,7 @@ def llm(
         dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says.
         kv_dtype: element type of keys and values in the cache ("bf16", "fp8", "int8" ...); None: as the model makes it.
         device: the name of a device (see ``flopwise devices``), whose figures bound the times and say what fits.
+        curve: whether cost and memory are also run at other lengths of the context, for a plot.
         trust_code: whether code that belongs to the model may run, where transformers does not know its type.
         progress: called with the name of each step.
 
@@ -76,7 +78,9 @@ def llm(
     where = named(device) if device is not None else None
     progress("building the model")
     program = _Program(_module(model, dtype, trust_code), model, kv_dtype.lower() if kv_dtype else None)
-    result = inference(program, prompt=prompt, generate=generate, batch=batch, kv_dtype=kv_dtype, progress=progress)
+    result = inference(
+        program, prompt=prompt, generate=generate, batch=batch, kv_dtype=kv_dtype, curve=curve, progress=progress
+    )
     bounds = None if where is None else on_device(result, where)
     return replace(result, device=bounds, renderer=_as_text)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
+from flopwise.analyses.llm.curve import Point, curve_of, lengths
 from flopwise.analyses.llm.generation import summed
 from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.rewrites import ABSORB_MLA, absorbed_mla
@@ -54,15 +55,18 @@ class Inference:
     prefill: Step
     #: The first step after the prompt.
     decode: Step
-    #: All steps after the prompt, one for each generated token.
+    #: All steps after the prompt, one for each generated token; ``bytes`` are read, of weights and of the state.
     generated_macs: int
     generated_flops: int
+    generated_bytes: int
     #: Bytes of the state after the prompt, after the last token, and of one token more after the prompt.
     cache_bytes: int
     final_cache_bytes: int
     cache_bytes_per_token: int
     rewrites: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    #: Cost and memory against the length of the context, where they were asked for.
+    curve: tuple[Point, ...] = ()
     #: The same on a device; None when none was named.
     device: OnDevice | None = None
     #: How ``print`` shows it; provided by whoever knows the reports.
@@ -70,6 +74,21 @@ class Inference:
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)
+
+    @property
+    def request_macs(self) -> int:
+        """Multiply-accumulates of the whole request: the prompt, and all steps after it."""
+        return self.prefill.macs + self.generated_macs
+
+    @property
+    def request_flops(self) -> int:
+        """Operations of the whole request: the prompt, and all steps after it."""
+        return self.prefill.flops + self.generated_flops
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes that the whole request must read: of weights and of the state, anew in each step."""
+        return self.prefill.bytes + self.generated_bytes
 
     @property
     def memory_bytes(self) -> int | None:
@@ -109,7 +128,18 @@ class Inference:
                 "weight_bytes": decode.weights.most,
                 "expected_weight_bytes": decode.weights.expected,
             },
-            "generate": {"tokens": self.generate, "macs": self.generated_macs, "flops": self.generated_flops},
+            "generate": {
+                "tokens": self.generate,
+                "macs": self.generated_macs,
+                "flops": self.generated_flops,
+                "bytes": self.generated_bytes,
+            },
+            "request": {
+                "tokens": self.prompt + self.generate,
+                "macs": self.request_macs,
+                "flops": self.request_flops,
+                "bytes": self.request_bytes,
+            },
             "cache": {
                 "tokens": self.prompt,
                 "bytes": self.cache_bytes,
@@ -120,6 +150,7 @@ class Inference:
             "rule_of_thumb": {"forward_flops": 2 * self.active_params * self.prefill.tokens},
             "rewrites": {name: {"macs": macs} for name, macs in self.rewrites.items()},
             **({} if self.device is None else {"device": self.device.to_dict()}),
+            **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
             "exact": prefill.exact and decode.exact,
             "notes": list(self.notes),
         }
@@ -132,6 +163,7 @@ def inference(
     generate: int = 256,
     batch: int = 1,
     kv_dtype: str | None = None,
+    curve: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference:
     """What a request costs: a prompt, and so many tokens after it.
@@ -142,6 +174,7 @@ def inference(
         generate: tokens that are generated after it, each by a step of its own.
         batch: sequences.
         kv_dtype: what the state's element type is called, where it is not that of the weights.
+        curve: whether cost and memory are also run at other lengths of the context.
         progress: called with the name of each step.
 
     Raises:
@@ -150,30 +183,37 @@ def inference(
     for name, number in (("batch", batch), ("prompt", prompt), ("generate", generate)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
-    progress(f"prefill of {prompt} tokens")
-    profile = program.profile(0, prompt, batch)
     widths = dict(program.widths)
-    prefill = step_of(profile, batch=batch, past=0, new=prompt, widths=widths)
-    params, stored = profile.total("params"), profile.total("weight_bytes")
 
     def state(tokens: int) -> int:
         return sum(program.state(tokens, batch).values())
 
-    steps: dict[int, Step] = {}
-    last: dict[int, Profile] = {}
+    steps: dict[tuple[int, int], Step] = {}
+    profiles: dict[tuple[int, int], Profile] = {}
 
-    def at(past: int) -> tuple[int, ...]:
-        progress(f"a step after {past} tokens")
-        run = program.profile(past, 1, batch)
-        last[past] = run
-        steps[past] = step_of(run, batch=batch, past=past, new=1, state_bytes=state(past), widths=widths)
-        return steps[past].macs, steps[past].flops
+    def at(past: int, new: int) -> Step:
+        key = past, new
+        if key not in steps:
+            progress(f"a step after {past} tokens" if past else f"prefill of {new} tokens")
+            run = program.profile(past, new, batch)
+            profiles.update({key: run} if key in ((0, prompt), (prompt, 1)) else {})
+            held = state(past) if past else 0
+            steps[key] = step_of(run, batch=batch, past=past, new=new, state_bytes=held, widths=widths)
+        return steps[key]
 
-    macs, flops = summed(at, prompt, prompt + generate - 1)
-    decode = steps[prompt]
-    absorbed = absorbed_mla(last[prompt])
+    def cost(past: int) -> tuple[int, ...]:
+        step = at(past, 1)
+        return step.macs, step.flops, step.bytes
+
+    prefill, decode = at(0, prompt), at(prompt, 1)
+    macs, flops, read = summed(cost, prompt, prompt + generate - 1)
+    profile = profiles[0, prompt]
+    params, stored = profile.total("params"), profile.total("weight_bytes")
+    weight_bytes = _stored(profile, widths) if widths else stored
+    absorbed = absorbed_mla(profiles[prompt, 1])
     cache = state(prompt)
     end = prompt + generate
+    contexts = lengths(prompt, end, program.longest) if curve else ()
     return Inference(
         name=program.name,
         source=program.source,
@@ -184,16 +224,18 @@ def inference(
         generate=generate,
         params=params,
         active_params=decode.weights.active,
-        weight_bytes=_stored(profile, widths) if widths else stored,
+        weight_bytes=weight_bytes,
         prefill=prefill,
         decode=decode,
         generated_macs=macs,
         generated_flops=flops,
+        generated_bytes=read,
         cache_bytes=cache,
         final_cache_bytes=state(end),
         cache_bytes_per_token=(state(prompt + 1) - cache) // batch,
         rewrites={} if absorbed is None else {ABSORB_MLA: absorbed},
         notes=(*_notes(program, end, prefill, decode), *profile.notes),
+        curve=curve_of(at, contexts, state, weight_bytes),
     )
 
 

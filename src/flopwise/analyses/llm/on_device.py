@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,6 +36,10 @@ class Request(Protocol):
     def cache_bytes_per_token(self) -> int: ...
     @property
     def memory_bytes(self) -> int | None: ...
+    @property
+    def generated_macs(self) -> int: ...
+    @property
+    def generated_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class OnDevice:
     memory_bytes: int | None
     prefill: Roofline
     decode: Roofline
+    #: All steps after the prompt together.
+    generate: Roofline
     #: Tokens of all sequences for each second, at most.
     prefill_tokens_per_second: float | None
     decode_tokens_per_second: float | None
@@ -54,6 +61,11 @@ class OnDevice:
     #: limit by memory.
     largest_batch: int | None
     largest_context: int | None
+
+    @property
+    def request_seconds(self) -> float:
+        """The least time of the whole request: the prompt, and all steps after it."""
+        return self.prefill.seconds + self.generate.seconds
 
     def to_dict(self) -> dict[str, Any]:
         """The key "device" of the JSON schema; times in whole nanoseconds, rounded up."""
@@ -65,7 +77,7 @@ class OnDevice:
             "largest_context": self.largest_context,
             **{
                 name: {
-                    "least_ns": -int(-bound.seconds * 1e9 // 1),
+                    "least_ns": _nanoseconds(bound.seconds),
                     "roof": bound.roof,
                     "tokens_per_second": None if rate is None else int(rate),
                 }
@@ -74,7 +86,14 @@ class OnDevice:
                     ("decode", self.decode, self.decode_tokens_per_second),
                 )
             },
+            "generate": {"least_ns": _nanoseconds(self.generate.seconds), "roof": self.generate.roof},
+            "request": {"least_ns": _nanoseconds(self.request_seconds)},
         }
+
+
+def _nanoseconds(seconds: float) -> int:
+    """Whole nanoseconds, rounded up."""
+    return math.ceil(seconds * 1e9)
 
 
 def on_device(result: Request, device: Device) -> OnDevice:
@@ -98,6 +117,7 @@ def on_device(result: Request, device: Device) -> OnDevice:
         memory_bytes=have,
         prefill=prefill,
         decode=decode,
+        generate=roofline(device, macs=result.generated_macs, nbytes=result.generated_bytes, dtype=result.dtype),
         prefill_tokens_per_second=_rate(result.prefill, prefill),
         decode_tokens_per_second=_rate(result.decode, decode),
         fits=None if have is None or need is None else need <= have,

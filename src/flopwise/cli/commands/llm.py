@@ -50,7 +50,22 @@ from flopwise.errors import InputError
 )
 @options.units
 @writes("sheet", "content")
-def command(model: str, output: Output, **given: Any) -> int:
+@option(
+    "--figures",
+    type=click.Path(),
+    metavar="DIR",
+    group="Output",
+    help="Also draw cost and memory against the context, into this directory.",
+)
+@option(
+    "--figure-format",
+    type=click.Choice(["png", "svg", "pdf"]),
+    default="png",
+    show_default=True,
+    group="Output",
+    help="Format of the figures.",
+)
+def command(model: str, output: Output, figures: str | None, figure_format: str, **given: Any) -> int:
     """What a request to a language model costs: prompt, each token after it, cache, and what must fit.
 
     MODEL is a config.json, a folder with one, hf:ORG/NAME or a GGUF file. transformers builds the model and its cache
@@ -64,13 +79,24 @@ def command(model: str, output: Output, **given: Any) -> int:
     training = {key: given.pop(key) for key in ("optimizer", "checkpointing")}
     rate = given.pop("rate")
     if given.pop("train"):
+        if figures is not None:
+            raise InputError("--figures shows a request against its context; leave --train out")
         return _train(model, output, {**given, **training, "rate": rate}, shares)
     if rate is not None:
         raise InputError("--tokens-per-s is for a training step: give --train")
     if any(number != 1 for number in shares.values()):
         raise InputError("--dp, --fsdp, --tp, --pp and --ep are for a training step: give --train")
+    if figures is not None:
+        from flopwise.report.commands.weights_figures import prepare
+
+        prepare(figures)
     with Progress() as progress:
-        result = flopwise.llm(model, progress=progress, **given)
+        curve = figures is not None or output.format.name == "html"
+        result = flopwise.llm(model, progress=progress, curve=curve, **given)
+        if figures is not None:
+            from flopwise.report.commands.llm.figures import draw
+
+            draw(result, figures, figure_format)
     output.write(llm_report(result))
     return 0
 

@@ -1,7 +1,8 @@
-"""What a request to a language model costs, on one page: the prompt, one step, all steps, the cache, what must fit."""
+"""What a request to a language model costs, on one page: prompt, one step, all steps, cache, what must fit."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from flopwise.report.report import Report
@@ -9,7 +10,6 @@ from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, figure
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
-    from flopwise.analyses.llm.step import Step
     from flopwise.report.sheet.columns import Value
 
 
@@ -19,12 +19,13 @@ def llm_report(result: Inference) -> Report:
 
 
 def sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
-    """One line for each quantity; a column for the prompt, one for a single step, one for all steps."""
+    """One line for each quantity; columns for the prompt, a single step, all steps, and prompt and steps together."""
     heads = (
         Head("quantity", "", "text", 0, prose=True),
         Head("prefill", f"prefill, {result.prompt:,} tokens", "number", 1),
         Head("decode", f"1 token after {result.decode.past:,}", "number", 1),
         Head("generate", f"{result.generate:,} tokens, one by one", "number", 2),
+        Head("request", "the whole request", "number", 3),
     )
     lines = tuple(Line(values) for values in _lines(result))
     batch = f"{result.batch} sequence{'s' if result.batch > 1 else ''}"
@@ -39,39 +40,50 @@ def sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
 
 
 def _lines(result: Inference) -> list[tuple[Value, ...]]:
-    """Name, prefill, decode and generation of each quantity; empty where it has no meaning."""
+    """Name, prefill, decode, generation and request of each quantity; empty where it has no meaning."""
     pre, step = result.prefill, result.decode
 
-    def both(name: str, of: str, total: int | str = "") -> tuple[Value, ...]:
-        return name, getattr(pre, of), getattr(step, of), total
+    def both(name: str, of: str, generate: int | str = "", request: int | str = "") -> tuple[Value, ...]:
+        return name, getattr(pre, of), getattr(step, of), generate, request
 
-    lines: list[tuple[Value, ...]] = [both("MACs", "macs", result.generated_macs)]
+    lines: list[tuple[Value, ...]] = [both("MACs", "macs", result.generated_macs, result.request_macs)]
     lines.append(both("MACs that the masks leave", "needed_macs"))
     lines += [
         both("MACs of attention's scores and values", "attention_macs"),
-        both("FLOPs", "flops", result.generated_flops),
-        ("weights touched, bytes", pre.weights.most, step.weights.most, ""),
-        ("cache read, bytes", pre.state_bytes, step.state_bytes, ""),
+        ("the same, percent of all MACs", *(round(100 * s.attention_macs / max(s.macs, 1)) for s in (pre, step)), "", ""),
+        both("FLOPs", "flops", result.generated_flops, result.request_flops),
+        ("FLOPs by the rule of thumb, 2 N per token", *_rule(result)),
+        ("weights touched, bytes", pre.weights.most, step.weights.most, "", ""),
+        ("cache read, bytes", pre.state_bytes, step.state_bytes, "", ""),
+        both("weights and cache read, bytes", "bytes", result.generated_bytes, result.request_bytes),
         both("activations alive at once, bytes", "activation_bytes"),
-        ("FLOPs per byte", _rounded(pre), _rounded(step), ""),
+        ("FLOPs per byte", *(round(intensity) for intensity in _intensities(result))),
     ]
     if result.device is not None:
         first, then = result.device.prefill, result.device.decode
         name = result.device.device
-        lines.append((f"microseconds at least, {name}", _micro(first.seconds), _micro(then.seconds), ""))
+        every = result.device.generate
+        seconds = first.seconds, then.seconds, every.seconds, result.device.request_seconds
+        lines.append((f"microseconds at least, {name}", *(round(each * 1e6) for each in seconds)))
         rates = result.device.prefill_tokens_per_second, result.device.decode_tokens_per_second
-        lines.append(("tokens per second, at most", *(int(rate) if rate else None for rate in rates), ""))
-        lines.append(("what bounds them", first.roof, then.roof, ""))
-    lines += [(f"MACs, {name}", "", macs, "") for name, macs in result.rewrites.items()]
+        lines.append(("tokens per second, at most", *(int(rate) if rate else None for rate in rates), "", ""))
+        lines.append(("what bounds them", first.roof, then.roof, every.roof, ""))
+    lines += [(f"MACs, {name}", "", macs, "", "") for name, macs in result.rewrites.items()]
     return lines
 
 
-def _micro(seconds: float) -> int:
-    return round(seconds * 1e6)
+def _rule(result: Inference) -> tuple[int, int, int, int]:
+    """Two operations for each active parameter and token: a third of 6 N, which stands for training."""
+    counts = result.prefill.tokens, result.decode.tokens, result.batch * result.generate
+    prefill, step, generated = (2 * result.active_params * tokens for tokens in counts)
+    return prefill, step, generated, prefill + generated
 
 
-def _rounded(step: Step) -> int:
-    return round(step.intensity)
+def _intensities(result: Inference) -> list[Fraction]:
+    """FLOPs for each byte that must be read: of the prompt, of a step, of all steps, and of the request."""
+    generated = Fraction(result.generated_flops, max(result.generated_bytes, 1))
+    request = Fraction(result.request_flops, max(result.request_bytes, 1))
+    return [result.prefill.intensity, result.decode.intensity, generated, request]
 
 
 def _figures(result: Inference, look: Look) -> list[Figure]:

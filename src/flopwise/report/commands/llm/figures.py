@@ -1,0 +1,150 @@
+"""Figures of a language model by matplotlib, the extra ``figures``: cost and memory against the context."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from flopwise.errors import InputError
+from flopwise.report.commands.weights_figures import FORMATS, prepare
+from flopwise.report.sheet.sheet import Look
+from flopwise.report.sheet.text import shorten
+from flopwise.report.sheet.units import human
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from flopwise.analyses.llm.inference import Inference
+
+#: Colours that stay apart in grey and for colour-blind readers (Paul Tol's bright scheme).
+BLUE, RED, GREEN, GREY = "#4477AA", "#EE6677", "#228833", "#666666"
+
+#: What makes the same figure the same file.
+_REPEATABLE: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+_STYLE: dict[str, Any] = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "flopwise",
+    "pdf.fonttype": 42,
+    "text.parse_math": False,
+}
+
+
+def draw(result: Inference, directory: str, format: str = "png") -> list[str]:
+    """Draw cost and memory against the context, and write them into a directory; the paths of the files.
+
+    Args:
+        result: a request with a curve.
+        directory: where to; made where it is not there.
+        format: "png", "svg" or "pdf".
+
+    Raises:
+        InputError: the format is unknown, matplotlib is missing, or a file cannot be written.
+    """
+    from flopwise.writers.atomic import whole
+
+    if format not in FORMATS:
+        raise InputError(f"unknown format of figures {format!r}; known: {', '.join(FORMATS)}")
+    prepare(directory)
+    import matplotlib
+
+    paths: list[str] = []
+    with matplotlib.rc_context(_STYLE):
+        for name, figure in _figures(result):
+            content = io.BytesIO()
+            figure.savefig(content, format=format, dpi=160, metadata=_REPEATABLE[format])
+            paths.append(os.path.join(directory, f"{name}.{format}"))
+            try:
+                with whole(paths[-1]) as file:
+                    file.write(content.getvalue())
+            except OSError as error:
+                raise InputError(f"{paths[-1]}: cannot be written ({error.strerror})") from error
+    return paths
+
+
+def _figures(result: Inference) -> Iterator[tuple[str, Figure]]:
+    """File name without ending -> figure, one at a time."""
+    yield "cost", _cost(result)
+    yield "memory", _memory(result)
+
+
+def _new(result: Inference) -> tuple[Figure, list[Any]]:
+    """An empty figure with two axes, over the lengths of the context."""
+    from matplotlib.figure import Figure as New
+
+    figure = New(figsize=(9, 3.6), layout="constrained")
+    axes = list(figure.subplots(1, 2))
+    sequences = f"{result.batch} sequence{'s' if result.batch > 1 else ''}"
+    kv = f", cache {result.kv_dtype}" if result.kv_dtype else ""
+    title = Look().text(f"{result.source} · {result.name} · {result.dtype}{kv} · {sequences}")
+    figure.suptitle(shorten(title, 100), fontsize=9)
+    for one in axes:
+        one.set_xscale("log", base=2)
+        one.set_xlabel("tokens of context")
+        one.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        one.tick_params(axis="x", labelrotation=30)
+    return figure, axes
+
+
+def _cost(result: Inference) -> Figure:
+    """FLOPs of a prompt of so many tokens on the left, FLOPs and bytes of the step after it on the right."""
+    figure, (left, right) = _new(result)
+    points = result.curve
+    contexts = [point.context for point in points]
+    left.plot(contexts, [p.prefill.flops for p in points], "o-", ms=3, color=BLUE, label="executed")
+    rule = [2 * result.active_params * p.prefill.tokens for p in points]
+    left.plot(contexts, rule, ":", color=GREY, label="2 N for each token")
+    left.set_yscale("log")
+    left.set_title("FLOPs of a prompt", fontsize=8)
+    right.plot(contexts, [p.decode.flops for p in points], "o-", ms=3, color=BLUE, label="FLOPs")
+    right.plot(contexts, [p.decode.bytes for p in points], "s-", ms=3, color=RED, label="bytes read")
+    right.plot(contexts, [p.decode.state_bytes for p in points], "s:", ms=3, color=RED, label="  of the cache")
+    right.set_yscale("log")
+    right.set_title("the step after it", fontsize=8)
+    _finished(left, right)
+    return figure
+
+
+def _memory(result: Inference) -> Figure:
+    """What must be in memory on the left, bytes of the cache on the right."""
+    figure, (left, right) = _new(result)
+    points = [point for point in result.curve if point.activation_bytes is not None]
+    contexts = [point.context for point in points]
+    parts = (
+        ("weights", GREY, [p.weight_bytes for p in points]),
+        ("cache", RED, [p.cache_bytes for p in points]),
+        ("activations", BLUE, [p.activation_bytes or 0 for p in points]),
+    )
+    left.stackplot(
+        contexts,
+        *(values for _, _, values in parts),
+        labels=[name for name, _, _ in parts],
+        colors=[colour for _, colour, _ in parts],
+        alpha=0.8,
+    )
+    have = result.device.memory_bytes if result.device else None
+    if have is not None and result.device is not None:
+        left.axhline(have, color="black", linewidth=0.9, linestyle="--", label=f"memory of {result.device.device}")
+    left.set_ylim(bottom=0)
+    left.set_title("what must fit, bytes", fontsize=8)
+    lengths = [point.context for point in result.curve]
+    right.plot(lengths, [p.cache_bytes for p in result.curve], "s-", ms=3, color=RED, label="cache")
+    right.set_yscale("log")
+    right.set_title("cache after so many tokens, bytes", fontsize=8)
+    _finished(left, right)
+    return figure
+
+
+def _finished(*axes: Any) -> None:
+    """Legends, and numbers with prefixes on the upright axes."""
+    for one in axes:
+        one.yaxis.set_major_formatter(lambda value, _: human(round(value)))
+        one.legend(loc="upper left", fontsize=7, frameon=False)
