@@ -43,6 +43,16 @@ def test_a_small_model_by_hand(tmp_path: Path) -> None:
     assert result.prefill.needed_macs == 2 * (32 * products + 32 * 33 // 2 * attention)
     assert result.decode.macs == result.decode.needed_macs == 2 * (products + 33 * attention)
     assert result.generated_macs == sum(2 * (products + (past + 1) * attention) for past in range(32, 40))
+    assert result.request_macs == result.prefill.macs + result.generated_macs
+    assert result.generated_bytes == sum(
+        result.decode.bytes + grown * 2 * result.cache_bytes_per_token for grown in range(8)
+    )
+    assert result.to_dict()["request"] == {
+        "tokens": 40,
+        "macs": result.request_macs,
+        "flops": result.prefill.flops + result.generated_flops,
+        "bytes": result.prefill.bytes + result.generated_bytes,
+    }
     assert result.params == result.active_params == 2 * 64 * 320 + 2 * (layer + 2 * 64) + 64
     frequencies = 16 // 2 * 4  # of the rotation, a buffer in float32
     assert result.weight_bytes == 2 * result.params + frequencies

@@ -49,7 +49,7 @@ from flopwise.errors import InputError
     help="--train: tokens per second of a run on --device.",
 )
 @options.units
-@writes("sheet", "content")
+@writes("sheet", "content", "llm")
 @option(
     "--figures",
     type=click.Path(),
@@ -79,6 +79,8 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     training = {key: given.pop(key) for key in ("optimizer", "checkpointing")}
     rate = given.pop("rate")
     if given.pop("train"):
+        if output.format.name == "html":
+            raise InputError("-f html shows a request against its context; leave --train out")
         if figures is not None:
             raise InputError("--figures shows a request against its context; leave --train out")
         return _train(model, output, {**given, **training, "rate": rate}, shares)

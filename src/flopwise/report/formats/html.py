@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flopwise.report.html import bound, compare, model
+from flopwise.report.html import bound, compare, llm, model
 from flopwise.report.sheet.sheet import Look, model_name
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison
+    from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.timing.bound import Bound
     from flopwise.profiles.profile import Profile
     from flopwise.report.sheet.listing import Choice
-    from flopwise.report.sheet.sheet import Figure
+    from flopwise.report.sheet.sheet import Figure, Sheet
 
 
 def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
@@ -24,6 +25,11 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
 def render_bound(found: Bound, title: str, device: str, summary: Sequence[Figure], look: Look) -> str:
     """The page: figures, roofline, waterfall, and all layers."""
     return bound.render(found, title, device, summary)
+
+
+def render_llm(result: Inference, sheet: Sheet, look: Look) -> str:
+    """The page: figures of a request, and cost and memory against the context."""
+    return llm.render(result, sheet)
 
 
 def render_comparison(

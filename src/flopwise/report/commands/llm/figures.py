@@ -28,7 +28,7 @@ _REPEATABLE: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -87,7 +87,6 @@ def _new(result: Inference) -> tuple[Figure, list[Any]]:
     title = Look().text(f"{result.source} · {result.name} · {result.dtype}{kv} · {sequences}")
     figure.suptitle(shorten(title, 100), fontsize=9)
     for one in axes:
-        one.set_xscale("log", base=2)
         one.set_xlabel("tokens of context")
         one.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         one.tick_params(axis="x", labelrotation=30)
@@ -99,6 +98,8 @@ def _cost(result: Inference) -> Figure:
     figure, (left, right) = _new(result)
     points = result.curve
     contexts = [point.context for point in points]
+    left.set_xscale("log", base=2)
+    right.set_xscale("log", base=2)
     left.plot(contexts, [p.prefill.flops for p in points], "o-", ms=3, color=BLUE, label="executed")
     rule = [2 * result.active_params * p.prefill.tokens for p in points]
     left.plot(contexts, rule, ":", color=GREY, label="2 N for each token")
@@ -137,7 +138,7 @@ def _memory(result: Inference) -> Figure:
     left.set_title("what must fit, bytes", fontsize=8)
     lengths = [point.context for point in result.curve]
     right.plot(lengths, [p.cache_bytes for p in result.curve], "s-", ms=3, color=RED, label="cache")
-    right.set_yscale("log")
+    right.set_ylim(bottom=0)
     right.set_title("cache after so many tokens, bytes", fontsize=8)
     _finished(left, right)
     return figure
@@ -147,4 +148,4 @@ def _finished(*axes: Any) -> None:
     """Legends, and numbers with prefixes on the upright axes."""
     for one in axes:
         one.yaxis.set_major_formatter(lambda value, _: human(round(value)))
-        one.legend(loc="upper left", fontsize=7, frameon=False)
+        one.legend(loc="best", fontsize=7, frameon=False)

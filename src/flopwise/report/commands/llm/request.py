@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def llm_report(result: Inference) -> Report:
     """The page of a request."""
-    return Report(lambda format, look: [sheet(result, look, format.data)], result.to_dict)
+    drawn = (result, sheet(result, Look()))
+    return Report(lambda format, look: [sheet(result, look, format.data)], result.to_dict, {"llm": drawn})
 
 
 def sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
@@ -50,7 +51,12 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
     lines.append(both("MACs that the masks leave", "needed_macs"))
     lines += [
         both("MACs of attention's scores and values", "attention_macs"),
-        ("the same, percent of all MACs", *(round(100 * s.attention_macs / max(s.macs, 1)) for s in (pre, step)), "", ""),
+        (
+            "the same, percent of all MACs",
+            *(round(100 * s.attention_macs / max(s.macs, 1)) for s in (pre, step)),
+            "",
+            "",
+        ),
         both("FLOPs", "flops", result.generated_flops, result.request_flops),
         ("FLOPs by the rule of thumb, 2 N per token", *_rule(result)),
         ("weights touched, bytes", pre.weights.most, step.weights.most, "", ""),

@@ -2,7 +2,7 @@
 // What every page shares: its data, how numbers are written, elements, tips, and which layer is chosen.
 const flopwise = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const count = data.layers.op.length;
+  const count = data.layers?.op.length ?? 0;
   const state = { chosen: -1 };
   const listeners = {};
 

@@ -1,0 +1,66 @@
+"""A request to a language model as one HTML page: its figures, and cost and memory against the context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flopwise.report.html.page import Layout, page
+from flopwise.report.sheet.units import human
+
+if TYPE_CHECKING:
+    from flopwise.analyses.llm.inference import Inference
+    from flopwise.report.sheet.columns import Value
+    from flopwise.report.sheet.sheet import Sheet
+
+LAYOUT = Layout(
+    folder="llm",
+    sections={"summary": "Summary", "costs": "Request", "cost": "Cost", "memory": "Memory"},
+    styles=("bound/page.css", "llm/page.css"),
+    scripts=("llm/summary.js", "llm/curves.js"),
+)
+
+
+def render(result: Inference, sheet: Sheet) -> str:
+    """The page.
+
+    Args:
+        result: a request with a curve.
+        sheet: its figures as a table shows them.
+    """
+    return page(LAYOUT, f"{result.source} – language model – flopwise", page_data(result, sheet))
+
+
+def page_data(result: Inference, sheet: Sheet) -> dict[str, Any]:
+    """What the page draws: figures as text, and the curve as numbers."""
+    device = result.device
+    return {
+        "model": result.source,
+        "about": " · ".join(sheet.about),
+        "summary": [(figure.title, figure.exact, figure.short) for figure in sheet.summary],
+        "notes": list(sheet.notes),
+        "heads": [head.title for head in sheet.heads],
+        "lines": [[line.values[0], *(_cell(value) for value in line.values[1:])] for line in sheet.lines],
+        "device": "" if device is None else device.device,
+        "limit": None if device is None or device.memory_bytes is None else float(device.memory_bytes),
+        "curve": [
+            {
+                "context": point.context,
+                "prefill_flops": float(point.prefill.flops),
+                "rule": float(2 * result.active_params * point.prefill.tokens),
+                "decode_flops": float(point.decode.flops),
+                "decode_bytes": float(point.decode.bytes),
+                "cache_bytes": float(point.cache_bytes),
+                "weight_bytes": float(point.weight_bytes),
+                "activation_bytes": None if point.activation_bytes is None else float(point.activation_bytes),
+            }
+            for point in result.curve
+        ],
+    }
+
+
+def _cell(value: Value) -> tuple[str, str]:
+    """A value in short, and with every digit."""
+    if isinstance(value, int):
+        return human(value), f"{value:,}"
+    text = "?" if value is None else str(value)
+    return text, text

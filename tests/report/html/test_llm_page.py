@@ -1,0 +1,110 @@
+"""The page of a request to a language model, and its figures: what they draw, in a browser too."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers")
+
+from tests.cli.conftest import Run, run
+from tests.language_models import LLAMA, WINDOW, written
+from tests.report.html.browser import Page, open_browser
+
+import flopwise
+from flopwise.analyses.llm.curve import lengths
+from flopwise.report.commands.llm.request import llm_report
+from flopwise.report.report import as_text
+
+__all__ = ["run"]  # a fixture
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    opened = open_browser()
+    yield opened
+    opened.quit()
+
+
+def _data(text: str) -> Any:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
+
+
+def test_the_page_holds_the_curve_and_every_figure(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=4, device="h100", curve=True)
+    data = _data(as_text(llm_report(result), "html"))
+    assert [point["context"] for point in data["curve"]] == list(lengths(32, 36, 512))
+    assert data["limit"] == 80e9
+    assert data["lines"][0][1:] == [
+        [short, f"{exact:,}"]
+        for short, exact in zip(
+            [cell[0] for cell in data["lines"][0][1:]],
+            (result.prefill.macs, result.decode.macs, result.generated_macs, result.request_macs),
+            strict=True,
+        )
+    ]
+
+
+def test_points_of_the_curve_are_runs_of_their_own(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, WINDOW), prompt=16, generate=2, curve=True)
+    for point in result.curve:
+        alone = flopwise.llm(tmp_path, prompt=point.context, generate=1)
+        assert (point.prefill.macs, point.decode.macs) == (alone.prefill.macs, alone.decode.macs)
+        assert (point.cache_bytes, point.decode.bytes) == (alone.cache_bytes, alone.decode.bytes)
+    assert result.to_dict()["curve"][0]["context"] == result.curve[0].context
+    assert "curve" not in flopwise.llm(tmp_path, prompt=16, generate=2).to_dict()
+
+
+def test_in_a_browser(browser: Any, tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=4, device="h100", curve=True)
+    shown = Page(browser, as_text(llm_report(result), "html"), tmp_path)
+    for plot in ("prompt", "step", "memory"):
+        count = shown.run(f"return document.querySelectorAll('#{plot}-plot circle.point').length")
+        assert count == len(result.curve) * {"prompt": 2, "step": 3, "memory": 3}[plot]
+    assert "the whole request" in shown.run("return document.querySelector('#costs').textContent")
+    assert shown.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert not shown.errors()
+
+
+def test_names_run_no_script(browser: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "<img src=x onerror=\"document.title='taken'\">"
+    folder.mkdir()
+    result = flopwise.llm(written(folder, LLAMA), prompt=4, generate=1, curve=True)
+    shown = Page(browser, as_text(llm_report(result), "html"), tmp_path)
+    assert shown.run("return document.title") != "taken"
+
+
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_figures(tmp_path: Path, run: Run, ending: str, start: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    folder, figures = written(tmp_path, LLAMA), tmp_path / "figures"
+    command = ["llm", folder, "--prompt", "16", "--generate", "2", "--figures", figures, "--figure-format", ending]
+    first: list[bytes] = []
+    for _ in range(2):
+        assert run(*command).code == 0
+        assert sorted(path.name for path in figures.iterdir()) == [f"cost.{ending}", f"memory.{ending}"]
+        contents = [path.read_bytes() for path in sorted(figures.iterdir())]
+        assert all(content.startswith(start) for content in contents)
+        assert contents == (first or contents)
+        first = contents
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--figures", "DIR", "--train"], "leave --train out"),
+        (["-f", "html", "--train"], "leave --train out"),
+        (["--figures", "config.json"], "the directory cannot be made"),
+    ],
+)
+def test_what_has_no_figure(tmp_path: Path, run: Run, arguments: list[str], words: str) -> None:
+    folder = written(tmp_path, LLAMA)
+    places = [str(tmp_path / a) if a in ("DIR", "config.json") else a for a in arguments]
+    result = run("llm", folder, *places)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert words in result.err
