@@ -14,6 +14,7 @@ from flopwise.analyses.formula.dim import Guards, recording
 from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.first import Reading, unknown_loops
 from flopwise.analyses.formula.formula import Formula
+from flopwise.analyses.formula.nets import NetFacts
 from flopwise.analyses.formula.polynomial import symbol
 from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes, asking_line
 from flopwise.analyses.formula.rows import Counting
@@ -26,7 +27,7 @@ from flopwise.graph import Graph
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec
-from flopwise.readers.options import OnnxOptions, TorchOptions, options_of
+from flopwise.readers.options import CaffeOptions, OnnxOptions, TorchOptions, options_of
 from flopwise.readers.source.location import shown
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ def formula(
     if not chosen.closed:
         raise InputError(f"{chosen.name} rounds in ways that no formula follows; give another convention")
     counting = Counting(chosen, rules, fold, train)
-    if format.module is not None:
+    if format.options is CaffeOptions:
+        of_caffe = options_of(CaffeOptions, options, keywords)
+        with using(own_rows(rules)):
+            result = _of_caffe(model, inputs, counting, dims, batch_size, of_caffe, progress)
+    elif format.module is not None:
         own = options_of(TorchOptions, options, keywords)
         with using(own_rows(rules)):
             result = _of_module(model, inputs, counting, dims, batch_size, own, progress)
@@ -137,13 +142,50 @@ def _of_onnx(
         return derivation.derive(names, at, counting, opened.hints, shapes, loops, progress)
 
 
+def _of_caffe(
+    model: object,
+    inputs: Any,
+    counting: Counting,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    options: CaffeOptions,
+    progress: Callable[[str], None],
+) -> Formula:
+    """The formulas of a Caffe net, whose layers are worked out with sizes that carry expressions."""
+    from flopwise.readers.caffe.read import open_net
+
+    progress("reading the net")
+    net = open_net(model, **vars(options))
+    with _naming(model):
+        named = {spec.name: spec for spec in net.specs(inputs)}
+        declared = [
+            _Declared(name, "float32", shape if shape is not None else named[name].shape if name in named else None)
+            for name, shape in net.inputs
+        ]
+        opened = open_inputs(declared, list(named.values()) or None, dims, batch_size)
+        if not opened.symbols:
+            raise InputError(closed_model(declared))
+
+        def at(point: Mapping[str, int]) -> Reading:
+            return Reading(net.graph({spec.name: spec.shape for spec in opened.at(point)}), ModelFacts())
+
+        def follow(point: Mapping[str, int], sizes: Mapping[str, tuple[int, ...]]) -> Reading:
+            guards = Guards()
+            with recording(guards):
+                graph = net.graph(dict(sizes), reached=lambda layer: setattr(guards, "reason", layer))
+            return Reading(at(point).graph, NetFacts(graph, guards))
+
+        shapes = [(i.name, i.dtype, i.shape) for i in opened.inputs]
+        return derivation.derive(opened.symbols, at, counting, opened.hints, shapes, progress=progress, follow=follow)
+
+
 @dataclass(frozen=True)
 class _Declared:
-    """An input of a module as :func:`open_inputs` takes it."""
+    """An input of a module or net as :func:`open_inputs` takes it."""
 
     name: str
     dtype: str | None
-    dims: tuple[int | str, ...]
+    dims: tuple[Any, ...] | None
 
 
 def _of_module(

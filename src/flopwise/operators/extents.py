@@ -61,6 +61,14 @@ def wider(one: Dim, other: Dim) -> Dim:
     return one if one == other or one != 1 else other  # sizes with expressions: equal ones ask nothing of them
 
 
+def smaller(one: int, other: int) -> int:
+    """The smaller extent; one that carries an expression says which of the two it is for every size."""
+    for extent, rest in ((one, other), (other, one)):
+        if type(extent) is not int and hasattr(extent, "at_most"):
+            return cast(int, extent.at_most(rest))
+    return min(one, other)
+
+
 def required(node: Node, name: str) -> Any:
     """An attribute without which the operator means nothing.
 

@@ -14,7 +14,7 @@ from flopwise.analyses.formula.explain import Explainer
 from flopwise.analyses.formula.first import Reading, Readings, fault, first_point
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.polynomial import Polynomial, Term, substituted, symbol, value, written
-from flopwise.analyses.formula.program import ProgramFacts
+from flopwise.analyses.formula.program import Followed
 from flopwise.analyses.formula.propagation.engine import Propagation
 from flopwise.analyses.formula.rows import (
     CLASSES,
@@ -170,7 +170,7 @@ class Derivation:
         self.fits = explainer is not None
         self.explain = explainer
         walk = Propagation(self.base.graph, self.base.facts, inputs, trips, explainer)
-        if isinstance(self.base.facts, ProgramFacts):
+        if isinstance(self.base.facts, Followed):
             self.base.facts.give(walk, own)
         else:
             walk.run()

@@ -260,6 +260,10 @@ class Dim(int):
     def __rshift__(self, other: Any) -> Any:
         return self // (1 << int(other))
 
+    def at_most(self, other: int) -> int:
+        """The smaller of two sizes, see :func:`smaller`."""
+        return smaller(self, other)
+
     def bit_length(self) -> int:
         """The number of binary digits."""
         return dim(int.bit_length(self), bits(self.expression))

@@ -107,20 +107,31 @@ class ProgramSizes:
         return thing
 
 
-class ProgramFacts(ModelFacts):
-    """Facts about a program: the shapes of its tensors by name, with their conditions."""
+class Followed(ModelFacts):
+    """Facts about a model whose own code was run with sizes that carry expressions."""
 
-    def __init__(self, shapes: Mapping[str, Shape | None], guards: Guards, open_: Sequence[str]) -> None:
+    def __init__(self, guards: Guards) -> None:
         super().__init__()
-        self.shapes = shapes
         self.guards = guards
-        self.open = open_
 
     def give(self, walk: Propagation, scales: Mapping[str, Term]) -> None:
-        """Hand the shapes and conditions to a walk over the graph, with other terms in place of the symbols."""
-        for name, shape in self.shapes.items():
-            made = None if shape is None else tuple(dim(int(n), substituted(term(n), scales)) for n in shape)
-            walk.shapes[name] = made
+        """Hand what was found to a walk over the graph, with other terms in place of the symbols."""
         for guard, why in self.guards.reasons.items():
             walk.guards.reason = why
             walk.guards.require(substituted(guard.expression, scales), guard.relation)
+
+
+class ProgramFacts(Followed):
+    """Facts about a program: the shapes of its tensors by name, with their conditions."""
+
+    def __init__(self, shapes: Mapping[str, Shape | None], guards: Guards, open_: Sequence[str]) -> None:
+        super().__init__(guards)
+        self.shapes = shapes
+        self.open = open_
+
+    def give(self, walk: Propagation, scales: Mapping[str, Term]) -> None:
+        """Hand over the shapes and conditions."""
+        for name, shape in self.shapes.items():
+            made = None if shape is None else tuple(dim(int(n), substituted(term(n), scales)) for n in shape)
+            walk.shapes[name] = made
+        super().give(walk, scales)

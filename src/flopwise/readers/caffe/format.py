@@ -41,5 +41,6 @@ CAFFE = Format(
     options=CaffeOptions,
     stored=_stored,
     in_directories=(".prototxt",),
+    formulas=True,
     weights=_WEIGHTS,
 )

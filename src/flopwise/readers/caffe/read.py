@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Node, Shape, StoredTensor, Tensor
 from flopwise.readers.caffe.file.binary import Caffemodel
 from flopwise.readers.caffe.file.message import Message
@@ -16,7 +16,8 @@ from flopwise.readers.caffe.file.text import LONGEST, parse
 from flopwise.readers.caffe.layers.table import Lowered, lower
 from flopwise.readers.caffe.net.net import Layer, Net, State, network
 from flopwise.readers.caffe.stored import of_blob, read_stored
-from flopwise.readers.inputs import input_specs
+from flopwise.readers.inputs import InputSpec, input_specs
+from flopwise.readers.source.location import naming
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
@@ -52,18 +53,106 @@ def read_caffe(
         InputError: a shape is missing or does not fit.
     """
     progress("reading the net")
-    source = open_source(model)
-    try:
+    net = open_net(model, phase=phase, stages=stages, level=level, weights=weights)
+    progress("resolving shapes")
+    with naming(net.source):
         if dims:
             raise InputError(f"no input has a dimension named {next(iter(dims))!r}: Caffe nets have numbers only")
-        net, stored, storage = _net(source, model, State(phase, tuple(stages), level), weights)
-        progress("resolving shapes")
-        return _Builder(net, source.name, stored, storage).graph(inputs, batch_size)
-    except FlopwiseError as error:
-        text = str(error) if str(error).startswith(f"{source.name}: ") else f"{source.name}: {error}"
-        raise type(error)(" ".join(text.split())) from error.__cause__
+        return net.graph(net.shapes(inputs), batch_size)
+
+
+def open_net(
+    model: object,
+    *,
+    phase: str | None = None,
+    stages: Collection[str] = (),
+    level: int | None = None,
+    weights: object = None,
+) -> OpenNet:
+    """A Caffe net in one state, as :func:`read_caffe` takes it; its graph can be had at several sizes.
+
+    Raises:
+        ModelError: the net cannot be read.
+    """
+    source = open_source(model)
+    try:
+        with naming(source.name):
+            net, stored, storage = _net(source, model, State(phase, tuple(stages), level), weights)
+            return OpenNet(net, source.name, stored, storage)
     finally:
         source.close()
+
+
+@dataclass(frozen=True)
+class OpenNet:
+    """A net whose layers are known and whose shapes are not."""
+
+    net: Net
+    #: The file's name.
+    source: str
+    stored: Caffemodel | None
+    storage: SourceStorage | None
+
+    @property
+    def inputs(self) -> tuple[tuple[str, Shape | None], ...]:
+        """The blobs that come from outside, with the shapes that the file gives; None where it gives none."""
+        inputs: list[tuple[str, Shape | None]] = []
+        for layer in self.net.layers:
+            if layer.bottoms:
+                continue
+            try:
+                (lowered,) = lower(layer, (), {})
+                shapes: Sequence[Shape | None] = () if lowered.weights else lowered.outputs
+            except InputError:
+                shapes = (None,) * len(layer.tops)
+            inputs += zip(layer.tops, shapes, strict=False)
+        return tuple(inputs)
+
+    def shapes(self, inputs: Any) -> dict[str, Shape]:
+        """The shapes that the user gives, by blob name.
+
+        Raises:
+            InputError: there is no such blob, or a shape has symbols.
+        """
+        shapes: dict[str, Shape] = {}
+        for spec in self.specs(inputs):
+            if not all(isinstance(d, int) for d in spec.shape):
+                raise InputError(f"Caffe nets have numbers only; the shape of {spec.name!r} has symbols")
+            shapes[spec.name] = tuple(int(d) for d in spec.shape)
+        return shapes
+
+    def specs(self, inputs: Any) -> list[InputSpec]:
+        """What the user says about blobs.
+
+        Raises:
+            InputError: there is no such blob.
+        """
+        layers = self.net.layers
+        sources = [top for layer in layers if not layer.bottoms for top in layer.tops]
+        every = list(dict.fromkeys([*sources, *(top for layer in layers for top in layer.tops)]))
+        try:
+            return input_specs(inputs, sources)
+        except InputError:
+            return input_specs(inputs, every)  # the tops of layers that nobody knows may be given too
+
+    def graph(
+        self,
+        shapes: Mapping[str, Shape],
+        batch_size: int | None = None,
+        reached: Callable[[str], None] = lambda layer: None,
+    ) -> Graph:
+        """The graph at sizes of blobs.
+
+        Args:
+            shapes: by blob name.
+            batch_size: first dimension of all inputs.
+            reached: called with each layer before its shapes are worked out.
+
+        Raises:
+            ModelError: the layers' parameters make no sense at these sizes.
+            InputError: a shape is missing or does not fit.
+        """
+        return _Builder(self, reached).graph(dict(shapes), batch_size)
 
 
 def _net(
@@ -144,11 +233,12 @@ def _parsed(source: Source) -> Message:
 class _Builder:
     """Nodes and tensors of a net, layer by layer."""
 
-    def __init__(self, net: Net, source: str, stored: Caffemodel | None, storage: SourceStorage | None) -> None:
-        self.net = net
-        self.source = source
-        self.stored = stored
-        self.storage = storage
+    def __init__(self, opened: OpenNet, reached: Callable[[str], None]) -> None:
+        self.reached = reached
+        self.net = net = opened.net
+        self.source = opened.source
+        self.stored = opened.stored
+        self.storage = opened.storage
         self.warnings = list(net.warnings)
         self.blobs: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
@@ -159,10 +249,10 @@ class _Builder:
         self.weights: dict[str, Tensor] = {}
         self.tensors: dict[str, StoredTensor] = {}
 
-    def graph(self, inputs: Any, batch_size: int | None) -> Graph:
+    def graph(self, shapes: dict[str, Shape], batch_size: int | None) -> Graph:
         """The whole net."""
-        shapes = self.given(inputs)
         for layer in self.net.layers:
+            self.reached(f"{layer.type} {layer.name!r}")
             self.layer(layer, shapes, batch_size)
         if batch_size is not None and not any(t.shape for t in self.inputs):
             raise InputError("no input has a first dimension that could be the batch; give the shapes with -i")
@@ -176,25 +266,6 @@ class _Builder:
             weights=self.tensors,
             warnings=tuple(self.warnings),
         )
-
-    def given(self, inputs: Any) -> dict[str, Shape]:
-        """The shapes that the user gives, by blob name.
-
-        Raises:
-            InputError: there is no such blob, or a shape has symbols.
-        """
-        sources = [top for layer in self.net.layers if not layer.bottoms for top in layer.tops]
-        every = list(dict.fromkeys([*sources, *(top for layer in self.net.layers for top in layer.tops)]))
-        try:
-            specs = input_specs(inputs, sources)
-        except InputError:
-            specs = input_specs(inputs, every)  # the tops of layers that nobody knows may be given too
-        found: dict[str, Shape] = {}
-        for spec in specs:
-            if not all(isinstance(d, int) for d in spec.shape):
-                raise InputError(f"Caffe nets have numbers only; the shape of {spec.name!r} has symbols")
-            found[spec.name] = tuple(int(d) for d in spec.shape)
-        return found
 
     def layer(self, layer: Layer, shapes: dict[str, Shape], batch_size: int | None) -> None:
         """One layer; what brings data from outside becomes inputs."""

@@ -122,7 +122,7 @@ class Place:
         Raises:
             ModelError: it is smaller than it may be, or larger than any extent.
         """
-        if value > MOST_ELEMENTS:
+        if int(value) > MOST_ELEMENTS:
             raise self.error(f"{what} is more than 2^63")
         if value < least:
             raise self.error(f"{what} is {value}, must be at least {least}")

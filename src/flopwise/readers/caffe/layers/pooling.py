@@ -5,6 +5,7 @@ Shapes as in BVLC Caffe, src/caffe/layers/pooling_layer.cpp and spp_layer.cpp.
 
 from __future__ import annotations
 
+from flopwise.operators.extents import smaller
 from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, product, show
 
 _METHODS = ("MAX", "AVE", "STOCHASTIC")
@@ -20,9 +21,7 @@ def pooled(extent: int, kernel: int, stride: int, pad: int, *, up: bool, clip: b
     """
     room = extent + 2 * pad - kernel
     windows = (-(-room // stride) if up else room // stride) + 1
-    if clip and (windows - 1) * stride >= extent + pad:
-        windows -= 1
-    return windows
+    return smaller(windows, (extent + pad - 1) // stride + 1) if clip else windows
 
 
 def _op(place: Place) -> str:
@@ -70,7 +69,7 @@ def _windows(
             raise place.error(f"a padding of {p} is not smaller than the kernel of {k}")
     clip = any(pad)
     out = [pooled(*axis, up=up, clip=clip) for axis in zip(spatial, kernel, stride, pad, strict=True)]
-    if min(out) < 1:
+    if any(windows < 1 for windows in out):
         raise place.error(f"the kernel {show(kernel)} does not fit into {show(spatial)} with a padding of {show(pad)}")
     return tuple(out)
 

@@ -150,7 +150,7 @@ def _check_number(place: Place, what: str, count: int, bounds: tuple[int, int | 
 def _check_sizes(place: Place, lowered: Lowered) -> None:
     """Refuse blobs larger than any machine can address."""
     for shape in (*lowered.outputs, *(shape for _, shape, _ in lowered.weights)):
-        dims = [dim for dim in shape or () if isinstance(dim, int)]
+        dims = [int(dim) for dim in shape or () if isinstance(dim, int)]
         if len(dims) > MOST_AXES:
             raise place.error(f"has a blob of {len(dims)} dimensions, Caffe allows {MOST_AXES}")
         if any(dim > MOST_ELEMENTS for dim in dims) or product(dims) > MOST_ELEMENTS:
