@@ -28,6 +28,9 @@ class FlopwiseError(Exception):
         text = str(message)
         super().__init__(text if text.isprintable() else printable(" ".join(text.split())), *rest)
 
+    def __str__(self) -> str:
+        return str(self.args[0])
+
 
 class ModelError(FlopwiseError):
     """The model cannot be read: missing, truncated, damaged, hostile or in an unknown format."""
@@ -35,6 +38,20 @@ class ModelError(FlopwiseError):
 
 class InputError(FlopwiseError):
     """The question is not answerable as asked: an input without a shape, an unknown option value."""
+
+
+class UnknownDimensionError(InputError):
+    """A size is given for a dimension that the model does not have.
+
+    Args:
+        message: the line for the person.
+        name: the dimension that a size is given for.
+        dimensions: those that the model has.
+    """
+
+    def __init__(self, message: object = "", name: str = "", dimensions: tuple[str, ...] = ()) -> None:
+        super().__init__(message, name, dimensions)
+        self.name, self.dimensions = name, dimensions
 
 
 class ShapeError(FlopwiseError):

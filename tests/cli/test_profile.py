@@ -186,27 +186,6 @@ class TestDirectory:
         (folder / "readme.txt").write_text("no model")
         return folder
 
-    def test_one_report_each(self, run: Run, models: Path) -> None:
-        code, out, err = run("profile", models)
-        assert (code, err) == (0, "")
-        assert out.count("Total") == 2
-
-    def test_json_is_a_list(self, run: Run, models: Path) -> None:
-        found = json.loads(run("profile", models, "-f", "json").out)
-        assert [f["model"]["name"] for f in found] == ["a", "b"]
-
-    def test_csv_names_the_model(self, run: Run, models: Path) -> None:
-        rows = list(csv.DictReader(io.StringIO(run("profile", models, "-f", "csv").out)))
-        assert {Path(r["model"]).name for r in rows} == {"a.onnx", "b.ONNX"}
-
-    def test_errors_come_last(self, run: Run, models: Path) -> None:
-        (models / "broken.onnx").write_bytes(b"\x08\x08nonsense")
-        code, out, err = run("profile", models)
-        assert code == 2
-        assert out.count("Total") == 2
-        assert err.count("\n") == 1
-        assert "broken.onnx" in err
-
     def test_without_models(self, run: Run, tmp_path: Path) -> None:
         code, out, err = run("profile", tmp_path)
         assert (code, out) == (2, "")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from flopwise.cli.progress import Progress
-from flopwise.errors import FlopwiseError, InputError
+from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError
 from flopwise.operators.operator import Operator
 from flopwise.operators.own import own_rows, using
-from flopwise.readers.formats import models_in
+from flopwise.readers.formats import models_in, stored_in
 from flopwise.readers.torch.language.format import LANGUAGE
 
 T = TypeVar("T")
@@ -26,6 +26,15 @@ def find(model: str) -> list[str]:
         ModelError: a directory holds none, or MODEL is of a kind that cannot be read.
     """
     return models_in(model) if is_collection(model) else [model]
+
+
+def find_stored(model: str) -> list[str]:
+    """The files with stored tensors that MODEL names: as :func:`find`, and in a directory also files without a graph.
+
+    Raises:
+        ModelError: a directory holds none.
+    """
+    return stored_in(model) if is_collection(model) else [model]
 
 
 def is_collection(model: str) -> bool:
@@ -50,6 +59,49 @@ def each(models: Sequence[str], work: Callable[[str, Step], T]) -> tuple[list[T]
                     raise
                 errors.append(str(error))
     return results, errors
+
+
+class Sizes:
+    """The sizes of ``--dim`` for one model or several, of which each takes those of the dimensions that it has."""
+
+    def __init__(self, sizes: Mapping[str, int], models: Collection[object]) -> None:
+        self._sizes, self._several = dict(sizes), len(models) > 1
+        self._taken: set[str] = set()
+        self._dimensions: set[str] = set()
+
+    def of(self, read: Callable[[dict[str, int]], T]) -> T:
+        """What ``read`` gives for the sizes that its model takes.
+
+        Raises:
+            UnknownDimensionError: there is one model, and it has no such dimension.
+        """
+        sizes = dict(self._sizes)
+        while True:
+            try:
+                result = read(sizes)
+            except UnknownDimensionError as error:
+                if not self._several:
+                    raise
+                self._dimensions.update(error.dimensions)
+                sizes.pop(error.name)
+            except InputError:  # such as another dimension without a size
+                self._taken.update(sizes)
+                raise
+            else:
+                self._taken.update(sizes)
+                return result
+
+    def check(self) -> None:
+        """Refuse a size that no model has taken.
+
+        Raises:
+            InputError: there is one.
+        """
+        for name in sorted(self._sizes.keys() - self._taken) if self._several else ():
+            there = ", ".join(sorted(self._dimensions | self._taken)) or "none"
+            raise InputError(
+                f"--dim {name}: no model has a dimension of this name; the symbolic dimensions are: {there}"
+            )
 
 
 def load_rules(path: str | None) -> Mapping[str, Any] | None:

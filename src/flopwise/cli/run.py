@@ -39,36 +39,46 @@ def run(
 
     arguments = arguments_of(given)
 
-    def work(path: str, step: models.Step) -> tuple[Report, bool]:
-        profile = before(flopwise.profile(path, progress=step, **arguments), step)
+    def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
+        profile = before(flopwise.profile(path, progress=step, **{**arguments, "dims": dims}), step)
         return report(profile), profile.exact
 
-    return run_each(model, work, output, strict)
+    return run_each(model, work, output, strict, arguments["dims"])
 
 
 def run_each(
-    model: str, work: Callable[[str, models.Step], tuple[Report, bool]], output: Output, strict: bool = False
+    model: str,
+    work: Callable[[str, models.Step, Mapping[str, int]], tuple[Report, bool]],
+    output: Output,
+    strict: bool = False,
+    dims: Mapping[str, int] | None = None,
+    paths: Sequence[str] | None = None,
 ) -> int:
     """Report on MODEL, or on every model in it, and return the exit code.
 
     Args:
         model: MODEL.
-        work: path of a model -> its report, and whether it is exact.
+        work: path of a model, and the sizes of ``--dim`` that it takes -> its report, and whether it is exact.
         output: where the reports go and in what format.
         strict: whether an inexact report means exit code 1.
+        dims: the sizes of ``--dim``; each model takes those of the dimensions that it has.
+        paths: the models; None for those that MODEL names.
 
     Raises:
         InputError: MODEL is a directory, and the format takes one model.
     """
-    if not output.format.several and models.is_collection(model) and len(models.find(model)) > 1:
+    paths = models.find(model) if paths is None else paths
+    if not output.format.several and len(paths) > 1:
         raise InputError(f"{model}: holds several models; -f {output.format.name} takes one")
+    sizes = models.Sizes(dims or {}, paths)
 
     def reported(path: str, step: models.Step) -> tuple[str, Part, bool]:
-        report, exact = work(path, step)
+        report, exact = sizes.of(lambda taken: work(path, step, taken))
         step("writing the report")
         return path, output.part(report), exact
 
-    results, errors = models.each(models.find(model), reported)
+    results, errors = models.each(paths, reported)
+    sizes.check()
     if results:
         output.write_all([(path, part) for path, part, _ in results])
     for error in errors:

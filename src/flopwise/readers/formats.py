@@ -140,6 +140,45 @@ def models_in(folder: str) -> list[str]:
     return [weights_file]
 
 
+def stored_in(folder: str) -> list[str]:
+    """The files in a directory, and in those below, whose stored tensors are those of a model of its own.
+
+    Models come with their own weights, an index stands for its parts, and where one model and one file with weights lie
+    together, the file has the weights.
+
+    Raises:
+        ModelError: there are none.
+    """
+    if LANGUAGE.match(folder):
+        return [folder]
+    endings = tuple(ending for format in FORMATS for ending in format.in_directories)
+    weights_endings = tuple(ending for format in FORMATS for ending in format.weights)
+    models: list[str] = []
+    tensors: list[str] = []
+    for path, _, names in os.walk(folder):
+        files = [name for name in names if not name.startswith(".")]
+        models += (os.path.join(path, name) for name in files if name.lower().endswith(endings))
+        stored = [name for name in files if name.lower().endswith(weights_endings)]
+        indexes = [name for name in stored if name.lower().endswith(".index.json")]
+        tensors += (os.path.join(path, name) for name in indexes or stored)
+    if len(models) == len(tensors) == 1:
+        return tensors
+    stems = {os.path.splitext(model)[0] for model in models}
+    files = sorted([*models, *(file for file in tensors if file[: len(file) - len(_ending(file))] not in stems)])
+    if not files:
+        raise ModelError(
+            f"{folder}: no model and no weights in this directory "
+            f"(looked for files ending in {', '.join((*endings, *weights_endings))})"
+        )
+    return files
+
+
+def _ending(file: str) -> str:
+    """The longest ending of files with weights that the name of a file has."""
+    endings = (ending for format in FORMATS for ending in format.weights if file.lower().endswith(ending))
+    return max(endings, key=len, default="")
+
+
 def endings() -> tuple[str, ...]:
     """What the names of model files end in, those of files with operators first."""
     ordered = sorted(FORMATS, key=lambda format: (not format.has_graph, format is not ONNX))

@@ -81,6 +81,8 @@ def combined(parts: Sequence[tuple[str, Part]], format: Format, look: Look) -> s
         return written[0]
     if not format.several:
         raise InputError(f"-f {format.name} takes one model")
+    if format.binary:
+        return format.code.stack([(path, part) for path, part in parts])  # type: ignore[no-any-return]
     texts = [str(part).rstrip("\n") for part in written]
     join: Callable[[Sequence[str]], str] = getattr(format.code, "join", "\n\n\n".join)
     return join(texts) + "\n"

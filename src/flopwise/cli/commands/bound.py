@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,7 +88,8 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
             raise InputError(f"{model}: is a directory; --figure takes one model")
         drawn = figure.format_of(given["figure"])
 
-    def work(path: str, step: models.Step) -> tuple[Report, bool]:
+    def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
+        chosen = {**kept, "dims": dims}
         if given["measure"]:
             flopwise.bench(
                 path,
@@ -97,7 +99,7 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
                 missing=True,
                 store=given["store"],
                 progress=step,
-                **kept,
+                **chosen,
             )
         bound = flopwise.bound(
             path,
@@ -109,7 +111,7 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
             dtype=given["dtype"],
             winograd=given["winograd"],
             progress=step,
-            **kept,
+            **chosen,
         )
         if drawn is not None:
             write(figure.figure(bound, drawn), given["figure"])
@@ -118,7 +120,7 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
         )
         return report, _holds(bound)
 
-    return run_each(model, work, output, strict)
+    return run_each(model, work, output, strict, kept["dims"])
 
 
 def _holds(bound: Bound) -> bool:

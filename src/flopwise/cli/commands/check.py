@@ -70,7 +70,13 @@ def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple
     arguments = _arguments(given)
     for path in paths:
         limits.of(path)
-    results, errors = models.each(paths, lambda path, step: check(path, limits, progress=step, **arguments))
+    sizes = models.Sizes(arguments["dims"], paths)
+
+    def work(path: str, step: models.Step) -> list[Any]:
+        return list(sizes.of(lambda dims: check(path, limits, progress=step, **{**arguments, "dims": dims})))
+
+    results, errors = models.each(paths, work)
+    sizes.check()
     return [verdict for each in results for verdict in each], errors
 
 

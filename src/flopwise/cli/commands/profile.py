@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import NO, models, options
+from flopwise.cli import BAD, NO, models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Written
-from flopwise.cli.run import in_batches, run
+from flopwise.cli.run import arguments_of, in_batches, run
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
+from flopwise.readers.formats import format_of
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
     from flopwise.report.report import Report
+    from flopwise.report.sheet.listing import Choice
 
 #: Columns that only a training step has.
 OF_TRAINING = ("backward", "backward%", "backward_%", "backward_macs", "backward_flops", "saved_bytes")
@@ -39,6 +42,12 @@ VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
 @options.masked
 @options.training
 @options.table
+@option(
+    "--each",
+    is_flag=True,
+    group="What to show",
+    help="Of a directory: the layers of every model, not one line for each. --by and --depth say so too.",
+)
 @options.units
 @writes("sheet", "content", "profile")
 @option(
@@ -56,11 +65,11 @@ VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
     help="Also write the figures as node data for Model Explorer (.json).",
 )
 def command(
-    model: str, strict: bool, netron: str | None, model_explorer: str | None, output: Output, **given: Any
+    model: str, strict: bool, each: bool, netron: str | None, model_explorer: str | None, output: Output, **given: Any
 ) -> int:
     """What MODEL costs, per layer and in total.
 
-    Of a directory, every model in it is profiled.
+    Of a directory: a line for each model in it, and their total; with --each the layers of all.
     """
     from flopwise.report.commands.profile import profile_report
     from flopwise.report.sheet.listing import Choice
@@ -76,6 +85,10 @@ def command(
         return _in_batches(model, sizes, strict, overlays, output, given)
     by = "module" if given["depth"] is not None and given["by"] == "layer" else given["by"]
     choice = Choice(by, given["depth"], given["columns"], given["sort"], given["top"])
+    if models.is_collection(model) and not each and by == "layer" and {"sheet", "content"} & set(output.format.kinds):
+        paths = models.find(model)
+        if len(paths) > 1 or format_of(paths[0]).has_graph:  # else it is the directory of one model
+            return _in_lines(model, paths, strict, choice, output, given)
     attachments: list[tuple[str, str]] = []
 
     def report(profile: Profile) -> Report:
@@ -89,6 +102,36 @@ def command(
     for text, path in attachments:
         write(text, path)
     return code
+
+
+def _in_lines(
+    folder: str, paths: Sequence[str], strict: bool, choice: Choice, output: Output, given: dict[str, Any]
+) -> int:
+    """A line for each model of a directory, and their total."""
+    import flopwise
+    from flopwise.report.commands.directory import Model, columns_of, directory_report, model_of
+    from flopwise.report.sheet.zeros import KEYS, with_zeros
+
+    columns = columns_of(given["columns"], given["train"])
+    weighed = KEYS.intersection([*(given["columns"] or ()), choice.sort])
+    arguments = arguments_of(given)
+    sizes = models.Sizes(arguments["dims"], paths)
+
+    def work(path: str, step: models.Step) -> Model:
+        profile = sizes.of(lambda dims: flopwise.profile(path, progress=step, **{**arguments, "dims": dims}))
+        return model_of(path, with_zeros(profile, step) if weighed else profile, columns)
+
+    results, errors = models.each(paths, work)
+    sizes.check()
+    if results:
+        output.write(
+            directory_report(folder, results, errors, columns, bool(given["columns"]), choice.sort, choice.top)
+        )
+    for error in errors:
+        say(error)
+    if errors:
+        return BAD
+    return NO if strict and not all(result.exact for result in results) else 0
 
 
 def _overlay(name: str, profile: Profile) -> str:

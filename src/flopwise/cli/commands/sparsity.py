@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -102,9 +103,10 @@ def command(model: str, strict: bool, by: str, top: int | None, output: Output, 
     asked(**thresholds)  # before anything is read
     arguments = arguments_of(given)
 
-    def work(path: str, step: models.Step) -> tuple[Report, bool]:
-        sparsity = flopwise.sparsity(path, progress=step, tensors=given["tensors"] or None, **thresholds, **arguments)
+    def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
+        chosen = {**arguments, "dims": dims, "tensors": given["tensors"] or None}
+        sparsity = flopwise.sparsity(path, progress=step, **thresholds, **chosen)
         exact = not sparsity.unknown and all(layer.effective.macs is not None for layer in sparsity.layers)
         return sparsity_report(sparsity, by, top), exact
 
-    return run_each(model, work, output, strict)
+    return run_each(model, work, output, strict, arguments["dims"], models.find_stored(model))

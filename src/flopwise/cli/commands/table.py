@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import NO, models, options
+from flopwise.cli import BAD, NO, models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import arguments_of
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
 
 
 def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -64,18 +69,39 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 )
 @writes("sheet", "content")
 def command(paths: tuple[str, ...], strict: bool, output: Output, **given: Any) -> int:
-    """Several models as one table for a paper: a line for each MODEL."""
+    """Several models as one table for a paper: a line for each MODEL.
+
+    A directory stands for every model in it; files in it that cannot be read are named on stderr and left out (exit
+    code 2).
+    """
     import flopwise
     from flopwise.report.commands.table import paper_report
 
-    every = [path for model in paths for path in models.find(model)]
+    every = [(path, models.is_collection(model)) for model in paths for path in models.find(model)]
     if given["names"] and len(given["names"]) != len(every):
         raise InputError(
             f"{len(given['names'])} names for {len(every)} models: give --name once for each, in their order"
         )
     arguments = arguments_of(given)
-    profiles, errors = models.each(every, lambda path, step: flopwise.profile(path, progress=step, **arguments))
+    sizes = models.Sizes(arguments["dims"], every)
+    places = itertools.count()
+
+    def work(path: str, step: models.Step) -> tuple[int, Profile]:
+        place = next(places)
+        return place, sizes.of(lambda dims: flopwise.profile(path, progress=step, **{**arguments, "dims": dims}))
+
+    results, errors = models.each([path for path, _ in every], work)
+    sizes.check()
+    profiles = dict(results)
+    failed = [place for place in range(len(every)) if place not in profiles]
+    for place, error in zip(failed, errors, strict=True):
+        if not every[place][1]:  # a table without a model that was asked for by its name is another table
+            raise InputError(error)
+    if profiles:
+        names = [name for place, name in enumerate(given["names"]) if place in profiles]
+        output.write(paper_report([*profiles.values()], given["columns"], names, given["units"], given["human"]))
+    for error in errors:
+        say(error)
     if errors:
-        raise InputError(errors[0])
-    output.write(paper_report(profiles, given["columns"], given["names"], given["units"], given["human"]))
-    return NO if strict and not all(profile.exact for profile in profiles) else 0
+        return BAD
+    return NO if strict and not all(profile.exact for profile in profiles.values()) else 0

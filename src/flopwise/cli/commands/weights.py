@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import options
+from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Written
-from flopwise.cli.progress import Progress
+from flopwise.cli.run import run_each
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.report.report import Report
 
 
 @click.command(
@@ -70,7 +74,8 @@ def command(
 ) -> int:
     """Range, mean, deviation, zeros and histograms of the weights of MODEL.
 
-    Weights are read as a stream: memory does not grow with them. NaN and infinities are counted apart.
+    Weights are read as a stream: memory does not grow with them. NaN and infinities are counted apart. Of a directory,
+    every model and every file with weights in it is read.
     """
     import flopwise
     from flopwise.analyses.weights.entry import PERCENTILES
@@ -90,28 +95,37 @@ def command(
         from flopwise.report.commands.weights_figures import prepare
 
         prepare(figures)
-    named = ("dims", "batch_size", *ONNX, "phase", "stages", "level", "weights", "mode", "arguments")
+    paths = models.find_stored(model)
+    single = {"--figures": figures, "--bins-json": bins_json}
+    if len(paths) > 1 and (option := next((name for name, value in single.items() if value is not None), None)):
+        raise InputError(f"{model}: holds {len(paths)} models; {option} takes one")
+    named = ("batch_size", *ONNX, "phase", "stages", "level", "weights", "mode", "arguments")
     arguments = {key: given[key] for key in named if given[key]}
     if given["inputs"]:
         arguments["inputs"] = list(given["inputs"])
-    with Progress() as progress:
+    histograms: list[str] = []
+
+    def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
         weights = flopwise.weights(
-            model,
+            path,
             by=given["by"],
             bins=given["bins"],
             histogram=not given["no_histogram"],
             layers=given["layers"] or None,
             threads=given["threads"],
-            progress=progress,
+            progress=step,
+            dims=dims,
             **arguments,
         )
         if figures is not None:
             from flopwise.report.commands.weights_figures import draw
 
-            draw(weights, figures, figure_format, progress)
-        progress("writing the report")
-        part = output.part(weights_report(weights, given["columns"], given["sort"], given["top"]))
-    if bins_json is not None:
-        write(dump(weights.histograms()), bins_json)
-    output.write_all([("", part)])
-    return 0
+            draw(weights, figures, figure_format, step)
+        if bins_json is not None:
+            histograms.append(dump(weights.histograms()))
+        return weights_report(weights, given["columns"], given["sort"], given["top"]), True
+
+    code = run_each(model, work, output, dims=given["dims"], paths=paths)
+    for text in histograms:
+        write(text, bins_json)
+    return code

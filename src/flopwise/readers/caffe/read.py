@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flopwise.errors import InputError, ModelError
+from flopwise.errors import InputError, ModelError, UnknownDimensionError
 from flopwise.graph import Graph, Node, Shape, StoredTensor, Tensor
 from flopwise.readers.caffe.file.binary import Caffemodel
 from flopwise.readers.caffe.file.message import Message
@@ -57,7 +57,8 @@ def read_caffe(
     progress("resolving shapes")
     with naming(net.source):
         if dims:
-            raise InputError(f"no input has a dimension named {next(iter(dims))!r}: Caffe nets have numbers only")
+            name = next(iter(dims))
+            raise UnknownDimensionError(f"no input has a dimension named {name!r}: Caffe nets have numbers only", name)
         return net.graph(net.shapes(inputs), batch_size)
 
 

@@ -10,7 +10,7 @@ import numpy
 import onnx
 from onnx import numpy_helper
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, UnknownDimensionError
 from flopwise.graph.dtypes import is_float
 from flopwise.readers.inputs import LARGEST_DIM, InputSpec, input_specs
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
@@ -163,7 +163,8 @@ def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], spec
     for name, value in symbols.items():
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
-            raise InputError(f"no input has a dimension named {name!r}; the symbolic dimensions are: {listed}")
+            message = f"no input has a dimension named {name!r}; the symbolic dimensions are: {listed}"
+            raise UnknownDimensionError(message, name, tuple(sorted(known)))
         if not isinstance(value, int) or not 0 <= value < LARGEST_DIM:
             raise InputError(f"dimension {name} cannot be {value!r}")
 

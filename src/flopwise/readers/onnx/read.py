@@ -205,7 +205,7 @@ def _one_line(name: str = "") -> Iterator[None]:
         yield
     except FlopwiseError as error:
         text = str(error) if not name or str(error).startswith(f"{name}: ") else f"{name}: {error}"
-        raise type(error)(one_line(text)) from error.__cause__
+        raise type(error)(one_line(text), *error.args[1:]) from error.__cause__
 
 
 def _resolve(

@@ -53,4 +53,5 @@ def naming(model: str) -> Iterator[None]:
         yield
     except FlopwiseError as error:
         text, name = " ".join(str(error).split()), shown(model)
-        raise type(error)(text if text.startswith(name) else f"{name}: {text}") from error.__cause__
+        named = text if text.startswith(name) else f"{name}: {text}"
+        raise type(error)(named, *error.args[1:]) from error.__cause__

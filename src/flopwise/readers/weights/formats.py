@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flopwise.errors import InputError, ModelError
+from flopwise.errors import InputError, ModelError, UnknownDimensionError
 from flopwise.readers.format import Format
 from flopwise.readers.options import Options
 from flopwise.readers.source.location import is_url, shown
@@ -86,7 +86,7 @@ def tensor_format(
         from flopwise.readers.weights.read import read_weights
 
         if dims:
-            raise InputError("dims: only for models with a graph")
+            raise UnknownDimensionError("dims: only for models with a graph", next(iter(dims)))
         progress("reading the header")
         return read_weights(opener, os.fsdecode(model), inputs, batch_size)
 

@@ -26,7 +26,8 @@ class Format:
     """One format; the file of its name in this package has a function ``render_KIND`` for each kind that it writes.
 
     ``render_sheet`` takes a sheet and a look, ``render_content`` values and a look, the others what a report hands them
-    (see ``flopwise.report.report``) and a look. Each returns text, or bytes where ``binary`` says so.
+    (see ``flopwise.report.report``) and a look. Each returns text, or bytes where ``binary`` says so. Of several models
+    ``join`` makes one text of their texts, and ``stack`` one file of the path and the bytes of each.
     """
 
     name: str
@@ -58,7 +59,7 @@ TABLE = (
     Format("json", (".json",), ("content",), "program"),
     Format("latex", (".tex",), ("sheet",), "document"),
     Format("html", (".html", ".htm"), ("profile", "comparison", "bound", "llm"), "document", several=False),
-    Format("parquet", (".parquet",), ("profile", "sheet"), "program", binary=True, several=False),
+    Format("parquet", (".parquet",), ("profile", "sheet"), "program", binary=True),
     Format("dot", (".dot", ".gv"), ("layers",), "document"),
 )
 

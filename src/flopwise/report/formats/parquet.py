@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.profiles.arrow import arrow, as_parquet, parquet, printable
+from flopwise.profiles.arrow import arrow, as_parquet, parquet, printable, stacked
 from flopwise.report.formats.csv import plain
 from flopwise.report.sheet.sheet import Look, Sheet
 
@@ -41,3 +42,8 @@ def render_sheet(sheet: Sheet, look: Look) -> bytes:
         kind = pa.float64() if real else pa.int64() if number else pa.string()
         named[head.key] = (cells, kind)
     return as_parquet(named)
+
+
+def stack(parts: Sequence[tuple[str, bytes]]) -> bytes:
+    """The files of several profiles as one, with a column ``model`` for the path of each."""
+    return stacked(parts)

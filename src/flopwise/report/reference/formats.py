@@ -49,11 +49,14 @@ def _lines() -> Iterator[str]:
     yield from (
         "- A file is written whole or not at all, and never over something that the command reads: the model, by",
         "  another name or a link, the files that belong to it, rules, budgets and data; nor is a directory a file.",
-        "- Of a directory of models CSV is one table with a column `model`, JSON an array, and text one report below",
-        f"  the other; {alone} take one model.",
+        "- Of a directory `profile` has a line for each model and their total, in every format but `tree` and",
+        "  `html`; with `--each`, and in other commands, CSV and Parquet are one table with a column `model`, JSON is",
+        f"  an array, and text one report below the other. {alone} takes one model. A file that cannot be read costs a",
+        "  line on stderr and exit code 2; the others are reported. Each model takes the sizes of `--dim` that it has",
+        "  a dimension for.",
         "- Tables for programs have no line of totals, so that columns add up. In CSV an apostrophe stands before",
         "  a name that a spreadsheet would take for a formula (`=`, `+`, `-`, `@`); numbers stay numbers.",
         "- Names are shown without control characters in every format.",
-        "- Parquet of `profile` holds the layers as in JSON; the totals are in its metadata (`flopwise`).",
+        "- Parquet of `profile MODEL` holds the layers as in JSON; the totals are in its metadata (`flopwise`).",
         "- [adding.md](adding.md) shows how a format is added.",
     )
