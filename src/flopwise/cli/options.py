@@ -73,6 +73,15 @@ def all_of(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+class ConventionName(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click only
+    """The name of a convention."""
+
+    name = "convention"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value
+
+
 _INPUT = option(
     "-i",
     "--input",

@@ -62,14 +62,13 @@ def test_differences_of_layers_and_operators_add_up_too(figure: str) -> None:
     assert ",/block1/BatchNormalization,BatchNormalization,,,4136,4136,,,16,16," in lines
 
 
-def test_counts_in_different_units_are_not_subtracted() -> None:
+def test_counts_in_different_units_are_converted() -> None:
     found = flopwise.compare(model(), inputs=SHAPE, convention=["flops", "fvcore", "textbook"])
-    assert found.comparable("count") == (True, False, True)
-    assert found.comparable("macs") == (True, True, True)
-    assert (found.difference("count", 1), found.difference("macs", 1)) == (None, 0)
-    assert found.difference("count", 2) == found.total("count")[2] - found.total("count")[0]  # type: ignore[operator]
-    assert found.to_dict()["totals"]["count"]["difference"] == [0, None, found.difference("count", 2)]
-    assert "counts in FLOP and MAC are not subtracted from each other" in as_text(comparison_report(found))
+    assert found.comparable("count") == (True, True, True)
+    first, second, third = (p.sum.count for p in found.profiles)
+    assert (found.difference("count", 1), found.difference("macs", 1)) == (2 * second - first, 0)
+    assert found.to_dict()["totals"]["count"]["difference"] == [0, 2 * second - first, third - first]
+    assert "differences of counts are in FLOP: 1 MAC = 2 FLOP" in as_text(comparison_report(found))
     with pytest.raises(InputError, match="count>0: fvcore counts in another unit than flops"):
         list(broken(found, conditions("count>0")))
 

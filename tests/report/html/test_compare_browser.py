@@ -217,3 +217,15 @@ def test_figures_in_symbols(browser: Any, tmp_path: Path) -> None:
     page = Page(browser, render(flopwise.profile(graphs[0]), "html"), tmp_path)
     assert page.find("#table tfoot td[data-key='macs']").text == "?"
     assert page.errors() == []
+
+
+def test_conventions_on_one_model_say_why_they_differ(browser: Any, tmp_path: Path) -> None:
+    found = flopwise.compare(RESNET, convention=["flops", "macs"])
+    Page(browser, as_text(comparison_report(found), "html"), tmp_path)
+    (difference,) = found.differences
+    rows = [row.text for row in browser.find_elements("css selector", "#causes tbody tr")]
+    assert [row.split(":")[0] for row in rows] == [cause.what for cause in difference.causes]
+    shown = numbers([cell.text for cell in browser.find_elements("css selector", "#causes tbody td.num")])
+    assert shown == [cause.difference for cause in difference.causes]
+    assert sum(n or 0 for n in shown) == difference.difference
+    assert not Page(browser, as_text(comparison_report(compared()), "html"), tmp_path).find("#causes").is_displayed()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from flopwise.analyses.compare.causes import Difference, common_unit, factor, why
 from flopwise.analyses.compare.matching import Match, Way, match
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
@@ -140,6 +141,31 @@ class Comparison:
         names = dict.fromkeys(name for each in sums for name in each)
         return tuple(Group(tuple(n if n in s else None for s in sums), n, tuple(s.get(n) for s in sums)) for n in names)
 
+    @functools.cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """Of one graph in several conventions, why each differs from the first; () for different models."""
+        first, *others = self.profiles
+        counts = [row.count for p in self.profiles for row in p.rows]
+        if any(p.graph is not first.graph for p in others) or not self.convertible:
+            return ()
+        if any(count is not None and not isinstance(count, int) for count in counts):  # symbols have no order
+            return ()
+        return tuple(why(first, other) for other in others if other.convention is not first.convention)
+
+    @functools.cached_property
+    def convertible(self) -> bool:
+        """Whether the counts of all conventions can be said in one unit."""
+        try:
+            return bool(self._scales)
+        except InputError:
+            return False
+
+    @functools.cached_property
+    def _scales(self) -> tuple[int, ...]:
+        """What one unit of each profile's count is worth in the common one."""
+        unit = common_unit(self.profiles)
+        return tuple(factor(profile, unit) for profile in self.profiles)
+
     def total(self, figure: str) -> Values:
         """A figure of each model; a lower bound where it is not ``exact``, None where it is unknown.
 
@@ -159,9 +185,9 @@ class Comparison:
         return tuple(_exact(p.sum, figure) for p in self.profiles)
 
     def comparable(self, figure: str) -> tuple[bool, ...]:
-        """Whether the figure of each model is in the unit of the first, so that one can be taken from the other."""
+        """Whether the figure of each model is in the unit of the first, or both are converted to one unit."""
         units = [profile.convention.unit for profile in self.profiles]
-        return tuple(figure != "count" or unit == units[0] for unit in units)
+        return tuple(figure != "count" or unit == units[0] or self.convertible for unit in units)
 
     def subtracted(self, figure: str) -> Values:
         """The total of each model as differences take it: None where it is a lower bound."""
@@ -170,12 +196,14 @@ class Comparison:
         )
 
     def changes(self, figure: str, values: Values) -> list[Change]:
-        """How each model differs from the first.
+        """How each model differs from the first; of counts in different units, in FLOP.
 
         Args:
             figure: what is compared.
             values: the figure of each model, as ``subtracted`` has it.
         """
+        if figure == "count" and self.convertible:
+            values = tuple(None if v is None else v * scale for v, scale in zip(values, self._scales, strict=True))
         return [
             Change(difference(values, model), percent(values, model)) if alike else Change(None, None)
             for model, alike in enumerate(self.comparable(figure))
@@ -211,6 +239,7 @@ class Comparison:
                 }
                 for group in self.layers
             ],
+            **({"differences": [d.to_dict() for d in self.differences]} if self.differences else {}),
         }
 
     def _figures(self, group: Group, figures: Sequence[str]) -> dict[str, Any]:

@@ -105,7 +105,8 @@ def broken(comparison: Comparison, wanted: list[Condition]) -> Iterator[Break]:
     """The conditions that hold or may hold, for each model but the first."""
     for condition in wanted:
         first, *others = comparison.subtracted(condition.figure)
-        comparable = comparison.comparable(condition.figure)[1:]
+        units = [p.convention.unit for p in comparison.profiles]
+        comparable = [condition.figure != "count" or unit == units[0] for unit in units[1:]]
         for label, other, alike in zip(comparison.labels[1:], others, comparable, strict=True):
             if not alike:
                 raise InputError(f"{condition.text}: {label} counts in another unit than {comparison.labels[0]}")

@@ -16,7 +16,13 @@ from flopwise.errors import InputError
 
 
 @click.command(
-    "explain", cls=Command, examples=["Conv", "model.onnx -c flops -c fvcore", "model.onnx -c macs -c thop --by layer"]
+    "explain",
+    cls=Command,
+    examples=[
+        "Conv",
+        "torchvision.models:vit_b_16 -i 1x3x224x224 -c fvcore -c thop",
+        "model.onnx --all",
+    ],
 )
 @click.argument("what", metavar="OPERATOR|MODEL", type=Model())
 @option(
@@ -25,40 +31,70 @@ from flopwise.errors import InputError
     "conventions",
     metavar="NAME",
     multiple=True,
+    type=options.ConventionName(),
     group="What to count",
     help="With MODEL: two or more conventions to compare; default: flops and macs.",
+)
+@option(
+    "--all",
+    "every",
+    is_flag=True,
+    group="What to count",
+    help="With MODEL: all conventions at once, beside that of -c (default: flops).",
 )
 @options.shapes
 @option(
     "--by",
-    type=click.Choice(["op", "layer"]),
-    default="op",
+    type=click.Choice(["cause", "op", "layer"]),
+    default="cause",
     show_default=True,
     group="What to show",
-    help="One line for each operator or layer.",
+    help="One line for each cause in words, operator or layer.",
 )
 @options.units
 @writes("sheet", "content")
-def command(what: str, conventions: tuple[str, ...], by: str, output: Output, **given: Any) -> int:
+def command(what: str, conventions: tuple[str, ...], every: bool, by: str, output: Output, **given: Any) -> int:
     """The formula of an OPERATOR and what each convention makes of it.
 
-    With a MODEL: where two conventions differ, operator by operator, and by how much.
+    With a MODEL: why two conventions differ on it, cause by cause, and by how much. Counts of different units are
+    converted first.
     """
-    from flopwise.report.commands.explain import difference_report, operator_report
+    if not _is_model(what):
+        if conventions or every:
+            raise InputError(f"{what}: no such file, so there is nothing to compare conventions on")
+        from flopwise.report.commands.explain import operator_report
 
-    if _is_model(what):
-        output.write(difference_report(_profiles(what, conventions or ("flops", "macs"), given), by))
-    elif conventions:
-        raise InputError(f"{what}: no such file, so there is nothing to compare conventions on")
-    else:
         output.write(operator_report(what))
+        return 0
+    from flopwise.report.commands.differences import difference_report, overview_report
+
+    if every:
+        output.write(overview_report(_profiles(what, _all_from(conventions), given)))
+    else:
+        output.write(difference_report(_profiles(what, conventions or ("flops", "macs"), given), by))
     return 0
 
 
-def _is_model(what: str) -> bool:
-    from flopwise.readers.formats import endings
+def _all_from(conventions: tuple[str, ...]) -> tuple[str, ...]:
+    """Every convention, the one that the others are compared with first.
 
-    return os.path.exists(what) or what.lower().endswith(endings()) or os.sep in what
+    Raises:
+        InputError: several are named.
+    """
+    from flopwise.conventions import CONVENTIONS
+
+    if len(conventions) > 1:
+        raise InputError("--all compares all conventions with one: give -c once")
+    return (*(conventions or ("flops",)), *CONVENTIONS)
+
+
+def _is_model(what: str) -> bool:
+    """Whether something that may be an operator is a model: a file, a URL, a directory or a callable."""
+    from flopwise.readers.formats import FORMATS, endings
+
+    if os.path.exists(what) or what.lower().endswith(endings()) or os.sep in what:
+        return True
+    return "::" not in what and any(format.match(what) for format in FORMATS)
 
 
 def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) -> list[Any]:

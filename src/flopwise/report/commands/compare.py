@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Change, Values, difference, percent
 from flopwise.errors import InputError
+from flopwise.report.commands.differences import cause_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Kind, Value
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 #: What a report shows; "all" is one table for each.
 PARTS = ("total", "op", "layer")
+
+#: The same for one model in several conventions: why they differ.
+CAUSES = ("total", "cause")
 
 #: Figures in the tables of operators and layers unless others are asked for.
 SHOWN = ("count", "params")
@@ -76,15 +80,18 @@ def comparison_report(
 def _sheets(
     comparison: Comparison, by: str, figures: Sequence[str], full: bool, format: Format, look: Look
 ) -> list[Sheet]:
-    parts = PARTS if by == "all" else (by,)
+    parts = (by,) if by != "all" else CAUSES if comparison.differences else PARTS
     if format.data:
-        parts = parts[-1:]
+        parts = parts[-1:] if by != "all" else PARTS[-1:]
     makers = {
         "total": lambda: _totals(comparison, look),
         "op": lambda: _operators(comparison, figures, look),
         "layer": lambda: _layers(comparison, figures, full or format.data, look),
     }
-    sheets, notes = [makers[part]() for part in parts], list(_notes(comparison, look))
+    sheets, notes = [makers[part]() for part in parts if part in makers], list(_notes(comparison, look))
+    if "cause" in parts:
+        sheets += [replace(cause_sheet(each, look), summary=(), notes=()) for each in comparison.differences]
+        notes.append("--by op and --by layer list every operator and layer")
     if len(sheets) > 1 and not sheets[-1].lines:
         notes[:0] = sheets.pop().notes
     sheets[0] = replace(sheets[0], about=_about(comparison, look))
@@ -110,7 +117,11 @@ def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
         f"convention {p.convention.name}, unit {p.convention.unit}" for p in comparison.profiles
     )
     units = dict.fromkeys(p.convention.unit for p in comparison.profiles)
-    apart = f"counts in {' and '.join(units)} are not subtracted from each other"
+    apart = (
+        "differences of counts are in FLOP: 1 MAC = 2 FLOP"
+        if comparison.convertible
+        else f"counts in {' and '.join(units)} are not subtracted from each other"
+    )
     return (*models, *map(look.text, conventions), *([apart] if len(units) > 1 else []))
 
 
@@ -198,8 +209,9 @@ def _totals(comparison: Comparison, look: Look) -> Sheet:
     same = {p.convention.name for p in comparison.profiles} & {"flops", "macs"}
     one = len({p.convention.name for p in comparison.profiles}) == 1
     lines = []
+    alike = comparison.differences and [f for f in (*FIGURES, *OF_MODEL) if len(set(comparison.total(f))) == 1]
     for figure in (*FIGURES, *OF_MODEL):
-        if one and figure in same:  # the count says it already
+        if (one and figure in same) or figure in alike:  # the count says it already, or one model is the same model
             continue
         changes = comparison.changes(figure, comparison.subtracted(figure))
         cells = _cells(comparison.total(figure), comparison.exact(figure), changes, comparison.comparable(figure))
@@ -228,7 +240,14 @@ def _operators(comparison: Comparison, figures: Sequence[str], look: Look) -> Sh
 
 def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Look) -> Sheet:
     """The layers that differ, or all; a layer that is called differently is named in each model."""
-    groups = [g for g in comparison.layers if full or g.changed]
+
+    def changed(group: Group) -> bool:
+        """Of one model in several conventions, whether they differ in what is shown."""
+        if not comparison.differences:
+            return group.changed
+        return any(len(set(group.values(figure))) > 1 for figure in figures)
+
+    groups = [g for g in comparison.layers if full or changed(g)]
     models = range(1, len(comparison.labels))
     renamed = [m for m in models if any(g.names[m] not in (None, g.names[0]) for g in groups)]
     matched = any(way in ("structure", "weights", "order") for g in groups for way in g.ways)

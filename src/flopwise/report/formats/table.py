@@ -6,7 +6,8 @@ middle and a number never.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, is_gap, show
 from flopwise.report.sheet.text import cells, pad, shorten, wrap
@@ -16,6 +17,9 @@ GAP = "  "
 
 #: A column of text is shortened to this at most while columns of little importance are still there, and then to that.
 EASY, TIGHT = 28, 10
+
+#: A column of sentences, which are broken into lines and never cut, is not narrower than this.
+PROSE = 24
 
 #: Columns up to this rank are kept while their names can still be shortened.
 CORE = 5
@@ -61,7 +65,7 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
     indents = [_indent(line.indent, look) for line in body]
     text = [_cells(line, indent, heads, look) for line, indent in zip(body, indents, strict=True)]
     natural = [max([cells(head.title), *(cells(row[i]) for row in text)]) for i, head in enumerate(heads)]
-    least = dict.fromkeys(range(len(heads)), TIGHT)
+    least = {i: PROSE if head.prose else TIGHT for i, head in enumerate(heads)}
     if name is not None:  # only names are shortened
         rest = (cells(row[name]) for row, line in zip(text, body, strict=True) if line.mark == "rest")
         least[name] = max([TIGHT, *(cells(indent) + TIGHT for indent in indents), *rest])
@@ -70,20 +74,35 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
     rule = paint(look.glyphs.rule * (sum(widths.values()) + len(GAP) * (len(widths) - 1)), "dim", look)
     titles = GAP.join(_place(heads[i].title, width, heads[i], look) for i, width in widths.items())
     lines = [paint(titles.rstrip(), "bold", look), rule] if look.header else []
+    shown = [heads[i] for i in widths]
     op = next((i for i in widths if heads[i].key in ("op", "type")), None)
     for line, row, indent in zip(body, text, indents, strict=True):
         how = "bold" if line is sheet.total else line.mark
-        if name is not None and look.width is not None:
+        if name is not None and look.width is not None and not heads[name].prose:
             text_op = row[op] if op is not None else ""
             row[name] = indent + _short(row[name][len(indent) :], widths[name] - cells(indent), text_op, look)
-        placed = (_place(row[i], width, heads[i], look, how) for i, width in widths.items())
         lines += [rule] if line is sheet.total else []
-        lines.append(paint(GAP.join(placed).rstrip(), how, look))
+        for piece in _broken([row[i] for i in widths], shown, list(widths.values()), look):
+            placed = (_place(*of, look, how) for of in zip(piece, widths.values(), shown, strict=True))
+            lines.append(paint(GAP.join(placed).rstrip(), how, look))
     lost = [head.key for i, head in enumerate(heads) if i not in widths]
     if lost and sheet.complete:
         which = ", ".join(lost) if len(lost) <= FEW_LOST else f"{len(lost)} of {len(heads)} columns"
         lines += wrap(f"too narrow for {which}: widen the terminal, or write a file with -o", look.width)
     return lines
+
+
+def _broken(row: Sequence[str], heads: Sequence[Head], widths: Sequence[int], look: Look) -> Iterator[list[str]]:
+    """The cells of a line, and below them what does not fit of those that are sentences."""
+    if look.width is None or all(cells(text) <= width for text, width in zip(row, widths, strict=True)):
+        yield list(row)
+        return
+    broken = (
+        list(wrap(text, width, "")) if head.prose else [text]
+        for text, head, width in zip(row, heads, widths, strict=True)
+    )
+    for pieces in zip_longest(*broken, fillvalue=""):
+        yield list(pieces)
 
 
 def _cells(line: Line, indent: str, heads: Sequence[Head], look: Look) -> list[str]:

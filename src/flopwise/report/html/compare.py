@@ -18,6 +18,7 @@ LAYOUT = Layout(
     scripts=(
         "compare/base.js",
         "compare/summary.js",
+        "compare/causes.js",
         "compare/operators.js",
         "compare/depth.js",
         "table.js",

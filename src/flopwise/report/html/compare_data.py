@@ -13,6 +13,7 @@ from flopwise.rows import Row
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison, Group
+    from flopwise.analyses.compare.causes import Difference
 
 #: Of the outputs of a layer with very many, these are port.
 SHAPES = 4
@@ -37,7 +38,8 @@ def compare_data(comparison: Comparison, shown: Sequence[str], full: bool, title
         "schema": "flopwise.html-compare/1",
         "models": list(_models(comparison)),
         "notes": list(_notes(comparison)),
-        "apart": [not alike for alike in comparison.comparable("count")],
+        "apart": [p.convention.unit != comparison.profiles[0].convention.unit for p in comparison.profiles],
+        "causes": [_causes(difference) for difference in comparison.differences],
         "figures": {key: {"title": titles.get(key, key), "bytes": "bytes" in key} for key in (*FIGURES, *OF_MODEL)},
         "compared": list(FIGURES),
         "shown": list(shown),
@@ -71,6 +73,26 @@ def _models(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "layers": len(profile.rows),
             "convention": {key: text(getattr(convention, key)) for key in ("name", "unit", "summary", "source")},
         }
+
+
+def _causes(difference: Difference) -> dict[str, Any]:
+    """Why a convention differs from the first on the same model, the largest cause first."""
+    return {
+        "conventions": [text(name) for name in difference.names],
+        "unit": text(difference.unit),
+        "totals": [number(total) for total in difference.totals],
+        "difference": number(difference.difference),
+        "causes": [
+            {
+                "layers": text(cause.what),
+                "reason": text(cause.why),
+                "number": cause.layers,
+                "difference": number(cause.difference),
+                "unknown": cause.unknown,
+            }
+            for cause in difference.causes
+        ],
+    }
 
 
 def _notes(comparison: Comparison) -> Iterator[dict[str, Any]]:

@@ -40,11 +40,13 @@ def human(number: int, unit: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 100 with one decimal; what is there but would round to nothing is "<0.1".
+    """A share of 100 with one decimal; what is there but would round to nothing is "<0.1" or "> -0.1".
 
-    >>> percent(12.345), percent(0.01), percent(0)
-    ('12.3', '<0.1', '0.0')
+    >>> percent(12.345), percent(0.01), percent(0), percent(-0.01)
+    ('12.3', '<0.1', '0.0', '> -0.1')
     """
+    if -0.05 < share < 0:
+        return "> -0.1"
     return "<0.1" if 0 < share < 0.05 else f"{share:.1f}"
 
 

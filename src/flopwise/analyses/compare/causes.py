@@ -1,0 +1,296 @@
+"""Why two conventions differ on a model: the causes in words, the largest first, which add up to the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from flopwise.analyses.compare.plurals import Layers, layers_of
+from flopwise.errors import InputError
+from flopwise.graph import Node
+from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
+
+#: How a layer's two counts differ; "here" is a layer that the convention sees elsewhere but not at this place.
+Way: TypeAlias = Literal["alone", "here", "unknown", "bias", "product", "element", "less", "other"]
+
+#: So many operations for an element are said as such; more say less than a ratio.
+FEW = 64
+
+#: Of layers of one kind, so many ways of counting are told apart before they become one.
+WAYS = 3
+
+#: Operators with a bias: an addition for each output element.
+BIASED = ("Conv", "ConvTranspose", "Gemm")
+
+#: FLOP that one unit of a count is worth.
+FLOPS = {"FLOP": 1, "MAC": 2}
+
+
+class _Reason(NamedTuple):
+    """How the counts of a layer differ: the way, which of the two has less (0 or 1), and numbers that say how much."""
+
+    way: Way
+    less: int = 0
+    numbers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason why two conventions differ: which layers, how, and by how much."""
+
+    #: The layers in words ("attention's in and out projections").
+    what: str
+    #: What the conventions do with them ("thop does not see them").
+    why: str
+    #: How many layers; of the projections in an attention, how many attentions.
+    layers: int
+    #: What each convention counts in these layers, in the unit of the difference; 0 for what it cannot count.
+    first: int
+    other: int
+    #: Name and operator of each layer.
+    rows: tuple[tuple[str, str], ...]
+    #: Whether one of the conventions cannot count these layers, so that the difference may be anything.
+    unknown: bool = False
+
+    @property
+    def difference(self) -> int:
+        """How much more the other convention counts than the first."""
+        return self.other - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two conventions differ on one model: their totals in one unit, and the causes."""
+
+    first: Profile
+    other: Profile
+    #: The unit of all figures: that of the conventions if they share one, else FLOP, a MAC being 2.
+    unit: str
+    totals: tuple[int, int]
+    causes: tuple[Cause, ...]
+
+    @property
+    def difference(self) -> int:
+        """How much more the other convention counts: the sum over the causes."""
+        return self.totals[1] - self.totals[0]
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the two conventions."""
+        return self.first.convention.name, self.other.convention.name
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference as plain values; every number is an integer."""
+        return {
+            "conventions": list(self.names),
+            "unit": self.unit,
+            "totals": list(self.totals),
+            "difference": self.difference,
+            "causes": [
+                {
+                    "layers": cause.what,
+                    "reason": cause.why,
+                    "number": cause.layers,
+                    "counts": [cause.first, cause.other],
+                    "difference": cause.difference,
+                    "unknown": cause.unknown,
+                    "names": [name for name, _ in cause.rows],
+                }
+                for cause in self.causes
+            ],
+        }
+
+
+def common_unit(profiles: Sequence[Profile]) -> str:
+    """The unit in which counts of several conventions are compared: theirs if they share it, else FLOP."""
+    units = {p.convention.unit for p in profiles}
+    return units.pop() if len(units) == 1 else "FLOP"
+
+
+def factor(profile: Profile, unit: str) -> int:
+    """How many of a unit one of the profile's own is: 2 FLOP for each MAC.
+
+    Raises:
+        InputError: nobody knows how many.
+    """
+    own = profile.convention.unit
+    if own == unit:
+        return 1
+    if own not in FLOPS or unit != "FLOP":
+        raise InputError(f"counts of {profile.convention.name} are in {own}, which is not converted to {unit}")
+    return FLOPS[own]
+
+
+def why(first: Profile, other: Profile) -> Difference:
+    """Why two conventions differ on a model.
+
+    Args:
+        first: the model in one convention.
+        other: the same graph in another.
+
+    Raises:
+        InputError: the units cannot be converted into each other.
+    """
+    unit = common_unit((first, other))
+    scales = factor(first, unit), factor(other, unit)
+    totals = first.sum.count * scales[0], other.sum.count * scales[1]
+    pairs = _together(list(_pairs(first, other, scales)))
+    seen = tuple({pair.node.op for pair in pairs if pair.counts[side]} for side in (0, 1))
+    names = first.convention.name, other.convention.name
+    groups: _Groups = {}
+    for pair in pairs:
+        if pair.differs:
+            groups.setdefault((pair.layers.words, _reason(pair, seen, 2 if unit == "FLOP" else 1)), []).append(pair)
+    causes = [_cause(*key, members, names) for key, members in _few_ways(groups).items()]
+    return Difference(first, other, unit, totals, tuple(sorted(causes, key=_size)))
+
+
+def _size(cause: Cause) -> tuple[bool, int, str]:
+    """What nobody can count stands first, then the largest difference."""
+    return not cause.unknown, -abs(cause.difference), cause.what
+
+
+class _Pair(NamedTuple):
+    """A layer in both conventions, or layers that one of them counts as a whole."""
+
+    node: Node
+    layers: Layers
+    #: The layer's rows; a convention that does not list it has none.
+    rows: tuple[Row, ...]
+    #: In the common unit; 0 where the convention cannot count the layer, or does not list it.
+    counts: tuple[int, int]
+    unknown: tuple[bool, bool]
+    whole: bool = False
+
+    @property
+    def differs(self) -> bool:
+        return self.counts[0] != self.counts[1] or self.unknown[0] != self.unknown[1]
+
+
+_Groups: TypeAlias = "dict[tuple[str, _Reason], list[_Pair]]"
+
+
+def _pairs(first: Profile, other: Profile, scales: tuple[int, int]) -> Iterator[_Pair]:
+    """Each node that a convention lists, with what both make of it; a node may have several rows."""
+    rows: dict[int, tuple[list[Row], list[Row]]] = {}
+    for side, profile in enumerate((first, other)):
+        for row in profile.rows:
+            rows.setdefault(id(row.node), ([], []))[side].append(row)
+    for both in rows.values():
+        counts = [sum(row.count or 0 for row in side) * scale for side, scale in zip(both, scales, strict=True)]
+        unknown = [any(row.count is None for row in side) for side in both]
+        every = (*both[0], *both[1])
+        node = every[0].node
+        yield _Pair(node, layers_of(node), every, (counts[0], counts[1]), (unknown[0], unknown[1]))
+
+
+def _together(pairs: list[_Pair]) -> list[_Pair]:
+    """The pairs, those of an attention as one where a convention counts the whole attention at one of its layers."""
+    attentions: dict[str, list[_Pair]] = {}
+    for pair in pairs:
+        if pair.layers.attention:
+            attentions.setdefault(pair.layers.attention, []).append(pair)
+    whole: dict[int, _Pair | None] = {}
+    for place, members in attentions.items():
+        counted = [sum(1 for pair in members if pair.counts[side]) for side in (0, 1)]
+        if min(counted) != 1 or max(counted) == 1:
+            continue
+        layers = Layers("multi-head attention", place, place)
+        rows = tuple(row for pair in members for row in pair.rows)
+        counts = (sum(pair.counts[0] for pair in members), sum(pair.counts[1] for pair in members))
+        unknown = (any(pair.unknown[0] for pair in members), any(pair.unknown[1] for pair in members))
+        whole.update({id(pair.node): None for pair in members})
+        whole[id(members[0].node)] = _Pair(members[0].node, layers, rows, counts, unknown, True)
+    return [found for pair in pairs if (found := whole.get(id(pair.node), pair)) is not None]
+
+
+def _reason(pair: _Pair, seen: tuple[set[str], ...], product: int) -> _Reason:
+    """How the two counts of a layer differ.
+
+    Args:
+        pair: the layer.
+        seen: the operators that each convention counts anywhere in the model.
+        product: what a multiply-accumulate is worth in the common unit.
+    """
+    if pair.unknown[0] != pair.unknown[1]:
+        return _Reason("unknown", int(pair.unknown[1]))
+    one, two = pair.counts
+    less = int(two < one)
+    if 0 in (one, two):
+        return _Reason("here" if pair.node.op in seen[less] else "alone", less)
+    canonical, output = pair.rows[0].counts, pair.node.known_outputs[:1]
+    elements = output[0].numel if output and output[0].resolved else 0
+    gap = abs(two - one)
+    if pair.whole or canonical is None or not isinstance(elements, int) or not elements or pair.node.within:
+        return _Reason("other")
+    if canonical.mac:
+        if min(one, two) == product * canonical.mac:
+            biased = pair.node.op in BIASED and canonical.add and gap % canonical.add == 0
+            times = gap // canonical.add if biased else 0
+            return _Reason("bias", less, (times,)) if 0 < times <= 2 else _Reason("product", less)
+        return _Reason("less", less, (gap // elements,)) if gap in (elements, 2 * elements) else _Reason("other")
+    if one % elements == two % elements == 0 and max(one, two) <= FEW * elements:
+        return _Reason("element", 0, (one // elements, two // elements))
+    return _Reason("other")
+
+
+def _few_ways(groups: _Groups) -> _Groups:
+    """The groups; where the layers of one kind are counted in very many ways, these are one."""
+    detailed = ("element", "less", "other")
+    kinds = [words for words, reason in groups if reason.way in detailed]
+    merged: _Groups = {}
+    for (words, reason), members in groups.items():
+        many = reason.way in detailed and kinds.count(words) > WAYS
+        merged.setdefault((words, _Reason("other") if many else reason), []).extend(members)
+    return merged
+
+
+def _cause(words: str, reason: _Reason, members: list[_Pair], names: tuple[str, str]) -> Cause:
+    first, other = (sum(pair.counts[side] for pair in members) for side in (0, 1))
+    if reason.way == "bias":  # the products are the same in both
+        first, other = max(first - other, 0), max(other - first, 0)
+    return Cause(
+        f"biases of {words}" if reason.way == "bias" else words,
+        _words(reason, names, first, other),
+        len({pair.layers.place or id(pair.node) for pair in members}),
+        first,
+        other,
+        tuple(dict.fromkeys((row.name, row.node.op) for pair in members for row in pair.rows)),
+        reason.way == "unknown",
+    )
+
+
+def _words(reason: _Reason, names: tuple[str, str], first: int, other: int) -> str:
+    """What the conventions do with the layers of a cause."""
+    less, more = names[reason.less], names[1 - reason.less]
+    if reason.way == "unknown":
+        return f"{less} cannot count them"
+    if reason.way == "here":
+        return f"{less} does not see them"
+    if reason.way == "alone":
+        return f"counted by {more} alone"
+    if reason.way == "bias":
+        return f"counted by {more} alone" + (", as multiply-adds" if reason.numbers[0] == 2 else "")
+    if reason.way == "product":
+        return f"{less} counts their multiply-adds alone"
+    if reason.way == "less":
+        return f"{less} counts {reason.numbers[0]} less for each output element"
+    if reason.way == "element":
+        return f"for each output element {names[0]} counts {reason.numbers[0]}, {names[1]} {reason.numbers[1]}"
+    return f"{names[1]} counts {_times(other, first)} what {names[0]} counts"
+
+
+def _times(one: int, other: int) -> str:
+    """How many times the other number the one is, with three digits, or more where three would say 1.00.
+
+    >>> _times(5, 2), _times(2, 8), _times(100001, 100000), _times(2, 50)
+    ('2.5 times', '0.25 times', '1.00001 times', '1/25 of')
+    """
+    if 20 * one < other:
+        return f"1/{other / one:.3g} of"
+    digits = 3
+    while digits < 12 and float(f"{one / other:.{digits}g}") == 1:
+        digits += 1
+    return f"{one / other:.{digits}g} times"

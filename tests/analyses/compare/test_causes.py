@@ -1,0 +1,125 @@
+"""Why conventions differ: causes in words, which add up to the difference."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+import flopwise
+from flopwise.analyses.compare.causes import Difference, why
+from flopwise.api.compare import comparison
+from flopwise.conventions import CONVENTIONS
+from flopwise.graph import Graph
+from flopwise.report.commands.differences import difference_report, overview_report
+from flopwise.report.report import as_text
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+MODELS = {
+    "tiny_resnet.onnx": None,
+    "alexnet.prototxt": None,
+    "custom_op.onnx": None,
+    "transformer_block.onnx": {"hidden_states": (2, 16, 40)},
+}
+
+
+def _encoder() -> Graph:
+    torch = pytest.importorskip("torch")
+    layers = [torch.nn.TransformerEncoderLayer(32, 4, 64, activation="gelu", batch_first=True) for _ in range(3)]
+    return flopwise.read(torch.nn.Sequential(*layers), inputs=(2, 10, 32))
+
+
+def _difference(graph: Graph, first: str, other: str) -> Difference:
+    return why(*(flopwise.profile(graph, convention=name) for name in (first, other)))
+
+
+def _check(graph: Graph) -> None:
+    profiles = [flopwise.profile(graph, convention=c) for c in CONVENTIONS.values()]
+    for first, other in itertools.permutations(profiles, 2):
+        found = why(first, other)
+        assert sum(cause.difference for cause in found.causes) == found.difference
+        assert found.difference == found.totals[1] - found.totals[0]
+        assert all(cause.difference or cause.unknown for cause in found.causes)
+        sizes = [(not cause.unknown, -abs(cause.difference)) for cause in found.causes]
+        assert sizes == sorted(sizes)
+        assert all(cause.rows and cause.layers for cause in found.causes)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_causes_of_all_pairs_add_up(name: str) -> None:
+    _check(flopwise.read(EXAMPLES / name, inputs=MODELS[name]))
+
+
+def test_causes_in_a_program_add_up() -> None:
+    _check(_encoder())
+
+
+def test_projections_that_a_tool_does_not_see() -> None:
+    found = _difference(_encoder(), "fvcore", "thop")
+    first, second = found.causes
+    assert (first.what, first.why, first.layers) == (
+        "attention's in and out projections",
+        "thop does not see them",
+        3,
+    )
+    assert first.difference == -3 * 4 * 20 * 32 * 32
+    assert (second.what, second.layers) == ("layer norm", 6)
+    assert second.why == "for each output element fvcore counts 5, thop 4"
+
+
+def test_an_attention_that_a_tool_counts_as_a_whole_is_one_cause() -> None:
+    found = _difference(_encoder(), "macs", "ptflops")
+    whole = [cause for cause in found.causes if cause.what == "multi-head attention"]
+    assert [cause.layers for cause in whole] == [3]
+    assert not any("projections" in cause.what for cause in found.causes)
+
+
+def test_units_are_converted() -> None:
+    found = _difference(flopwise.read(EXAMPLES / "tiny_resnet.onnx"), "flops", "macs")
+    assert (found.unit, found.totals) == ("FLOP", (3_818_068, 2 * 1_859_904))
+    assert [(c.what, c.why, c.layers, c.difference) for c in found.causes][:2] == [
+        ("batch norm", "counted by flops alone", 15, -49_528),
+        ("ReLU", "counted by flops alone", 13, -22_528),
+    ]
+    assert found.causes[-1].what == "biases of linear layers"
+
+
+def test_what_cannot_be_counted_stands_first() -> None:
+    found = _difference(flopwise.read(EXAMPLES / "custom_op.onnx"), "flops", "benanza")
+    for cause in found.causes:
+        assert cause.unknown == ("cannot count" in cause.why)
+    assert found.causes[0].unknown or not any(c.unknown for c in found.causes)
+
+
+def test_the_same_counts_have_no_causes() -> None:
+    graph = flopwise.read(EXAMPLES / "tiny_resnet.onnx")
+    assert _difference(graph, "macs", "caffe").causes == ()
+    text = as_text(difference_report([flopwise.profile(graph, convention=c) for c in ("macs", "caffe")]))
+    assert "count the same in every layer" in text
+
+
+def test_reports_name_the_causes() -> None:
+    graph = flopwise.read(EXAMPLES / "tiny_resnet.onnx")
+    profiles = [flopwise.profile(graph, convention=name) for name in ("flops", "macs", "fvcore")]
+    text = as_text(difference_report(profiles))
+    assert "1.86 MMAC = 3.72 MFLOP (1 MAC = 2 FLOP)" in text
+    assert text.count("because") == 2
+    assert "batch norm" in str(comparison(profiles))
+    rows = as_text(difference_report(profiles), "csv").splitlines()
+    assert rows[0].startswith("first,other,unit,layers,reason")
+    assert {row.split(",")[1] for row in rows[1:]} == {"macs", "fvcore"}
+    overview = as_text(overview_report([flopwise.profile(graph, convention=c) for c in CONVENTIONS]))
+    assert all(f"\n{name} " in overview for name in CONVENTIONS)
+    assert "cannot count this model" in overview
+
+
+def test_a_comparison_of_conventions_says_why() -> None:
+    graph = flopwise.read(EXAMPLES / "tiny_resnet.onnx")
+    compared = comparison([flopwise.profile(graph, convention=c) for c in ("flops", "macs")])
+    assert compared.difference("count") == 2 * 1_859_904 - 3_818_068
+    assert compared.to_dict()["differences"][0]["causes"][0]["layers"] == "batch norm"
+    models = comparison([flopwise.profile(EXAMPLES / "tiny_resnet.onnx") for _ in range(2)])
+    assert models.differences == ()
+    assert "differences" not in models.to_dict()
