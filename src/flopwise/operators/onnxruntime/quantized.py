@@ -9,7 +9,7 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
@@ -22,6 +22,7 @@ from flopwise.operators.inputs import (
     WIDE_BIAS,
     ZERO_POINT,
     Input,
+    Inputs,
     factor,
     inputs,
     scale,
@@ -30,11 +31,7 @@ from flopwise.operators.inputs import (
 from flopwise.operators.onnx import linear, normalization, pointwise, pooling, quantized, recurrent, reduction
 from flopwise.operators.operator import Operator, by, counted_as, nothing
 from flopwise.operators.packed import FITTING
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from flopwise.operators.operator import Facts
+from flopwise.operators.shape import ShapeRule
 
 #: From one scale of 8-bit integers to another, both without zero point: times a scale, rounded, saturated.
 RESCALE = Counts(mul=1, cmp=3)
@@ -53,25 +50,29 @@ def _quantized(node: Node, zero: int) -> Counts:
     return Counts(div=1, add=int(node.has_input(zero)), cmp=3) * node.output().numel
 
 
-def _between(op: str, plain: Operator, operands: Mapping[int, int], zero: int, **facts: Unpack[Facts]) -> Operator:
+def _between(op: str, family: ModuleType, operands: Inputs, shape: ShapeRule) -> Operator:
     """A row for an operator between DequantizeLinear of its operands and QuantizeLinear of its result.
 
     Args:
         op: the plain operator.
-        plain: its row.
-        operands: place of an operand -> place of its zero point.
-        zero: place of the output's zero point.
+        family: where its row is.
+        operands: each operand with its scale and zero point; the scale and zero point of the result follow.
+        shape: the rule for its shape.
     """
+    plain: Operator = family.OPERATORS[op]
+    zero = len(operands.first) + 1
+    places = {place: place + 2 for place in range(0, len(operands.first), 3)}
 
     def rule(node: Node) -> Counts:
-        inner = Node(op, node.name, tuple(map(node.input, operands)), node.outputs, node.attrs)
-        return _dequantized(node, operands) + plain.rule(inner) + _quantized(node, zero)
+        inner = Node(op, node.name, tuple(map(node.input, places)), node.outputs, node.attrs)
+        return _dequantized(node, places) + plain.rule(inner) + _quantized(node, zero)
 
     return Operator(
         rule,
         f"as {op} on what DequantizeLinear makes of each operand, 1 mul (and 1 add with a zero point) for each of its "
         "elements; and QuantizeLinear of the result, numel(Y) × (1 div + 3 cmp) (and 1 add with a zero point)",
-        **facts,
+        inputs=operands._replace(first=(*operands.first, SCALE, ZERO_POINT)),
+        shape=shape,
     )
 
 
@@ -215,7 +216,8 @@ def gather_blocks(node: Node) -> Counts:
     return Counts(mul=1, add=int(shifted)) * node.output().numel
 
 
-_ONE, _TWO = {0: 2}, {0: 2, 3: 5}
+_ONE = inputs(DATA, scale(0), zero_point(0))
+_TWO = inputs(FACTOR, scale(0), zero_point(0), FACTOR, scale(3), zero_point(3))
 _BFP = "a type whose elements share their exponent"
 
 OPERATORS: dict[str, Operator] = {
@@ -238,22 +240,8 @@ OPERATORS: dict[str, Operator] = {
         ),
         shape=shape.by("layouts:qlinear_conv"),
     ),
-    "com.microsoft::QLinearAdd": _between(
-        "Add",
-        pointwise.OPERATORS["Add"],
-        _TWO,
-        7,
-        inputs=inputs(FACTOR, scale(0), zero_point(0), FACTOR, scale(3), zero_point(3), SCALE, ZERO_POINT),
-        shape=shape.twin("Add", (0, 3)),
-    ),
-    "com.microsoft::QLinearMul": _between(
-        "Mul",
-        pointwise.OPERATORS["Mul"],
-        _TWO,
-        7,
-        inputs=inputs(FACTOR, scale(0), zero_point(0), FACTOR, scale(3), zero_point(3), SCALE, ZERO_POINT),
-        shape=shape.twin("Mul", (0, 3)),
-    ),
+    "com.microsoft::QLinearAdd": _between("Add", pointwise, _TWO, shape=shape.twin("Add", (0, 3))),
+    "com.microsoft::QLinearMul": _between("Mul", pointwise, _TWO, shape=shape.twin("Mul", (0, 3))),
     "com.microsoft::QLinearWhere": by(
         where,
         inputs=inputs(DATA, FACTOR, SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, SCALE, ZERO_POINT),
@@ -264,54 +252,14 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, repeated=(DATA, SCALE, ZERO_POINT)),
         shape=shape.by("movement:concatenated"),
     ),
-    "com.microsoft::QLinearLeakyRelu": _between(
-        "LeakyRelu",
-        pointwise.OPERATORS["LeakyRelu"],
-        _ONE,
-        4,
-        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
-        shape=shape.alike,
-    ),
-    "com.microsoft::QLinearSigmoid": _between(
-        "Sigmoid",
-        pointwise.OPERATORS["Sigmoid"],
-        _ONE,
-        4,
-        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
-        shape=shape.alike,
-    ),
-    "com.microsoft::QLinearSoftmax": _between(
-        "Softmax",
-        normalization.OPERATORS["Softmax"],
-        _ONE,
-        4,
-        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
-        shape=shape.alike,
-    ),
-    "com.microsoft::QLinearAveragePool": _between(
-        "AveragePool",
-        pooling.OPERATORS["AveragePool"],
-        _ONE,
-        4,
-        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
-        shape=shape.by("layouts:average_pool"),
-    ),
+    "com.microsoft::QLinearLeakyRelu": _between("LeakyRelu", pointwise, _ONE, shape=shape.alike),
+    "com.microsoft::QLinearSigmoid": _between("Sigmoid", pointwise, _ONE, shape=shape.alike),
+    "com.microsoft::QLinearSoftmax": _between("Softmax", normalization, _ONE, shape=shape.alike),
+    "com.microsoft::QLinearAveragePool": _between("AveragePool", pooling, _ONE, shape=shape.by("layouts:average_pool")),
     "com.microsoft::QLinearGlobalAveragePool": _between(
-        "GlobalAveragePool",
-        pooling.OPERATORS["GlobalAveragePool"],
-        _ONE,
-        4,
-        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
-        shape=shape.by("layouts:global_average_pool"),
+        "GlobalAveragePool", pooling, _ONE, shape=shape.by("layouts:global_average_pool")
     ),
-    "com.microsoft::QLinearReduceMean": _between(
-        "ReduceMean",
-        reduction.OPERATORS["ReduceMean"],
-        _ONE,
-        4,
-        inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
-        shape=shape.twin("ReduceMean"),
-    ),
+    "com.microsoft::QLinearReduceMean": _between("ReduceMean", reduction, _ONE, shape=shape.twin("ReduceMean")),
     "com.microsoft::QGemm": by(
         gemm,
         inputs=inputs(
