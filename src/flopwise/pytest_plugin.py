@@ -45,19 +45,19 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
     marker = request.node.get_closest_marker("flopwise_budget")
     config = request.config
 
-    def check(model: object, budget: Any = None, **given: Any) -> Sequence[Verdict]:
+    def check(model: object, budget: Any = None, **options: Any) -> Sequence[Verdict]:
         from flopwise.analyses.budget.budget import ALIASES, FIGURES
         from flopwise.errors import FlopwiseError
 
-        limits = {key: given.pop(key) for key in list(given) if key in FIGURES or key in ALIASES}
+        limits = {key: options.pop(key) for key in list(options) if key in FIGURES or key in ALIASES}
         if budget is None and not limits and marker is not None:
             budget, limits = next(iter(marker.args), marker.kwargs.get("budget")), _without(marker.kwargs, "budget")
         if budget is not None and limits:
             raise pytest.UsageError("flopwise_budget takes a budget or limits, not both")
         path = None if limits or isinstance(budget, dict) else os.path.join(config.rootpath, budget or BUDGET)
-        _known(given)
+        _known(options)
         try:
-            return _checked(model, path or budget or {"model": limits}, given, config.getoption("--flopwise-update"))
+            return _checked(model, path or budget or {"model": limits}, options, config.getoption("--flopwise-update"))
         except FlopwiseError as error:
             message = str(error)
         pytest.fail(message.replace("--update", "pytest --flopwise-update"), pytrace=False)

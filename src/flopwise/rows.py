@@ -236,8 +236,8 @@ def _main(item: Row | Sum, partial: bool) -> str:
     """Count, MACs, FLOPs and parameters in words; a sum of which some rows are unknown is a lower bound."""
     least = ">= " if partial and isinstance(item, Sum) else ""
     figures = (("count", item.count), ("MACs", item.macs), ("FLOPs", item.flops))
-    told = [f"{name} {'?' if value is None else least + text_of(value)}" for name, value in figures]
-    return ", ".join([*told, f"params {text_of(item.params)}"])
+    texts = [f"{name} {'?' if value is None else least + text_of(value)}" for name, value in figures]
+    return ", ".join([*texts, f"params {text_of(item.params)}"])
 
 
 def text_of(value: object) -> str:

@@ -33,12 +33,12 @@ def quantity(text: str, bytes_: bool = False) -> Fraction:
     (Fraction(4100000000, 1), Fraction(25000, 1), Fraction(1536, 1))
     """
     form = "100 MB or 1.5 GiB" if bytes_ else "4.1 G or 25600000"
-    found = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    if found is None:
+    match = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    if match is None:
         raise InputError(f"{text[:LONGEST]!r} is not a number; write for example {form}")
-    unit, binary = found["unit"].lower(), bool(found["binary"])
-    if (unit and (unit == "b") != bytes_) or (binary and not (found["prefix"] and bytes_)):
+    unit, binary = match["unit"].lower(), bool(match["binary"])
+    if (unit and (unit == "b") != bytes_) or (binary and not (match["prefix"] and bytes_)):
         raise InputError(f"{text!r} has the wrong unit; write for example {form}")
-    value = Fraction(f"{found['number'].replace('_', '')}e{found['exponent'] or 0}")
-    factor: int = (1024 if binary else 1000) ** _POWERS[found["prefix"].lower()]
+    value = Fraction(f"{match['number'].replace('_', '')}e{match['exponent'] or 0}")
+    factor: int = (1024 if binary else 1000) ** _POWERS[match["prefix"].lower()]
     return value * factor

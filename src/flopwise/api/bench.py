@@ -105,14 +105,14 @@ def bench(
             session = benches.bench(
                 file, path, engine, options, seconds, skip, chosen, report=progress, identity=counted
             )
-            found = None
+            stored = None
             if kept is not None:
                 try:
                     kept.put(session)
-                    found = kept.find(session.model, session.inputs, wanted)
+                    stored = kept.find(session.model, session.inputs, wanted)
                 except InputError as error:
                     trouble = str(error)
-    return Benched(session, bound_of(counted, found or record_of(session), threads), trouble)
+    return Benched(session, bound_of(counted, stored or record_of(session), threads), trouble)
 
 
 def measure_device(
@@ -127,14 +127,14 @@ def measure_device(
     from flopwise.analyses.timing.machine import this_cpu
     from flopwise.analyses.timing.store import Store
 
-    found = list(peaks.measured_peaks(progress))
+    measured = list(peaks.measured_peaks(progress))
     try:
         with Store(store) as kept:
             machine = peaks.machine_id()
             here = {i: e for i, e in kept.environments().items() if peaks.is_here(e, machine)}
             single = [i for i, e in here.items() if e.facts["engine"].get("threads") == 1]
-            found += peaks.reached(kept.rates(single), this_cpu().cores)
-            kept.put_peaks(machine, found, peaks.now_text())
+            measured += peaks.reached(kept.rates(single), this_cpu().cores)
+            kept.put_peaks(machine, measured, peaks.now_text())
     except InputError as error:
         return str(error)
     return ""

@@ -81,10 +81,10 @@ def bound(
     if engine is not None or (chosen.id == "cpu" and dtype is None and not winograd):
         record, note = _record(counted, engine or "onnxruntime", optimization, threads or 1, store, engine is not None)
     if record is not None:
-        found = with_engine(physical_bound(counted, _measured(chosen, store), threads or 1), record)
+        result = with_engine(physical_bound(counted, _measured(chosen, store), threads or 1), record)
     else:
-        found = physical_bound(counted, _measured(chosen, store), threads, winograd, _dtype(dtype))
-    return replace(found, renderer=as_text, notes=(*found.notes, *filter(None, [note])))
+        result = physical_bound(counted, _measured(chosen, store), threads, winograd, _dtype(dtype))
+    return replace(result, renderer=as_text, notes=(*result.notes, *filter(None, [note])))
 
 
 def _measured(device: Device, path: str | os.PathLike[str] | None) -> Device:
@@ -106,7 +106,7 @@ def _measured(device: Device, path: str | os.PathLike[str] | None) -> Device:
 
 
 def _record(
-    counted: Profile, engine: str, level: str, threads: int, path: str | os.PathLike[str] | None, asked: bool
+    counted: Profile, engine: str, level: str, threads: int, path: str | os.PathLike[str] | None, file: bool
 ) -> tuple[Record | None, str]:
     """What the store knows of a model, and what to say where it knows nothing.
 
@@ -119,7 +119,7 @@ def _record(
         options = engine_options(engine, level, threads)
         kept = open_store(path)
     except InputError as error:
-        if asked:
+        if file:
             raise
         return None, f"from the device's figures alone: {error}"
     record = None
@@ -163,15 +163,15 @@ def _dtype(name: str | None) -> str | None:
         return "float8e4m3fn"
     if name.lower() in ("fp4", "float4"):
         return "float4e2m1"
-    found = canonical(name)
-    if BITS[found] == 0:
-        raise InputError(f"nothing computes in {found}")
-    return found
+    dtype = canonical(name)
+    if BITS[dtype] == 0:
+        raise InputError(f"nothing computes in {dtype}")
+    return dtype
 
 
-def as_text(found: Bound) -> str:
+def as_text(result: Bound) -> str:
     """A bound as a table."""
     from flopwise.report.commands.bound.report import bound_report
     from flopwise.report.report import as_text as written
 
-    return written(bound_report(found))
+    return written(bound_report(result))

@@ -75,8 +75,8 @@ def _time(limit: Limit, counted: Profile) -> tuple[int | None, bool]:
     from flopwise.api.bound import bound
 
     if limit.device:
-        known = bound(counted, device=limit.device)
-        return math.ceil(known.roofline_ns / 1e3), all(row.status != "unknown" for row in known.rows)
+        floor = bound(counted, device=limit.device)
+        return math.ceil(floor.roofline_ns / 1e3), all(row.status != "unknown" for row in floor.rows)
     engine = bound(counted).engine
     if engine is None or engine.measured_ns is None or not engine.hot_ns:
         return None, True

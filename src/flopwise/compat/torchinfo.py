@@ -290,10 +290,10 @@ def summary(
     return results
 
 
-def _check(what: str, given: Iterable[Any], known: Iterable[Any]) -> None:
-    for one in given:
-        if one not in known:
-            raise InputError(f"unknown {what} {one!r}; known: {', '.join(map(str, known))}")
+def _check(what: str, names: Iterable[Any], choices: Iterable[Any]) -> None:
+    for one in names:
+        if one not in choices:
+            raise InputError(f"unknown {what} {one!r}; known: {', '.join(map(str, choices))}")
 
 
 def _not_run(model: nn.Module) -> Graph:

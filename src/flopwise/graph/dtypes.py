@@ -69,10 +69,10 @@ def canonical(name: str) -> str:
     >>> canonical("f32")
     'float32'
     """
-    found = ALIASES.get(name.lower(), name.lower())
-    if found not in BITS:
+    dtype = ALIASES.get(name.lower(), name.lower())
+    if dtype not in BITS:
         raise InputError(f"unknown element type {name!r}; known: {', '.join(sorted({*BITS, *ALIASES}))}")
-    return found
+    return dtype
 
 
 def has_width(name: str | None) -> bool:

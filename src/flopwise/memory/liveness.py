@@ -74,8 +74,8 @@ class Liveness:
 
     def at(self, step: int) -> tuple[Buffer, ...]:
         """What is alive at a step, the largest first."""
-        found = [b for b in self.buffers if b.first <= step <= b.last]
-        return tuple(sorted(found, key=lambda b: -b.nbytes))
+        alive = [b for b in self.buffers if b.first <= step <= b.last]
+        return tuple(sorted(alive, key=lambda b: -b.nbytes))
 
 
 def peak_activation_bytes(graph: Graph) -> int | None:
@@ -196,9 +196,9 @@ class _Walk:
             if tensor.name not in self.storage:
                 self._new(tensor, 0, 0, None, 0)
         for position, node in enumerate(graph.nodes):
-            for index, given in enumerate(node.inputs):
-                if given is not None and given.name in self.storage:
-                    piece = self.storage[given.name]
+            for index, input_ in enumerate(node.inputs):
+                if input_ is not None and input_.name in self.storage:
+                    piece = self.storage[input_.name]
                     self.taken[position, index] = piece
                     self._use(piece, position, node)
             if position not in timeline.opens:
@@ -254,14 +254,14 @@ class _Walk:
 
     def overwritten(self) -> dict[int, int]:
         """Position of an operator -> the input whose storage its result may take."""
-        found = {}
+        places = {}
         for position, node in enumerate(self.graph.nodes):
             if position in self.timeline.opens and (position, 0) in self.results and 0 not in self._shared(node):
                 free = (index for index in may_overwrite(node) if self._free(position, node, index))
                 index = next(free, None)
                 if index is not None:
-                    found[position] = index
-        return found
+                    places[position] = index
+        return places
 
     def _free(self, position: int, node: Node, index: int) -> bool:
         """Whether nobody but this operator needs the storage of an input any more."""

@@ -68,7 +68,7 @@ class Plan:
     order: str
 
 
-def plan_arena(found: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
+def plan_arena(lives: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
     """A place for each activation in one block of memory; None when a size is missing.
 
     Each buffer takes the smallest gap that it fits in among those that are alive with it, or the end of them (best
@@ -76,7 +76,7 @@ def plan_arena(found: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
     kept. Where too many are alive at once for that, they are placed in the order of time (``sweep``).
 
     Args:
-        found: what is alive when.
+        lives: what is alive when.
         alignment: offsets are multiples of this many bytes.
 
     Raises:
@@ -84,11 +84,11 @@ def plan_arena(found: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
     """
     if alignment < 1 or alignment > MOST or alignment & (alignment - 1):
         raise InputError(f"an alignment of {alignment} bytes is not a power of two up to {MOST}")
-    bound = found.peak
-    pairs = _pairs(found)
+    bound = lives.peak
+    pairs = _pairs(lives)
     if bound is None:
         return None
-    buffers = found.buffers
+    buffers = lives.buffers
     if pairs > PAIRS:
         return _plan(buffers, sweep(buffers, alignment), bound, alignment, TIME)
     rounds = max(1, min(ROUNDS, PAIRS // ((1 + pairs + len(buffers) ** 2 // FILTERED) * len(ORDERS))))
@@ -120,11 +120,11 @@ def _size(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
     return max((offset + b.nbytes for b, offset in zip(buffers, offsets, strict=True) if b.nbytes), default=0)
 
 
-def _pairs(found: Liveness) -> int:
+def _pairs(lives: Liveness) -> int:
     """How many pairs of buffers are alive at once."""
-    steps = len(found.steps)
+    steps = len(lives.steps)
     begin, end = [0] * (steps + 1), [0] * (steps + 1)
-    for buffer in found.buffers:
+    for buffer in lives.buffers:
         begin[buffer.first] += 1
         end[buffer.last + 1] += 1
     alive = pairs = 0

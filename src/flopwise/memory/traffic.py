@@ -48,13 +48,13 @@ def traffic(node: Node) -> Traffic:
     written = _bytes(outputs)
     if node.op in _ASKS_SHAPE:
         return Traffic(0, written)
-    given = {t.name: t for t in node.inputs if t is not None}
+    inputs = {t.name: t for t in node.inputs if t is not None}
     if node.op in _EXPERTS:
-        return Traffic(_of_experts(node, given.values()), written)
+        return Traffic(_of_experts(node, inputs.values()), written)
     if node.op not in _PICKS or not node.has_input(0):
-        return Traffic(_bytes(given.values()), written)
-    source = given.pop(node.input(0).name)
-    whole, rest = _bytes([source]), _bytes(given.values())
+        return Traffic(_bytes(inputs.values()), written)
+    source = inputs.pop(node.input(0).name)
+    whole, rest = _bytes([source]), _bytes(inputs.values())
     if whole is None or rest is None or written is None:
         return Traffic(None, written)
     return Traffic(min(whole, written) + rest, written)

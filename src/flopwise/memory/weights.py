@@ -28,9 +28,9 @@ def stored_tensors(graph: Graph) -> Iterator[Tensor]:
 
 def weight_bytes_by_dtype(graph: Graph) -> dict[str, int | None]:
     """Element type -> bytes of the stored tensors of that type, the most first; None where a shape is missing."""
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for tensor in stored_tensors(graph):
         key = tensor.dtype or "unknown"
-        so_far = found.get(key, 0)
-        found[key] = None if so_far is None or not tensor.sized else so_far + tensor.nbytes
-    return dict(sorted(found.items(), key=lambda item: -(item[1] or 0)))
+        so_far = sizes.get(key, 0)
+        sizes[key] = None if so_far is None or not tensor.sized else so_far + tensor.nbytes
+    return dict(sorted(sizes.items(), key=lambda item: -(item[1] or 0)))

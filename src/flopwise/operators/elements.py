@@ -13,7 +13,7 @@ def unpacked(node: Node, inputs: Inputs) -> dict[str, int]:
     Left out is what has the elements that its shape says: tensors not made of bytes, and those of which the attributes
     make no sense.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for place, described in inputs.places(len(node.inputs)):
         packed = described.packed
         if packed is None or not node.has_input(place):
@@ -21,8 +21,8 @@ def unpacked(node: Node, inputs: Inputs) -> dict[str, int]:
         tensor = node.input(place)
         elements = _elements(node, tensor, packed)
         if elements:
-            found[tensor.name] = elements
-    return found
+            sizes[tensor.name] = elements
+    return sizes
 
 
 def _elements(node: Node, tensor: Tensor, packed: Packed) -> int:

@@ -25,13 +25,13 @@ class Folding:
 
     def stored(self, node: Node) -> tuple[Tensor, ...]:
         """The stored tensors that a node uses, directly or through folded operators, in order and each once."""
-        found: dict[str, Tensor] = {}  # a list would double with each operator that takes one result twice
+        tensors: dict[str, Tensor] = {}  # a list would double with each operator that takes one result twice
         for tensor in node.known_inputs:
             if tensor.name in self.sources:
-                found.update((t.name, t) for t in self.sources[tensor.name])
+                tensors.update((t.name, t) for t in self.sources[tensor.name])
             elif tensor.kind in STORED:
-                found[tensor.name] = tensor
-        return tuple(found.values())
+                tensors[tensor.name] = tensor
+        return tuple(tensors.values())
 
     def only(self, graph: Graph, chosen: Callable[[Node], bool]) -> Folding:
         """The folding of the chosen operators alone; the others become layers and own what they use."""

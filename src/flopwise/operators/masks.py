@@ -55,9 +55,9 @@ def pairs_left(node: Node, batch: Any, heads: Any, queries: Any, keys: Any) -> A
         queries: queries of one head.
         keys: keys of one head, the past among them.
     """
-    known = node.attrs.get(PAIRS)
-    if isinstance(known, int):
-        return known
+    pairs = node.attrs.get(PAIRS)
+    if isinstance(pairs, int):
+        return pairs
     every = batch * heads * queries * keys
     if not all(isinstance(n, int) for n in (batch, heads, queries, keys)) or node.has_input(6):  # lengths are data
         return every

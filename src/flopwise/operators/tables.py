@@ -229,8 +229,8 @@ def needed(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None
     Raises:
         ShapeError: a shape that the rule needs is unresolved.
     """
-    known = None if rules and node.op in rules else _ROWS.known(node.op)
-    return None if known is None or known.needed is None or not known.counted else known.needed(node)
+    entry = None if rules and node.op in rules else _ROWS.known(node.op)
+    return None if entry is None or entry.needed is None or not entry.counted else entry.needed(node)
 
 
 def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
@@ -241,5 +241,5 @@ def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
     """
     if rules and node.op in rules:
         return rules[node.op](node)
-    known = _ROWS.known(node.op)
-    return known.rule(node) if known and known.counted else None
+    entry = _ROWS.known(node.op)
+    return entry.rule(node) if entry and entry.counted else None

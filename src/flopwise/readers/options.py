@@ -125,13 +125,13 @@ def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[st
     chosen = kind() if options is None else options
     strangers: dict[str, list[str]] = {}
     changes: dict[str, Any] = {}
-    known = {field.name for field in fields(kind)}
+    keys = {field.name for field in fields(kind)}
     for name, value in keywords.items():
-        if name not in OWNERS and name not in known:
+        if name not in OWNERS and name not in keys:
             raise TypeError(f"unexpected keyword argument {name!r}")
         if value is None or value is False or (isinstance(value, Collection) and not value):
             continue
-        if name in known:
+        if name in keys:
             changes[name] = value
         else:
             strangers.setdefault(OWNERS[name].models, []).append(name)

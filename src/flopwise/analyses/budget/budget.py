@@ -195,10 +195,10 @@ def _layers(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Ite
 
 
 def _figures(
-    path: tuple[str, ...], table: Mapping[str, Any], known: Sequence[str], models: str, layers: str = ""
+    path: tuple[str, ...], table: Mapping[str, Any], names: Sequence[str], models: str, layers: str = ""
 ) -> Iterator[Limit]:
     where = _where(path)
-    _known(where, table, (*known, *(alias for alias, figure in ALIASES.items() if figure in known)))
+    _known(where, table, (*names, *(alias for alias, figure in ALIASES.items() if figure in names)))
     for key, value in table.items():
         figure = ALIASES.get(key, key)
         if figure == "count" and isinstance(value, Mapping):
@@ -279,14 +279,14 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _known(where: str, table: Mapping[str, Any], known: Collection[str]) -> None:
+def _known(where: str, table: Mapping[str, Any], names: Collection[str]) -> None:
     """Refuse an unknown key, and name the nearest known one.
 
     Raises:
         InputError: there is one.
     """
     for key in table:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
+        if key not in names:
+            near = difflib.get_close_matches(key, names, 1)
             hint = f" did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{where}: unknown key {key!r};{hint} known: {', '.join(known)}")
+            raise InputError(f"{where}: unknown key {key!r};{hint} known: {', '.join(names)}")

@@ -117,8 +117,8 @@ class Comparison:
         lines = {i: [first[i], *[None] * (len(self.profiles) - 1)] for i in range(len(first))}
         ways: dict[int, list[Way | None]] = {i: [None] * len(self.profiles) for i in lines}
         added: dict[int, list[Group]] = {}
-        for model, (found, other) in enumerate(zip(self.matches, self.profiles[1:], strict=True), start=1):
-            theirs = {m.second: m for m in found}
+        for model, (pairs, other) in enumerate(zip(self.matches, self.profiles[1:], strict=True), start=1):
+            theirs = {m.second: m for m in pairs}
             after = -1
             for position, row in enumerate(other.rows):
                 if position in theirs:

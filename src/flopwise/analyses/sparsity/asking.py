@@ -78,8 +78,8 @@ def asked(
         raise InputError(f"the minimum size {min_size} is below 0")
     if order not in ("stored", "channels-last"):
         raise InputError(f"unknown order {order!r}; known: stored, channels-last")
-    found = None if ranks is None else frozenset(ranks)
-    if found is not None and (not found or min(found) < 2):
+    counts = None if ranks is None else frozenset(ranks)
+    if counts is not None and (not counts or min(counts) < 2):
         raise InputError("the search for blocks takes ranks of 2 or more")
     return Asked(
         tuple(dict.fromkeys(block(b) for b in _parts(blocks))),
@@ -87,12 +87,12 @@ def asked(
         min_size,
         min_ratio,
         tolerance,
-        found,
+        counts,
         order,
     )
 
 
-def block(given: str | Sequence[int]) -> Block:
+def block(text: str | Sequence[int]) -> Block:
     """A block from its text or its two extents.
 
     Raises:
@@ -101,15 +101,15 @@ def block(given: str | Sequence[int]) -> Block:
     >>> block("4x1")
     Block(rows=4, columns=1)
     """
-    extents = _numbers(given, "x")
+    extents = _numbers(text, "x")
     if extents is None or len(extents) != 2 or min(extents) < 1:
-        raise InputError(f"{_shown(given)} is not a block of rows and columns, such as 4x1")
+        raise InputError(f"{_shown(text)} is not a block of rows and columns, such as 4x1")
     if max(extents) > MOST:
-        raise InputError(f"the block {_shown(given)} is larger than {MOST} rows or columns")
+        raise InputError(f"the block {_shown(text)} is larger than {MOST} rows or columns")
     return Block(*extents)
 
 
-def pattern(given: str | Sequence[int]) -> Pattern:
+def pattern(text: str | Sequence[int]) -> Pattern:
     """A pattern from its text or its two numbers.
 
     Raises:
@@ -118,28 +118,28 @@ def pattern(given: str | Sequence[int]) -> Pattern:
     >>> pattern("2:4")
     Pattern(kept=2, group=4)
     """
-    numbers = _numbers(given, ":")
+    numbers = _numbers(text, ":")
     if numbers is None or len(numbers) != 2 or not 0 <= numbers[0] < numbers[1]:
-        raise InputError(f"{_shown(given)} is not a pattern: N of M elements with N below M, such as 2:4")
+        raise InputError(f"{_shown(text)} is not a pattern: N of M elements with N below M, such as 2:4")
     if numbers[1] > MOST:
-        raise InputError(f"the pattern {_shown(given)} has groups of more than {MOST} elements")
+        raise InputError(f"the pattern {_shown(text)} has groups of more than {MOST} elements")
     return Pattern(*numbers)
 
 
-def _parts(given: str | Iterable[str | Sequence[int]]) -> list[str | Sequence[int]]:
+def _parts(texts: str | Iterable[str | Sequence[int]]) -> list[str | Sequence[int]]:
     """The members of a list, or of a text with commas between them."""
     members: list[str | Sequence[int]] = []
-    for part in [given] if isinstance(given, str) else given:
+    for part in [texts] if isinstance(texts, str) else texts:
         members += [text.strip() for text in part.split(",") if text.strip()] if isinstance(part, str) else [part]
     return members
 
 
-def _numbers(given: str | Sequence[int], between: str) -> list[int] | None:
-    if isinstance(given, str):
-        parts = given.strip().lower().replace("×", "x").split(between)
+def _numbers(text: str | Sequence[int], between: str) -> list[int] | None:
+    if isinstance(text, str):
+        parts = text.strip().lower().replace("×", "x").split(between)
         return [int(p) for p in parts] if all(re.fullmatch("[0-9]{1,9}", p) for p in parts) else None
-    return list(given) if all(isinstance(n, int) and not isinstance(n, bool) for n in given) else None
+    return list(text) if all(isinstance(n, int) and not isinstance(n, bool) for n in text) else None
 
 
-def _shown(given: str | Sequence[int]) -> str:
-    return repr(given if isinstance(given, str) else tuple(given))
+def _shown(text: str | Sequence[int]) -> str:
+    return repr(text if isinstance(text, str) else tuple(text))

@@ -45,15 +45,15 @@ def together(band: Any, size: int, axis: int) -> Any:
         return band.min(axis=axis, keepdims=True) if rest else band
     if axis == 0:
         groups = band[: whole * size].reshape(whole, size, band.shape[1])
-        found = groups[:, 0] & groups[:, 1]
+        both = groups[:, 0] & groups[:, 1]
         for i in range(2, size):
-            found &= groups[:, i]
+            both &= groups[:, i]
     else:
-        found = _in_lines(band[:, : whole * size], size)
+        both = _in_lines(band[:, : whole * size], size)
     if not rest:
-        return found
+        return both
     last = band[whole * size :] if axis == 0 else band[:, whole * size :]
-    return numpy.concatenate([found, last.min(axis=axis, keepdims=True)], axis=axis)
+    return numpy.concatenate([both, last.min(axis=axis, keepdims=True)], axis=axis)
 
 
 def _in_lines(band: Any, size: int) -> Any:
@@ -65,10 +65,10 @@ def _in_lines(band: Any, size: int) -> Any:
     groups = band.reshape(band.shape[0], -1, size)
     if size > _SLICES:
         return groups.min(axis=2)
-    found = groups[:, :, 0] & groups[:, :, 1]
+    both = groups[:, :, 0] & groups[:, :, 1]
     for i in range(2, size):
-        found &= groups[:, :, i]
-    return found
+        both &= groups[:, :, i]
+    return both
 
 
 def groups_held(band: Any, kept: int, size: int, axis: int) -> int:

@@ -160,7 +160,7 @@ class _Counted:
 
 def measure(
     weights: Iterable[Weight],
-    asked: Asked,
+    query: Asked,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> list[Measured]:
@@ -168,7 +168,7 @@ def measure(
 
     Args:
         weights: the tensors.
-        asked: what to look for.
+        query: what to look for.
         threads: how many threads count; None: one for each core.
         progress: called with what is being done.
 
@@ -177,7 +177,7 @@ def measure(
     """
     weights = list(weights)
     whole = sum(math.prod(w.stored.shape) for w in weights) or 1
-    tallies = [_Tally(weight, asked) for weight in weights]
+    tallies = [_Tally(weight, query) for weight in weights]
     threads = threads or _cores()
     waiting: deque[tuple[_Tally, int, Future[_Counted]]] = deque()
     done, shown = 0, -1
@@ -215,18 +215,18 @@ def _settle(waiting: deque[tuple[_Tally, int, Future[_Counted]]]) -> None:
 class _Tally:
     """The counts of one tensor."""
 
-    def __init__(self, weight: Weight, asked: Asked) -> None:
-        self.weight, self.asked, self.view = weight, asked, weight.view
+    def __init__(self, weight: Weight, query: Asked) -> None:
+        self.weight, self.asked, self.view = weight, query, weight.view
         shape = weight.stored.shape
         self.elements = math.prod(shape)
         self.counts = weight.zero is not None and self.elements > 0
         self.units = self._height()
-        self.searches = asked.searches(len(shape), self.elements)
+        self.searches = query.searches(len(shape), self.elements)
         self.inside = min(halvings(self.units), halvings(self.view.units))
         self.search = Search(self.view, self.inside)
         self.zeros = self.whole = 0
-        self.blocks = [[0, 0] for _ in asked.blocks]
-        self.holding = [0] * len(asked.patterns)
+        self.blocks = [[0, 0] for _ in query.blocks]
+        self.holding = [0] * len(query.patterns)
         self.across: dict[int, Any] = {}
         self.zero_across = self.seen = 0
 
@@ -270,25 +270,27 @@ class _Tally:
 
     def count(self, elements: Any, bits: bool, start: int) -> _Counted:
         """What a band adds; runs in a thread."""
-        view, asked, zero = self.view, self.asked, self.weight.zero
+        view, query, zero = self.view, self.asked, self.weight.zero
         assert zero is not None
         flags = zero_flags(elements, bits, zero, self.weight.stored.shape, start)
-        found = _Counted(int(numpy.count_nonzero(flags)))
-        if not found.zeros:
+        counted = _Counted(int(numpy.count_nonzero(flags)))
+        if not counted.zeros:
             flags = flags[:0]  # nothing to count but groups at the edge, which hold whatever they hold
         lines = view.arrange(flags)
-        if asked.patterns:
-            found.holding = [self._held(pattern, lines, elements.size) for pattern in asked.patterns]
-        if not found.zeros:
-            return found
-        for block in asked.blocks:
+        if query.patterns:
+            counted.holding = [self._held(pattern, lines, elements.size) for pattern in query.patterns]
+        if not counted.zeros:
+            return counted
+        for block in query.blocks:
             shape = (block.columns, block.rows) if view.flipped else (block.rows, block.columns)
-            found.blocks.append(zero_blocks(lines, *shape))
-        found.whole = int(numpy.count_nonzero(flags.reshape(-1, view.unit if view.flipped else view.width).min(axis=1)))
-        found.across = self._across(lines, start)
+            counted.blocks.append(zero_blocks(lines, *shape))
+        counted.whole = int(
+            numpy.count_nonzero(flags.reshape(-1, view.unit if view.flipped else view.width).min(axis=1))
+        )
+        counted.across = self._across(lines, start)
         if self.searches:
-            found.part = part(flags.reshape(-1, view.unit), view, self.inside)
-        return found
+            counted.part = part(flags.reshape(-1, view.unit), view, self.inside)
+        return counted
 
     def _held(self, pattern: Pattern, lines: Any, elements: int) -> int:
         """The groups of a band that hold a pattern."""
@@ -354,11 +356,11 @@ class _Tally:
 
     def result(self) -> Measured:
         """The counts of the whole tensor."""
-        weight, view, asked, stored = self.weight, self.view, self.asked, self.weight.stored
-        known = weight.zero is not None
+        weight, view, query, stored = self.weight, self.view, self.asked, self.weight.stored
+        exact = weight.zero is not None
         inputs = view.units * view.matrices if view.flipped else view.second * view.sections * view.matrices
-        enough = known and self.elements > 0 and self.zeros > asked.min_ratio * self.elements
-        found = self.search.result(self.elements, self.zeros, asked.tolerance) if self.searches and enough else None
+        enough = exact and self.elements > 0 and self.zeros > query.min_ratio * self.elements
+        block = self.search.result(self.elements, self.zeros, query.tolerance) if self.searches and enough else None
         turned = view.rows * view.matrices
         return Measured(
             stored.name,
@@ -371,14 +373,14 @@ class _Tally:
             view.rows,
             view.columns,
             _zero_point(weight.zero),
-            self.zeros if known else None,
-            found,
-            tuple(map(self._blocks, asked.blocks, self.blocks)) if known else (),
-            tuple(map(self._groups, asked.patterns, self.holding)) if known else (),
+            self.zeros if exact else None,
+            block,
+            tuple(map(self._blocks, query.blocks, self.blocks)) if exact else (),
+            tuple(map(self._groups, query.patterns, self.holding)) if exact else (),
             turned,
-            (self.zero_across if view.flipped else self.whole) if known else None,
+            (self.zero_across if view.flipped else self.whole) if exact else None,
             inputs,
-            (self.whole if view.flipped else self.zero_across) if known else None,
+            (self.whole if view.flipped else self.zero_across) if exact else None,
             "; ".join(filter(None, (weight.reason, weight.assumed))),
             view.flipped,
         )

@@ -30,7 +30,7 @@ ALONE = "flopwise::Tensor"
 
 def sparsity_of(
     profile: Profile,
-    asked: Asked,
+    query: Asked,
     tensors: Sequence[str] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -39,7 +39,7 @@ def sparsity_of(
 
     Args:
         profile: its convention does not matter: multiply-accumulates are canonical.
-        asked: what to look for.
+        query: what to look for.
         tensors: names of the weights to read; None: all.
         threads: how many threads count; None: one for each core.
         progress: called with what is being done.
@@ -52,14 +52,14 @@ def sparsity_of(
     from flopwise.readers.weights.tensor import NETWORK
 
     with of_graph(profile.graph) as stored:
-        found = _sparsity_of(profile, asked, {p.name: p for p in stored.tensors}, tensors, threads, progress)
+        sparsity = _sparsity_of(profile, query, {p.name: p for p in stored.tensors}, tensors, threads, progress)
         fetched = tuple(note for note in stored.notes_by_now() if NETWORK in note)
-        return replace(found, notes=(*found.notes, *fetched))
+        return replace(sparsity, notes=(*sparsity.notes, *fetched))
 
 
 def _sparsity_of(
     profile: Profile,
-    asked: Asked,
+    query: Asked,
     payloads: Mapping[str, Stored],
     tensors: Sequence[str] | None,
     threads: int | None,
@@ -67,26 +67,26 @@ def _sparsity_of(
 ) -> Sparsity:
     graph = profile.graph
     folding, uses = fold(graph), Uses.of(graph)
-    found = _Weights(graph, asked, payloads)
-    by_row = [(row, *found.take(row, folding, uses)) for row in profile.rows]
-    weights = found.weights
+    holders = _Weights(graph, query, payloads)
+    by_row = [(row, *holders.take(row, folding, uses)) for row in profile.rows]
+    weights = holders.weights
     if tensors is not None:
         missing = [name for name in tensors if name not in weights]
         if missing:
             raise InputError(unknown_tensor(missing[0], list(weights)))
         weights = {name: weights[name] for name in weights if name in set(tensors)}
-    measured = {m.name: m for m in measure(weights.values(), asked, threads, progress)}
-    layers = tuple(_layer(row, names, used, measured, asked) for row, names, used in by_row)
-    whole = None if tensors is not None else _total([layer.effective for layer in layers], asked)
+    measured = {m.name: m for m in measure(weights.values(), query, threads, progress)}
+    layers = tuple(_layer(row, names, used, measured, query) for row, names, used in by_row)
+    whole = None if tensors is not None else _total([layer.effective for layer in layers], query)
     return Sparsity(
         graph.name,
         graph.source,
         graph.format,
-        asked,
+        query,
         tuple(measured.values()),
         tuple(layer for layer in layers if layer.weights or layer.absent),
         whole,
-        (*_notes(tuple(measured.values()), layers), *found.notes()),
+        (*_notes(tuple(measured.values()), layers), *holders.notes()),
     )
 
 
@@ -95,7 +95,7 @@ def sparsity_of_stored(
     format: str,
     payloads: Sequence[Stored],
     why: str,
-    asked: Asked,
+    query: Asked,
     tensors: Sequence[str] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -107,7 +107,7 @@ def sparsity_of_stored(
         format: of the file.
         payloads: the tensors.
         why: why nothing is known of operators.
-        asked: what to look for.
+        query: what to look for.
         tensors: names of the tensors to read; None: all.
         threads: how many threads count; None: one for each core.
         progress: called with what is being done.
@@ -117,29 +117,29 @@ def sparsity_of_stored(
         InputError: a tensor is not there.
     """
     if tensors is not None:
-        known = {p.name: p for p in payloads}
-        missing = [t for t in tensors if t not in known]
+        stored = {p.name: p for p in payloads}
+        missing = [t for t in tensors if t not in stored]
         if missing:
-            raise InputError(unknown_tensor(missing[0], list(known)))
+            raise InputError(unknown_tensor(missing[0], list(stored)))
         payloads = [p for p in payloads if p.name in set(tensors)]
     weights = [
-        Weight(p, as_stored(tuple(p.shape), asked.order), PLAIN, layer=getattr(p, "layer", ""), op=getattr(p, "op", ""))
+        Weight(p, as_stored(tuple(p.shape), query.order), PLAIN, layer=getattr(p, "layer", ""), op=getattr(p, "op", ""))
         for p in payloads
         if p.dtype != "string"
     ]
-    measured = tuple(measure(weights, asked, threads, progress))
+    measured = tuple(measure(weights, query, threads, progress))
     notes = [f"no layers and no effective MACs, because {why}; rows are the first axis of each tensor"]
     integers = [m.name for m in measured if m.dtype.startswith(("int", "uint"))]
     if integers:
         notes.append(f"zero points are not known; 0 counts as zero in {_some(integers)}")
-    return Sparsity("", source, format, asked, measured, (), None, (*notes, *_notes(measured, ())))
+    return Sparsity("", source, format, query, measured, (), None, (*notes, *_notes(measured, ())))
 
 
 class _Weights:
     """The weights of a graph, each once, by the first layer that uses it."""
 
-    def __init__(self, graph: Graph, asked: Asked, payloads: Mapping[str, Stored]) -> None:
-        self._graph, self._asked, self._payloads = graph, asked, payloads
+    def __init__(self, graph: Graph, query: Asked, payloads: Mapping[str, Stored]) -> None:
+        self._graph, self._asked, self._payloads = graph, query, payloads
         self.weights: dict[str, Weight] = {}
         self._absent: list[str] = []
 
@@ -186,18 +186,18 @@ def _sized(tensor: Tensor) -> bool:
 
 
 def _layer(
-    row: Row, names: tuple[str, ...], used: tuple[Use, ...], measured: Mapping[str, Measured], asked: Asked
+    row: Row, names: tuple[str, ...], used: tuple[Use, ...], measured: Mapping[str, Measured], query: Asked
 ) -> Layer:
     weights = tuple(measured[name] for name in dict.fromkeys(names) if name in measured)
     factors = [measured[use.tensor.name] for use in used if use.tensor.name in measured]
     elements = sum(f.elements for f in factors)
     macs, absent = row.macs, not set(names) <= set(measured)
     if macs is None or (absent and multiplies_weights(row.node.op)):
-        nothing = tuple([None] * len(asked.blocks)), tuple([None] * len(asked.patterns))
+        nothing = tuple([None] * len(query.blocks)), tuple([None] * len(query.patterns))
         return Layer(row, weights, Effective(macs, None, *nothing, None), absent=absent)
     if not factors or not macs or not elements or macs % elements or len(factors) < len(used):
         full = "unknown uses" if weights and macs and _multiplies(row.node) else ""
-        same = Effective(macs, macs, (macs,) * len(asked.blocks), (macs,) * len(asked.patterns), macs)
+        same = Effective(macs, macs, (macs,) * len(query.blocks), (macs,) * len(query.patterns), macs)
         return Layer(row, weights, same, full, absent)
     each = macs // elements
 
@@ -220,8 +220,8 @@ def _layer(
         Effective(
             macs,
             left(lambda f: f.zeros or 0),
-            tuple(of_block(b) for b in asked.blocks),
-            tuple(of_pattern(p) for p in asked.patterns),
+            tuple(of_block(b) for b in query.blocks),
+            tuple(of_pattern(p) for p in query.patterns),
             left(lambda f: round(f.found.ratio * f.elements) if f.found else 0),
         ),
     )
@@ -236,20 +236,20 @@ def _multiplies(node: Node) -> bool:
 _SCALES = frozenset({"BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization"})
 
 
-def _total(parts: Sequence[Effective], asked: Asked) -> Effective:
+def _total(parts: Sequence[Effective], query: Asked) -> Effective:
     """All layers together; a figure that a layer lacks adds that layer in full where its own figure is known."""
 
     def sums(values: Sequence[int | None]) -> int | None:
-        known = [v for v in values if v is not None]
-        return sum(known) if known or not values else None
+        numbers = [v for v in values if v is not None]
+        return sum(numbers) if numbers or not values else None
 
     return Effective(
         sums([p.macs for p in parts]),
         sums([p.macs if p.zeros is None else p.zeros for p in parts]),
-        tuple(sums([p.macs if p.blocks[i] is None else p.blocks[i] for p in parts]) for i in range(len(asked.blocks))),
+        tuple(sums([p.macs if p.blocks[i] is None else p.blocks[i] for p in parts]) for i in range(len(query.blocks))),
         tuple(
             sums([p.macs if p.patterns[i] is None else p.patterns[i] for p in parts])
-            for i in range(len(asked.patterns))
+            for i in range(len(query.patterns))
         ),
         sums([p.macs if p.found is None else p.found for p in parts]),
     )

@@ -37,8 +37,8 @@ class Bits:
             return None
         if min(n, k, block) < 1 or bits not in (1, 2, 4, 8) or block * bits % 8:
             return None
-        found = cls(n, k, bits, block)
-        return found if shape in ((n, found.blocks, block * bits // 8), (n, found.row)) else None
+        layout = cls(n, k, bits, block)
+        return layout if shape in ((n, layout.blocks, block * bits // 8), (n, layout.row)) else None
 
     @property
     def blocks(self) -> int:

@@ -117,10 +117,10 @@ class Sparsity:
         Raises:
             InputError: there is none.
         """
-        found = next((t for t in self.tensors if t.name == name), None)
-        if found is None:
+        tensor = next((t for t in self.tensors if t.name == name), None)
+        if tensor is None:
             raise InputError(unknown_tensor(name, [t.name for t in self.tensors]))
-        return found
+        return tensor
 
     def to_dict(self) -> dict[str, Any]:
         """The stable JSON schema ``flopwise.sparsity/1``: integers, shares between 0 and 1, or None."""
@@ -130,31 +130,31 @@ class Sparsity:
         return self.renderer(self) if self.renderer else repr(self)
 
 
-def unknown_tensor(name: str, known: Sequence[str]) -> str:
+def unknown_tensor(name: str, names: Sequence[str]) -> str:
     """What to say of a tensor that is not there."""
     import difflib
 
-    near = difflib.get_close_matches(name, known, 1)
+    near = difflib.get_close_matches(name, names, 1)
     hint = (
-        f"did you mean {near[0]!r}?" if near else f"weights: {', '.join(known[:5])}{' ...' if len(known) > 5 else ''}"
+        f"did you mean {near[0]!r}?" if near else f"weights: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
     )
     return f"no weight is named {name!r}; {hint}"
 
 
 def _content(sparsity: Sparsity) -> dict[str, Any]:
     """The schema: integers, shares between 0 and 1, texts, or None where something is unknown."""
-    asked = sparsity.asked
+    query = sparsity.asked
     return {
         "schema": "flopwise.sparsity/1",
         "model": {"name": sparsity.name, "source": sparsity.source, "format": sparsity.format},
         "asked": {
-            "blocks": [str(b) for b in asked.blocks],
-            "patterns": [str(p) for p in asked.patterns],
-            "min_size": asked.min_size,
-            "min_ratio": asked.min_ratio,
-            "tolerance": asked.tolerance,
-            "ranks": None if asked.ranks is None else sorted(asked.ranks),
-            "order": asked.order,
+            "blocks": [str(b) for b in query.blocks],
+            "patterns": [str(p) for p in query.patterns],
+            "min_size": query.min_size,
+            "min_ratio": query.min_ratio,
+            "tolerance": query.tolerance,
+            "ranks": None if query.ranks is None else sorted(query.ranks),
+            "order": query.order,
         },
         "totals": {
             "tensors": len(sparsity.tensors),
@@ -173,20 +173,20 @@ def _content(sparsity: Sparsity) -> dict[str, Any]:
 def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any]:
     if effective is None:
         return {"macs": None, "effective_macs": None}
-    asked = sparsity.asked
+    query = sparsity.asked
     return {
         "macs": effective.macs,
         "effective_macs": {
             "zeros": effective.zeros,
             "search": effective.found,
-            "blocks": {str(b): macs for b, macs in zip(asked.blocks, effective.blocks, strict=True)},
-            "patterns": {str(p): macs for p, macs in zip(asked.patterns, effective.patterns, strict=True)},
+            "blocks": {str(b): macs for b, macs in zip(query.blocks, effective.blocks, strict=True)},
+            "patterns": {str(p): macs for p, macs in zip(query.patterns, effective.patterns, strict=True)},
         },
     }
 
 
 def _tensor(tensor: Measured) -> dict[str, Any]:
-    found = tensor.found
+    block = tensor.found
     return {
         "name": tensor.name,
         "layer": tensor.layer,
@@ -198,7 +198,7 @@ def _tensor(tensor: Measured) -> dict[str, Any]:
         "zero_point": tensor.zero_point,
         "zeros": tensor.zeros,
         "ratio": tensor.ratio,
-        "search": None if found is None else {"block": [found.first, found.second], "ratio": found.ratio},
+        "search": None if block is None else {"block": [block.first, block.second], "ratio": block.ratio},
         "blocks": [
             {
                 "block": str(b.block),

@@ -141,7 +141,7 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
         count = profile_graph(graph, get("flops"), folding=False)
     except FlopwiseError:  # what the engine made of the model is beyond the reader: times are known all the same
         return nodes
-    found = {
+    rows = {
         row.node.known_outputs[0].name: work
         for row, work in zip(count.rows, works(count), strict=True)
         if row.node.known_outputs
@@ -149,7 +149,7 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
     makers = _first_results(saved)
     whole = []
     for node, result in zip(nodes, makers, strict=True):
-        work = found.get(result)
+        work = rows.get(result)
         if work is not None:
             moved = 0 if node.alias else work.nbytes
             node = replace(node, macs=work.macs, flops=work.flops, nbytes=moved, dtypes=work.dtypes)
@@ -180,13 +180,13 @@ def _circumstances() -> dict[str, Any]:
     import os
     import platform
 
-    found: dict[str, Any] = {"host": platform.node(), "python": platform.python_version()}
+    facts: dict[str, Any] = {"host": platform.node(), "python": platform.python_version()}
     with contextlib.suppress(OSError, AttributeError):
-        found["load"] = os.getloadavg()[0]
+        facts["load"] = os.getloadavg()[0]
     with contextlib.suppress(OSError, ValueError, IndexError):
-        found["steal"] = int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
+        facts["steal"] = int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
     with contextlib.suppress(ImportError):
         import psutil
 
-        found["memory_free"] = psutil.virtual_memory().available
-    return found
+        facts["memory_free"] = psutil.virtual_memory().available
+    return facts

@@ -163,13 +163,13 @@ def physical_bound(
         winograd: whether 3x3 convolutions of stride 1 may take 2.25 times fewer multiplications.
         dtype: element type in which products of floating-point numbers are computed; None: the model's own.
     """
-    found = [_computed_in(work, dtype, winograd) for work in works(profile)]
+    each_work = [_computed_in(work, dtype, winograd) for work in works(profile)]
     names = [(row.name, row.node.op) for row in profile.rows]
-    rows = tuple(bound_row(name, op, work, device, threads) for (name, op), work in zip(names, found, strict=True))
-    floor = _floor(profile, found, device, threads)
+    rows = tuple(bound_row(name, op, work, device, threads) for (name, op), work in zip(names, each_work, strict=True))
+    floor = _floor(profile, each_work, device, threads)
     measured = tuple(p for p in device.peaks if p.kind == "measured")
-    machine = _floor(profile, found, replace(device, peaks=measured), threads) if measured else None
-    notes = tuple(_notes(profile, found, device, floor, winograd, dtype))
+    machine = _floor(profile, each_work, replace(device, peaks=measured), threads) if measured else None
+    notes = tuple(_notes(profile, each_work, device, floor, winograd, dtype))
     return Bound(profile, device, threads, rows, floor, machine, notes)
 
 
@@ -210,11 +210,11 @@ def bound_row(name: str, op: str, work: Work, device: Device, threads: int | Non
     )
 
 
-def _floor(profile: Profile, found: Sequence[Work], device: Device, threads: int | None) -> Floor:
+def _floor(profile: Profile, works: Sequence[Work], device: Device, threads: int | None) -> Floor:
     """Arithmetic at peak, or the bytes that must move at the bandwidth of what can hold them."""
     movement = must_move(profile.graph)
     compute, peaks = 0.0, {}
-    for work in found:
+    for work in works:
         peak = fastest(device, work.dtypes, threads)
         if work.macs and peak is not None:
             compute += 2 * work.macs / peak.scaled(threads)
@@ -227,13 +227,13 @@ def _floor(profile: Profile, found: Sequence[Work], device: Device, threads: int
 
 
 def _notes(
-    profile: Profile, found: Sequence[Work], device: Device, floor: Floor, winograd: bool, dtype: str | None
+    profile: Profile, works: Sequence[Work], device: Device, floor: Floor, winograd: bool, dtype: str | None
 ) -> list[str]:
     notes = [note for note in (device.note and f"{device.name}: {device.note}",) if note]
     unverified = dict.fromkeys(p.source.rpartition(": ")[2] for p in floor.peaks if not p.verified)
     if unverified:
         notes.append(f"unverified, because the document was not opened: {'; '.join(unverified)}")
-    for types in inner_dtypes(found):
+    for types in inner_dtypes(works):
         peak = fastest(device, types.split(TIMES))
         if peak is None:
             notes.append(f"{device.name} has no figure for products, so arithmetic takes no time in the floor")
@@ -241,23 +241,23 @@ def _notes(
             notes.append(f"{device.name} has no figure for {types}; that of {peak.dtype} is used")
     if floor.memory_ns is None:
         notes.append(f"{device.name} has no figure for its memory, so moving bytes takes no time in the floor")
-    if any(work.macs is None for work in found):
-        count = sum(work.macs is None for work in found)
+    if any(work.macs is None for work in works):
+        count = sum(work.macs is None for work in works)
         notes.append(f"{count} layer{'s' if count > 1 else ''} without a count: the floor leaves them out, and holds")
     if floor.movement.unknown:
         notes.append(f"the sizes of {len(floor.movement.unknown)} tensors are unknown: the floor leaves them out")
-    if not winograd and (share := _winograd_share(found)) >= 0.005:
+    if not winograd and (share := _winograd_share(works)) >= 0.005:
         notes.append(
             f"{share:.0%} of the multiply-adds are in 3x3 convolutions of stride 1, which Winograd's algorithm does "
             "with 2.25 times fewer: --winograd"
         )
-    if dtype is None and device.kind != "cpu" and any("float32" in work.dtypes for work in found if work.macs):
+    if dtype is None and device.kind != "cpu" and any("float32" in work.dtypes for work in works if work.macs):
         lower = [p for p in (device.flops("tfloat32"),) if p is not None and p.dtype == "tfloat32"]
         if lower:
             notes.append("a framework that computes float32 in TF32 can be faster than this floor: --dtype tfloat32")
     return notes
 
 
-def _winograd_share(found: Sequence[Work]) -> float:
-    total = sum(work.macs or 0 for work in found)
-    return sum(work.macs or 0 for work in found if work.winograd) / total if total else 0.0
+def _winograd_share(works: Sequence[Work]) -> float:
+    total = sum(work.macs or 0 for work in works)
+    return sum(work.macs or 0 for work in works if work.winograd) / total if total else 0.0

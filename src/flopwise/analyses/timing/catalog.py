@@ -40,9 +40,9 @@ def find(name: str) -> Device:
         for block, header in _blocks(table):
             if key in _names(block):
                 return _device(block, header)
-    known = [n for table in TABLES for block, _ in _blocks(table) for n in _names(block)]
-    near = difflib.get_close_matches(key, known, 4, 0.5)
-    near += [n for n in known if key and key in n and n not in near][: max(0, 5 - len(near))]
+    names = [n for table in TABLES for block, _ in _blocks(table) for n in _names(block)]
+    near = difflib.get_close_matches(key, names, 4, 0.5)
+    near += [n for n in names if key and key in n and n not in near][: max(0, 5 - len(near))]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise InputError(f"unknown device {name!r}; {hint}flopwise devices lists all")
 
@@ -79,13 +79,13 @@ def figures_of_core(core: str, count: int, ghz: float) -> Iterator[Peak]:
 
 def most_bandwidth(core: str) -> Peak | None:
     """The fastest memory of any listed CPU with a kind of core, for machines that do not tell theirs."""
-    found = []
+    peaks = []
     for block, header in _blocks("cpu"):
         if f'core = "{core}"' in block:
-            found += [(p, d.name) for d in [_device(block, header)] for p in d.peaks if p.what == "dram"]
-    if not found:
+            peaks += [(p, d.name) for d in [_device(block, header)] for p in d.peaks if p.what == "dram"]
+    if not peaks:
         return None
-    peak, name = max(found, key=lambda pair: pair[0].value)
+    peak, name = max(peaks, key=lambda pair: pair[0].value)
     source = f"no machine with {core} cores has faster memory than {name}: {peak.source}"
     return Peak("dram", None, peak.value, "B/s", "derived", source, peak.url, peak.verified)
 
@@ -108,8 +108,8 @@ def _blocks(table: str) -> Iterator[tuple[str, str]]:
 def _names(block: str) -> list[str]:
     """Identifier, aliases and name of a device, as keys."""
     lines = {k: v for k, _, v in (line.partition(" = ") for line in block.split("\n", 4)[:4])}
-    found = re.findall(r'"([^"]+)"', " ".join((lines["id"], lines.get("aliases", ""), lines["name"])))
-    return [_key(name) for name in found]
+    names = re.findall(r'"([^"]+)"', " ".join((lines["id"], lines.get("aliases", ""), lines["name"])))
+    return [_key(name) for name in names]
 
 
 @functools.cache

@@ -102,9 +102,9 @@ class Device:
         """
         name = _SAME.get(dtype, dtype)
         for candidate in (name, *_WIDER.get(name, ("float32", "bfloat16", "float16"))):
-            found = [p for p in self.peaks if p.what in ("matrix", "vector") and p.dtype == candidate and p.dense]
-            if found:
-                return max(found, key=lambda p: p.scaled(threads))
+            peaks = [p for p in self.peaks if p.what in ("matrix", "vector") and p.dtype == candidate and p.dense]
+            if peaks:
+                return max(peaks, key=lambda p: p.scaled(threads))
         return None
 
     def bandwidth(self, level: str = "dram", threads: int | None = None, estimate: bool = False) -> Peak | None:
@@ -118,12 +118,12 @@ class Device:
             threads: cores in use; None means all.
             estimate: whether a measured figure of the level itself will do.
         """
-        found: list[Peak] = []
+        peaks: list[Peak] = []
         for candidate in reversed(LEVELS[: LEVELS.index(level) + 1]):
-            found += [p for p in self.peaks if p.what == candidate]
-            if found and (estimate or any(p.kind != "measured" for p in found)):
+            peaks += [p for p in self.peaks if p.what == candidate]
+            if peaks and (estimate or any(p.kind != "measured" for p in peaks)):
                 break
-        return max(found, key=lambda p: p.scaled(threads), default=None)
+        return max(peaks, key=lambda p: p.scaled(threads), default=None)
 
     def level_of(self, nbytes: int) -> str:
         """The smallest cache that can hold so many bytes, "dram" when none can."""

@@ -25,7 +25,7 @@ def with_engine(bound: Bound, record: Record) -> Bound:
     hot = [row.floor_ns or 0.0 for row in rows]
     streamed = [row.streamed_ns if row.streamed_ns is not None else row.floor_ns or 0.0 for row in rows]
     macs = sum(node.macs or 0 for node in record.nodes)
-    known = sum(node.macs or 0 for node, row in zip(record.nodes, rows, strict=True) if row.engine_ns is not None)
+    measured = sum(node.macs or 0 for node, row in zip(record.nodes, rows, strict=True) if row.engine_ns is not None)
     least = min(record.wholes, key=lambda whole: whole.best_ns, default=None)
     floor = EngineFloor(
         environment=record.environment.facts,
@@ -37,7 +37,7 @@ def with_engine(bound: Bound, record: Record) -> Bound:
         sessions=len(record.wholes),
         nodes=len(rows),
         measured_nodes=sum(row.engine_ns is not None for row in rows),
-        macs_share=known / macs if macs else None,
+        macs_share=measured / macs if macs else None,
         machine=record.wholes[-1].verdict if record.wholes else "",
         needs=tuple(node.needs for node in record.nodes),
         others=tuple(Other(label, ns) for label, ns in record.others),

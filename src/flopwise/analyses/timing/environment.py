@@ -44,14 +44,14 @@ class Environment:
         return canonical({**self.facts, "engine": engine})
 
 
-def environment(engine: Mapping[str, Any], known: Facts | None = None) -> Environment:
+def environment(engine: Mapping[str, Any], host: Facts | None = None) -> Environment:
     """The environment of an engine on this machine's CPU.
 
     Args:
         engine: name, version, build, provider, level, threads and further options of the engine.
-        known: facts of the CPU; None asks the system.
+        host: facts of the CPU; None asks the system.
     """
-    cpu = known or facts()
+    cpu = host or facts()
     machine = {
         "vendor": cpu.vendor,
         "family": cpu.family,

@@ -17,13 +17,13 @@ _ORDER = ("environment", "benchmark", "session", "measurement", "whole", "progra
 
 def export(store: Store) -> list[dict[str, Any]]:
     """Every row of every table as a plain value, with its table under "table"."""
-    found = []
+    rows = []
     with store.guarded():
         for table in _ORDER:
             cursor = store.database.execute(f"SELECT * FROM {table}")
             names = [column[0] for column in cursor.description]
-            found += [{"table": table, **dict(zip(names, row, strict=True))} for row in cursor]
-    return found
+            rows += [{"table": table, **dict(zip(names, row, strict=True))} for row in cursor]
+    return rows
 
 
 def take(store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
@@ -40,7 +40,7 @@ def take(store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
     for row in tables["environment"]:
         if _digest_of(row.get("facts")) != row.get("id"):
             raise InputError(f"the environment {str(row.get('id'))[:12]} is not what its digest says")
-    known = {row["id"] for row in tables["environment"]}
+    ids = {row["id"] for row in tables["environment"]}
     numbers: dict[Any, int] = {}
     try:
         with store.guarded(), store.database:
@@ -48,7 +48,7 @@ def take(store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
                 for row in tables[table]:
                     _insert(store, table, row, "OR IGNORE")
             for row in tables["session"]:
-                if row["environment"] not in known:
+                if row["environment"] not in ids:
                     raise InputError("a session is of an environment that the file does not hold")
                 if _has(store, row):
                     continue
@@ -58,7 +58,7 @@ def take(store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
                     if row["session"] in numbers:
                         _insert(store, table, {**row, "session": numbers[row["session"]]})
             for row in tables["program"]:
-                if row["environment"] in known:
+                if row["environment"] in ids:
                     [Executed.from_dict(node) for node in json.loads(row["nodes"])]
                     _insert(store, "program", row, "OR IGNORE")
     except (KeyError, TypeError, ValueError) as error:

@@ -93,34 +93,34 @@ def usable_cores(root: Path = Path("/")) -> int:
     return count
 
 
-def core_of(known: Facts) -> str | None:
+def core_of(host: Facts) -> str | None:
     """The kind of core behind the facts, a name in the table of CPUs; None where it is not listed."""
-    if known.part in _ARM:
-        return _ARM[known.part]
-    for models, core in _MODELS.get((known.vendor, known.family), ()):
-        if known.model in models:
-            return "cascade-lake" if core == "skylake-server" and "avx512_vnni" in known.flags else core
-    if "avx512f" in known.flags:
+    if host.part in _ARM:
+        return _ARM[host.part]
+    for models, core in _MODELS.get((host.vendor, host.family), ()):
+        if host.model in models:
+            return "cascade-lake" if core == "skylake-server" and "avx512_vnni" in host.flags else core
+    if "avx512f" in host.flags:
         return "zen5"
-    return "zen3" if {"avx2", "fma"} <= {*known.flags} else None
+    return "zen3" if {"avx2", "fma"} <= {*host.flags} else None
 
 
-def this_cpu(known: Facts | None = None) -> Device:
+def this_cpu(host: Facts | None = None) -> Device:
     """This machine's CPU, with the figures that follow from its kind of core and its clock."""
-    known = known or facts()
-    core = core_of(known)
+    host = host or facts()
+    core = core_of(host)
     peaks: tuple[Peak, ...] = ()
     note = ""
     if core is not None:
-        ghz = known.ghz or catalog.cores()[core]["most_ghz"]
-        peaks = tuple(catalog.figures_of_core(core, known.cores, ghz))
+        ghz = host.ghz or catalog.cores()[core]["most_ghz"]
+        peaks = tuple(catalog.figures_of_core(core, host.cores, ghz))
         memory = catalog.most_bandwidth(core)
         peaks += (memory,) if memory else ()
-        if known.ghz is None:
+        if host.ghz is None:
             note = f"the system does not tell its clock, so {ghz:g} GHz is taken, the highest of any {core} chip"
-    vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(known.vendor, "arm" if known.part else "")
-    name = f"{known.name or platform.processor() or 'CPU'} ({known.cores} core{'s' if known.cores > 1 else ''})"
-    return Device("cpu", name, "cpu", vendor, known.memory_bytes, peaks, ("this",), known.cores, known.caches, note)
+    vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(host.vendor, "arm" if host.part else "")
+    name = f"{host.name or platform.processor() or 'CPU'} ({host.cores} core{'s' if host.cores > 1 else ''})"
+    return Device("cpu", name, "cpu", vendor, host.memory_bytes, peaks, ("this",), host.cores, host.caches, note)
 
 
 def this_gpus() -> tuple[Device, ...]:
@@ -133,18 +133,18 @@ def this_gpus() -> tuple[Device, ...]:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return ()
-    found = []
+    devices = []
     try:
         for index in range(pynvml.nvmlDeviceGetCount()):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             name = pynvml.nvmlDeviceGetName(handle)
             memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
-            found.append(_gpu(index, name if isinstance(name, str) else name.decode(), memory))
+            devices.append(_gpu(index, name if isinstance(name, str) else name.decode(), memory))
     except pynvml.NVMLError:
-        return tuple(found)
+        return tuple(devices)
     finally:
         pynvml.nvmlShutdown()
-    return tuple(found)
+    return tuple(devices)
 
 
 def _gpu(index: int, name: str, memory: int) -> Device:
@@ -209,14 +209,14 @@ def _integer(text: str | None) -> int:
 
 
 def _ghz(root: Path) -> float | None:
-    found = [_read(p) for p in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/cpuinfo_max_freq")]
-    clocks = [int(text) for text in found if text.isdigit()]
+    texts = [_read(p) for p in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/cpuinfo_max_freq")]
+    clocks = [int(text) for text in texts if text.isdigit()]
     return max(clocks) / 1e6 if clocks else None
 
 
 def _caches(root: Path, cores: int) -> tuple[Cache, ...]:
     """The data caches that so many cores can use, each level added up over its instances."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     folder = root / "sys/devices/system/cpu/cpu0/cache"
     entries = sorted(folder.glob("index[0-9]*"))
     last = max((_integer(_read(e / "level")) for e in entries), default=0)
@@ -227,8 +227,8 @@ def _caches(root: Path, cores: int) -> tuple[Cache, ...]:
         nbytes = int(size[:-1]) * {"K": 1 << 10, "M": 1 << 20}.get(size[-1], 1)
         sharing = max(1, _count(_read(entry / "shared_cpu_list")))
         name = f"l{level}" if level < max(last, 3) else "llc"
-        found[name] = nbytes * -(-cores // sharing)
-    return tuple(Cache(level, nbytes) for level, nbytes in found.items())
+        sizes[name] = nbytes * -(-cores // sharing)
+    return tuple(Cache(level, nbytes) for level, nbytes in sizes.items())
 
 
 def _count(ranges: str) -> int:

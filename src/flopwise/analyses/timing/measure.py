@@ -152,19 +152,19 @@ def _result(
     one, other = (sampler.samples[name] for name in WHOLES)
     threads = int(program.facts.get("threads", 1))
     difference, share = noise(one, other), cpu_share(one, other)
-    found = []
+    rows = []
     for key in keys:
         if key in skip or key in failed:
             status, note = failed.get(key, (skip.get(key, ""), ""))
-            found.append(Measurement(key, "hot", status, note=note))  # type: ignore[arg-type] # from JSON
+            rows.append(Measurement(key, "hot", status, note=note))  # type: ignore[arg-type] # from JSON
         elif only is None or key in only:
-            found += [
+            rows += [
                 _measurement(key, mode, tasks[f"{mode} {key}"], sampler.samples, share)
                 for mode in MODES
                 if f"{mode} {key}" in tasks
             ]
     return {
-        "measurements": [{field: getattr(m, field) for field in m.__dataclass_fields__} for m in found],
+        "measurements": [{field: getattr(m, field) for field in m.__dataclass_fields__} for m in rows],
         "whole_ns": [one.best or other.best or 0, other.best or one.best or 0],
         "median_ns": one.median or 0,
         "cpu_ns": one.cpu / max(1, one.runs),

@@ -29,9 +29,9 @@ def machine_id() -> str:
     return digest(environment({}).facts["machine"])
 
 
-def is_here(known: Environment, machine: str) -> bool:
+def is_here(environment: Environment, machine: str) -> bool:
     """Whether an environment is of this machine."""
-    return digest(known.facts.get("machine")) == machine
+    return digest(environment.facts.get("machine")) == machine
 
 
 def reached(rates: Mapping[str, tuple[float, str]], cores: int | None) -> list[Peak]:
@@ -55,10 +55,10 @@ def measured_peaks(report: Callable[[str], None] = lambda step: None, seconds: f
 
     cpu = this_cpu()
     report("measuring products")
-    found: dict[str, list[tuple[float, str]]] = {}
+    rates: dict[str, list[tuple[float, str]]] = {}
     for dtype, rate, how in (*_numpy_products(seconds), *_engine_products(seconds)):
-        found.setdefault(dtype, []).append((rate, how))
-    for dtype, ways in found.items():
+        rates.setdefault(dtype, []).append((rate, how))
+    for dtype, ways in rates.items():
         rate, how = max(ways)
         yield _of_all("vector", dtype, rate, cpu.cores, f"{how}, the fastest of {len(ways)} ways")
     report("measuring memory")

@@ -138,12 +138,12 @@ def _spared(node: Node) -> int | None:
     nothing itself.
     """
     moved = traffic(node)
-    given = {t.name: t for t in node.known_inputs}
+    inputs = {t.name: t for t in node.known_inputs}
     if moved == (0, 0):
         return None
-    if moved.read is None or not all(t.sized for t in given.values()):
+    if moved.read is None or not all(t.sized for t in inputs.values()):
         return 0
-    return max(0, sum(t.nbytes for t in given.values()) - moved.read)
+    return max(0, sum(t.nbytes for t in inputs.values()) - moved.read)
 
 
 def _share(node: Node, tensor: Tensor) -> int | None:
@@ -177,9 +177,9 @@ def _continued(maker: Node, output: Tensor, inputs: dict[str, Tensor]) -> int:
 
 def inner_dtypes(works: Sequence[Work]) -> dict[str, int]:
     """Element types -> multiply-adds in them, the most first."""
-    found: dict[str, int] = {}
+    dtypes: dict[str, int] = {}
     for work in works:
         if work.macs:
             name = TIMES.join(work.dtypes)
-            found[name] = found.get(name, 0) + work.macs
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+            dtypes[name] = dtypes.get(name, 0) + work.macs
+    return dict(sorted(dtypes.items(), key=lambda item: -item[1]))

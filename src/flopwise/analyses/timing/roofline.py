@@ -70,5 +70,5 @@ def roofline(
 
 def fastest(device: Device, dtypes: Sequence[str], threads: int | None = None) -> Peak | None:
     """The highest of the device's figures for these element types."""
-    found = [peak for dtype in dtypes for peak in [device.flops(dtype, threads)] if peak is not None]
-    return max(found, key=lambda p: p.scaled(threads), default=None)
+    peaks = [peak for dtype in dtypes for peak in [device.flops(dtype, threads)] if peak is not None]
+    return max(peaks, key=lambda p: p.scaled(threads), default=None)

@@ -48,7 +48,7 @@ def match(
         for name in node.input:
             takers.setdefault(name, []).append(place)
     taken: set[int] = set()
-    found: list[tuple[int, ...]] = []
+    matches: list[tuple[int, ...]] = []
     for node in executed:
         ends = [same[name] for name in node.output if name in same]
         starts = {same.get(name, name) for name in node.input if name}
@@ -61,8 +61,8 @@ def match(
             taken.add(place)
             places.append(place)
             stack += [makers[n] for n in model[place].input if n in makers and n not in starts]
-        found.append(tuple(places))
-    owners = {place: node for node, places in enumerate(found) for place in places}
+        matches.append(tuple(places))
+    owners = {place: node for node, places in enumerate(matches) for place in places}
     for place in reversed(range(len(model))):  # what no tensor tells belongs to whoever takes its result
         if place not in owners:
             users = [p for name in model[place].output if name for p in takers.get(name, ())]
@@ -94,14 +94,14 @@ def _same_tensors(
         for name in node.output:
             if not name:
                 continue
-            known = prints.get(name)
-            if name in makers and (known is None or name not in own or close(known, own[name])):
+            twin = prints.get(name)
+            if name in makers and (twin is None or name not in own or close(twin, own[name])):
                 same[name] = name
                 position = max(position, makers[name])
                 continue
-            if known is None or not known.values:
+            if twin is None or not twin.values:
                 continue
-            equal = [c for c in candidates if c not in same.values() and close(known, own[c])]
+            equal = [c for c in candidates if c not in same.values() and close(twin, own[c])]
             if equal:
                 after = [c for c in equal if makers[c] >= position] or equal
                 last = _furthest(after, model, makers)
@@ -137,8 +137,8 @@ def close(one: Fingerprint, other: Fingerprint) -> bool:
 def names_of(nodes: Sequence[Any]) -> list[str]:
     """A name for each node, as the rows of a profile have them: its own, or the operator and its running number."""
     seen: dict[str, int] = {}
-    found = []
+    names = []
     for node in nodes:
         seen[node.op_type] = seen.get(node.op_type, 0) + 1
-        found.append(node.name or f"{node.op_type.lower()}_{seen[node.op_type]}")
-    return found
+        names.append(node.name or f"{node.op_type.lower()}_{seen[node.op_type]}")
+    return names

@@ -197,12 +197,12 @@ class Store:
             for identity, facts, nodes, notes in rows:
                 environment = Environment(json.loads(facts))
                 if environment.matches(wanted):
-                    found = tuple(Executed.from_dict(node) for node in json.loads(nodes))
+                    executed = tuple(Executed.from_dict(node) for node in json.loads(nodes))
                     return Record(
                         environment,
-                        found,
-                        self._best(identity, {n.key for n in found}),
-                        self._failed(identity, {n.key for n in found}),
+                        executed,
+                        self._best(identity, {n.key for n in executed}),
+                        self._failed(identity, {n.key for n in executed}),
                         self._wholes(model, inputs, identity),
                         tuple(json.loads(notes)),
                         self._others(model, inputs, environment),
@@ -289,15 +289,15 @@ class Store:
             " JOIN environment e ON e.id = s.environment WHERE w.model = ? AND w.inputs = ? GROUP BY e.id ORDER BY 2",
             (model, inputs),
         )
-        found = []
+        others = []
         for facts, best in rows:
             other = Environment(json.loads(facts))
             if other.facts["machine"] == own.facts["machine"] and other.id != own.id and best:
                 engine = other.facts["engine"]
                 many = "" if engine.get("threads") == 1 else "s"
                 label = f"{engine.get('name')} {engine.get('version')}, {engine.get('level')}"
-                found.append((f"{label}, {engine.get('threads')} thread{many}", float(best)))
-        return tuple(found)
+                others.append((f"{label}, {engine.get('threads')} thread{many}", float(best)))
+        return tuple(others)
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:

@@ -51,26 +51,26 @@ def what_ifs(bound: Bound, workers: int = 2) -> list[WhatIf]:
     if engine is None:
         return []
     rows, hot = bound.rows, engine.hot_ns
-    found = [WhatIf("as it is", hot, "floor")]
+    changes = [WhatIf("as it is", hot, "floor")]
 
     def without(what: str, chosen: Callable[[BoundRow], bool]) -> Iterator[WhatIf]:
         saved = sum(row.floor_ns or 0.0 for row in rows if chosen(row))
         if saved:
             yield WhatIf(what, hot - saved, "floor")
 
-    found += without("element-wise nodes fused into others", lambda row: _plain(row) in ELEMENTWISE)
-    found += without("no node that only moves elements", lambda row: _plain(row) in MOVES)
+    changes += without("element-wise nodes fused into others", lambda row: _plain(row) in ELEMENTWISE)
+    changes += without("no node that only moves elements", lambda row: _plain(row) in MOVES)
     times = [row.floor_ns or 0.0 for row in rows]
     if engine.critical_ns < 0.999 * hot:
-        found.append(
+        changes.append(
             WhatIf(f"{workers} workers that share the cores", with_workers(times, engine.needs, workers), "floor")
         )
-        found.append(WhatIf("independent nodes at once", engine.critical_ns, "floor"))
+        changes.append(WhatIf("independent nodes at once", engine.critical_ns, "floor"))
     if bound.machine is not None:
-        found.append(WhatIf("every product at the measured peak", bound.machine.ns, "estimate"))
-    found.append(WhatIf("every product at the device's peak", bound.physical.ns, "floor"))
-    found += [WhatIf(other.label, other.ns, "measured") for other in engine.others]
-    return found
+        changes.append(WhatIf("every product at the measured peak", bound.machine.ns, "estimate"))
+    changes.append(WhatIf("every product at the device's peak", bound.physical.ns, "floor"))
+    changes += [WhatIf(other.label, other.ns, "measured") for other in engine.others]
+    return changes
 
 
 def _plain(row: BoundRow) -> str:

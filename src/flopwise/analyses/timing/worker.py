@@ -131,7 +131,7 @@ class _Child:
 
     def events(self, patience: float) -> Iterator[dict[str, Any]]:
         """What the child says, until it is done, dies, or stays at one task for too long."""
-        asked, task, since = False, "", time.monotonic()
+        stopping, task, since = False, "", time.monotonic()
         while True:
             try:
                 event = self._queue.get(timeout=POLL)
@@ -146,9 +146,9 @@ class _Child:
                     return
                 continue
             except KeyboardInterrupt:
-                if asked:
+                if stopping:
                     raise
-                asked = True  # the child hands over what it has
+                stopping = True  # the child hands over what it has
                 with contextlib.suppress(ProcessLookupError):
                     self._process.send_signal(signal.SIGINT)
                 continue

@@ -150,8 +150,8 @@ def _weighed(node: Node, wanted: Wanted, counts: Counts, row: Row, repeated: int
 
 def _counted(node: Node, wanted: Wanted, rules: Rules) -> tuple[Counts | None, str]:
     """What the backward pass of one node executes; or None, and why."""
-    known = row_of(node.op).gradient
-    rule: BackwardRule | None = rules.get(node.op) or (known.rule if known else None)
+    gradient = row_of(node.op).gradient
+    rule: BackwardRule | None = rules.get(node.op) or (gradient.rule if gradient else None)
     if node.within:
         return None, "gradients through control flow are not followed"
     if rule is None:

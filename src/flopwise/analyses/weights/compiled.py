@@ -61,18 +61,18 @@ def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any,
     steps, low, scale, slack = ruler.fast(x.dtype)
     x = _frozen(x)
     few = ruler.bins <= 256 and x.size >= 1 << 16
-    found = np.empty(STRIP, np.uint8 if few else np.int32)
-    pairs = found.view(np.uint16) if few else np.empty(0, np.uint16)
+    places = np.empty(STRIP, np.uint8 if few else np.int32)
+    pairs = places.view(np.uint16) if few else np.empty(0, np.uint16)
     doubles = np.zeros((2, 1 << 16 if few else 0), np.uint32)
     singles = np.zeros((TABLES, ruler.bins), np.int64)
     kind, _, rest, infinity = _BITS[x.dtype.name]
     for start in range(0, x.size, CALL):
         part = x[start : start + CALL]
         if finite:
-            _bins(part, low, scale, slack, steps, found, pairs, doubles, singles)
+            _bins(part, low, scale, slack, steps, places, pairs, doubles, singles)
         else:
             bits = part.view(kind)
-            _bins_of_finite(part, bits, rest, infinity, low, scale, slack, steps, found, pairs, doubles, singles)
+            _bins_of_finite(part, bits, rest, infinity, low, scale, slack, steps, places, pairs, doubles, singles)
     counts: np.ndarray[Any, Any] = singles.sum(0)
     if few:
         table = doubles.sum(0, dtype=np.int64).reshape(256, 256)
@@ -192,20 +192,20 @@ def _scan(x: Any, bits: Any, shift: Any, rest: Any, infinity: Any, factor: float
 
 
 @_loose
-def _places(x: Any, low: Any, scale: Any, slack: Any, found: Any) -> Any:
+def _places(x: Any, low: Any, scale: Any, slack: Any, places: Any) -> Any:
     """How many elements are near an edge; ``found`` holds the bin of the others."""
     near, half = np.int32(0), type(slack)(0.5)
     limit = half - slack
     for i in range(x.size):
         place = (x[i] - low) * scale
         whole = np.int32(place)
-        found[i] = whole
+        places[i] = whole
         near = np.int32(near + np.int32(abs(place - type(slack)(whole) - half) > limit))
     return near
 
 
 @_plain
-def _near(x: Any, low: Any, scale: Any, steps: Any, found: Any) -> None:
+def _near(x: Any, low: Any, scale: Any, steps: Any, places: Any) -> None:
     """The bin of each element, compared with both edges."""
     for i in range(x.size):
         place = np.int32((x[i] - low) * scale)
@@ -213,26 +213,26 @@ def _near(x: Any, low: Any, scale: Any, steps: Any, found: Any) -> None:
             place -= 1
         elif x[i] >= steps[place + 1]:
             place += 1
-        found[i] = place
+        places[i] = place
 
 
 @_plain
 def _bins(
-    x: Any, low: Any, scale: Any, slack: Any, steps: Any, found: Any, pairs: Any, doubles: Any, singles: Any
+    x: Any, low: Any, scale: Any, slack: Any, steps: Any, places: Any, pairs: Any, doubles: Any, singles: Any
 ) -> None:
     """Counts the bins of two neighbours at once in ``doubles``, where ``pairs`` is a view of ``found``."""
     for start in range(0, x.size, STRIP):
         strip = x[start : start + STRIP]
         n = np.uint64(strip.size)
-        if _places(strip, low, scale, slack, found):
-            _near(strip, low, scale, steps, found)
+        if _places(strip, low, scale, slack, places):
+            _near(strip, low, scale, steps, places)
         if pairs.size and n == STRIP:
             for i in range(np.uint64(0), np.uint64(STRIP // 2), np.uint64(2)):
                 doubles[0, pairs[i]] += np.uint32(1)
                 doubles[1, pairs[i + np.uint64(1)]] += np.uint32(1)
             continue
         for i in range(np.uint64(0), n):
-            singles[i & np.uint64(TABLES - 1), np.uint32(found[i])] += 1
+            singles[i & np.uint64(TABLES - 1), np.uint32(places[i])] += 1
 
 
 @_plain
@@ -245,7 +245,7 @@ def _bins_of_finite(
     scale: Any,
     slack: Any,
     steps: Any,
-    found: Any,
+    places: Any,
     pairs: Any,
     doubles: Any,
     singles: Any,
@@ -253,7 +253,7 @@ def _bins_of_finite(
     kept = np.empty(BLOCK, x.dtype)
     for start in range(0, x.size, BLOCK):
         n, _ = _keep_finite(x[start : start + BLOCK], bits[start : start + BLOCK], rest, infinity, kept)
-        _bins(kept[:n], low, scale, slack, steps, found, pairs, doubles, singles)
+        _bins(kept[:n], low, scale, slack, steps, places, pairs, doubles, singles)
 
 
 @_plain

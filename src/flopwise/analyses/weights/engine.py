@@ -123,8 +123,8 @@ class Engine:
         raw = _flat(source.raw())
         blocks = scanned.kept or (source.blocks() if raw is None else _parts(raw))
         finite = not moments.nan and not moments.infinite
-        for _, found in self._each(functools.partial(self._bins, ruler=ruler, finite=finite), blocks):
-            counts += found
+        for _, part in self._each(functools.partial(self._bins, ruler=ruler, finite=finite), blocks):
+            counts += part
         return counts
 
     def _part(self, block: Array, brain: bool, factor: float) -> Moments | tuple[str, Array]:
@@ -138,8 +138,8 @@ class Engine:
     def _bins(self, block: Array, ruler: Ruler, finite: bool) -> Array:
         block = _floats(block)
         if ruler.fits(block.dtype):
-            found: Array = self._loops.bins(block, ruler, finite)
-            return found
+            counts: Array = self._loops.bins(block, ruler, finite)
+            return counts
         block = block.astype(np.float64, copy=False)
         if ruler.fits(block.dtype):
             wide: Array = self._loops.bins(block, ruler, finite)

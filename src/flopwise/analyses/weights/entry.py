@@ -73,10 +73,10 @@ class Entry:
     def figure(self, key: str) -> Any:
         """An attribute, or a percentile; None where it is not known."""
         if key in PERCENTILES:
-            found = None if self.histogram is None else self.histogram.percentile(PERCENTILES[key])
-            if found is None or self.min is None or self.max is None:
+            value = None if self.histogram is None else self.histogram.percentile(PERCENTILES[key])
+            if value is None or self.min is None or self.max is None:
                 return None
-            return min(max(found, self.min), self.max)
+            return min(max(value, self.min), self.max)
         if key == "zero%":
             return 100 * self.zeros / self.length if self.length else None
         return getattr(self, key)
@@ -84,7 +84,7 @@ class Entry:
 
 def figures(moments: Moments, factor: float = 1.0) -> dict[str, Any]:
     """The figures of an entry, from the moments of its elements times ``factor``."""
-    known: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "length": moments.length,
         "zeros": moments.zeros,
         "nan": moments.nan,
@@ -99,7 +99,7 @@ def figures(moments: Moments, factor: float = 1.0) -> dict[str, Any]:
             _finite(v / factor)
             for v in (moments.low, moments.high, mean, deviation, absmax, moments.magnitude + 0.0, l2)
         ]
-    return known | dict(zip(("min", "max", "mean", "deviation", "absmax", "l1", "l2"), values, strict=True))
+    return numbers | dict(zip(("min", "max", "mean", "deviation", "absmax", "l1", "l2"), values, strict=True))
 
 
 def _finite(value: float) -> float | None:

@@ -70,17 +70,17 @@ def bins(x: Array, ruler: Ruler, finite: bool) -> Array:
         part = part if finite else part[np.isfinite(part)]
         place = np.subtract(part, low, out=places[: part.size])
         place *= scale
-        whole, found = np.floor(place, out=wholes[: part.size]), indices[: part.size]
-        np.copyto(found, whole, casting="unsafe")
+        whole, bin_numbers = np.floor(place, out=wholes[: part.size]), indices[: part.size]
+        np.copyto(bin_numbers, whole, casting="unsafe")
         place -= whole
         place -= half
         near = np.flatnonzero(np.greater(np.abs(place, out=place), half - slack, out=flags[: part.size]))
         if near.size:  # compared with both edges
-            unsure, value = found[near], part[near]
+            unsure, value = bin_numbers[near], part[near]
             unsure -= value < steps[unsure]
             unsure += value >= steps[unsure + 1]
-            found[near] = unsure
-        counts += np.bincount(found, minlength=ruler.bins)
+            bin_numbers[near] = unsure
+        counts += np.bincount(bin_numbers, minlength=ruler.bins)
     return counts
 
 

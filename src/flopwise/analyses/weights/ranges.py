@@ -36,8 +36,8 @@ class Ruler:
 
     def place(self, x: Array) -> Array:
         """The bin of each element of a finite array, by search: the definition."""
-        found = np.searchsorted(self.edges, x.astype(np.float64, copy=False), side="right") - 1
-        return np.clip(found, 0, self.bins - 1)
+        places = np.searchsorted(self.edges, x.astype(np.float64, copy=False), side="right") - 1
+        return np.clip(places, 0, self.bins - 1)
 
     @functools.cached_property
     def wide(self) -> bool:

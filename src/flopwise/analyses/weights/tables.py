@@ -58,6 +58,6 @@ def moments_of_table(counts: Array, values: Array) -> Moments:
 def bins_of_table(counts: Array, values: Array, ruler: Ruler) -> Array:
     """How many of these elements lie in each bin."""
     there = (counts > 0) & np.isfinite(values)
-    found = np.zeros(ruler.bins, np.int64)
-    np.add.at(found, ruler.place(values[there]), counts[there])
-    return found
+    per_bin = np.zeros(ruler.bins, np.int64)
+    np.add.at(per_bin, ruler.place(values[there]), counts[there])
+    return per_bin

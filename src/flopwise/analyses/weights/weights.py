@@ -66,7 +66,7 @@ def measured(
         raise InputError(f"no {by} is called {', '.join(patterns)}; the first are {', '.join(list(groups)[:5])}")
     every = sum(p.numel for group in chosen.values() for p in group)
     code, count = loops(every), threads or os.cpu_count() or 1
-    found: dict[str, tuple[Entry, Moments, Moments]] = {}
+    measurements: dict[str, tuple[Entry, Moments, Moments]] = {}
     done = 0
     with ThreadPoolExecutor(count) as pool:
         shared, alone = Engine(code, pool if count > 1 else None, 2 * count), Engine(code)
@@ -76,14 +76,14 @@ def measured(
         futures = [(name, group, pool.submit(_measure, alone, name, group, bound)) for name, group in small]
         results: Iterator[Any] = ((name, group, future.result()) for name, group, future in futures)
         for name, group, result in results:
-            found[name], done = result, done + sum(p.numel for p in group)
+            measurements[name], done = result, done + sum(p.numel for p in group)
             _say(progress, done, every)
         for name, group in large.items():
             _say(progress, done, every)
-            found[name] = _measure(shared, name, group, bound)
+            measurements[name] = _measure(shared, name, group, bound)
             done += sum(p.numel for p in group)
-    entries = tuple(found[name][0] for name in chosen)
-    total = _total(entries, [found[name][1:] for name in chosen])
+    entries = tuple(measurements[name][0] for name in chosen)
+    total = _total(entries, [measurements[name][1:] for name in chosen])
     notes += _strange(total)
     return Weights(stored.model, stored.format, by, bound, entries, total, (*notes, *stored.notes_by_now()), code.NAME)
 
@@ -137,10 +137,10 @@ def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor
 
 
 def _fresh(name: str, taken: dict[str, Any]) -> str:
-    number, found = 1, name
-    while found in taken:
-        number, found = number + 1, f"{name} ({number + 1})"
-    return found
+    number, fresh = 1, name
+    while fresh in taken:
+        number, fresh = number + 1, f"{name} ({number + 1})"
+    return fresh
 
 
 def _tensors(count: int) -> str:
@@ -172,20 +172,20 @@ def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int
         ruler = Ruler(whole.low, whole.high, bins)
         counts = sum(engine.bins(tensor, scan, ruler) for tensor, scan in zip(group, scans, strict=True))
         made = Histogram(tuple(ruler.edges.tolist()), tuple(counts.tolist()))  # type: ignore[union-attr]
-    factor, known = _factor(whole), whole
+    factor, moments = _factor(whole), whole
     if factor != 1.0:
-        known = merge(engine.scan(tensor, factor, room=0).moments for tensor in group)
+        moments = merge(engine.scan(tensor, factor, room=0).moments for tensor in group)
     entry = Entry(
         name,
         next((p.op for p in group if p.op), ""),
         tuple(dict.fromkeys(p.dtype for p in group)),
         tuple(p.shape for p in group),
         sum(p.nbytes for p in group),
-        **_figures(whole, known, factor),
+        **_figures(whole, moments, factor),
         histogram=made,
         tensors=tuple(p.name for p in group),
     )
-    return entry, whole, known
+    return entry, whole, moments
 
 
 def _factor(whole: Moments) -> float:
@@ -196,15 +196,15 @@ def _factor(whole: Moments) -> float:
     return math.ldexp(1.0, -min(max(math.frexp(greatest)[1], -1000), 1000))
 
 
-def _figures(whole: Moments, known: Moments, factor: float) -> dict[str, Any]:
+def _figures(whole: Moments, moments: Moments, factor: float) -> dict[str, Any]:
     """The figures of elements from their moments and those of the scaled ones: beside huge ones tiny ones are zero."""
     from flopwise.analyses.weights.entry import figures
 
-    found = figures(known, factor)
+    values = figures(moments, factor)
     if factor != 1.0:
         greatest = max(abs(whole.low), abs(whole.high))
-        found |= {"zeros": whole.zeros, "min": whole.low, "max": whole.high, "absmax": greatest}
-    return found
+        values |= {"zeros": whole.zeros, "min": whole.low, "max": whole.high, "absmax": greatest}
+    return values
 
 
 def _total(entries: Sequence[Entry], moments: Sequence[tuple[Moments, Moments]]) -> Entry:
@@ -218,10 +218,10 @@ def _total(entries: Sequence[Entry], moments: Sequence[tuple[Moments, Moments]])
 
     whole = merge(moment for moment, _ in moments)
     factor = _factor(whole)
-    known = merge(scaled.times(factor / _factor(moment)) for moment, scaled in moments)
+    merged = merge(scaled.times(factor / _factor(moment)) for moment, scaled in moments)
     dtypes = tuple(dict.fromkeys(dtype for entry in entries for dtype in entry.dtypes))
     nbytes, tensors = sum(e.nbytes for e in entries), tuple(t for e in entries for t in e.tensors)
-    return Entry("Total", "", dtypes, (), nbytes, **_figures(whole, known, factor), tensors=tensors)
+    return Entry("Total", "", dtypes, (), nbytes, **_figures(whole, merged, factor), tensors=tensors)
 
 
 def _strange(total: Entry) -> list[str]:

@@ -172,12 +172,12 @@ def shared_out(amounts: Iterable[Fraction | int | None]) -> list[int | None]:
     >>> shared_out([Fraction(3, 2), Fraction(3, 2), None])
     [1, 2, None]
     """
-    known = list(amounts)
-    if all(amount is None or not isinstance(amount, Fraction) for amount in known):
-        return known  # type: ignore[return-value]
+    numbers = list(amounts)
+    if all(amount is None or not isinstance(amount, Fraction) for amount in numbers):
+        return numbers  # type: ignore[return-value]
     exact, rounded = Fraction(0), 0
     shares: list[int | None] = []
-    for amount in known:
+    for amount in numbers:
         if amount is None:
             shares.append(None)
             continue

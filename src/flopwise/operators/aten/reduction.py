@@ -74,8 +74,8 @@ def unique_consecutive(node: Node) -> Counts:
 
     https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html
     """
-    asked = sum(int(node.attrs.get(name, 0)) for name in ("inverse", "counts"))
-    return Counts(cmp=1, add=asked) * node.input(0).numel
+    extras = sum(int(node.attrs.get(name, 0)) for name in ("inverse", "counts"))
+    return Counts(cmp=1, add=extras) * node.input(0).numel
 
 
 def quantile(node: Node) -> Counts:

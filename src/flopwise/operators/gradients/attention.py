@@ -49,8 +49,8 @@ def attention(node: Node, wanted: Wanted) -> Counts:
 
 def _dropout(node: Node) -> bool:
     """Whether some of the weights are dropped: PyTorch's argument dropout_p."""
-    given = node.attrs.get("args") or {}
-    chance = given.get("dropout_p", 0.0) if isinstance(given, Mapping) else 0.0
+    args = node.attrs.get("args") or {}
+    chance = args.get("dropout_p", 0.0) if isinstance(args, Mapping) else 0.0
     return isinstance(chance, int | float) and chance > 0
 
 

@@ -30,6 +30,6 @@ def target(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
 
 def probabilities(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     """The logarithms of the probabilities, the target, and the weights of the classes."""
-    given = node.outputs[1] if len(node.outputs) > 1 else None
-    yield node.input(0).nbytes if given is None else given
+    logs = node.outputs[1] if len(node.outputs) > 1 else None
+    yield node.input(0).nbytes if logs is None else logs
     yield from target(node, wanted)

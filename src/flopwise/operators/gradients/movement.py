@@ -46,10 +46,10 @@ def scattered(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
 
 def dropped(node: Node) -> bool:
     """Whether a Dropout drops: its argument in a program, its third input in a file."""
-    given = node.attrs.get("args")
-    if isinstance(given, Mapping):
-        on = given.get("train", given.get("training", False))
-        return bool(on) and given.get("p", 0.5) != 0
+    args = node.attrs.get("args")
+    if isinstance(args, Mapping):
+        on = args.get("train", args.get("training", False))
+        return bool(on) and args.get("p", 0.5) != 0
     if 0 < node.version < 7:
         return not node.attrs.get("is_test", 0)
     return node.has_input(2)

@@ -25,11 +25,11 @@ def sub(node: Node, wanted: Wanted) -> Counts:
 
 def _second(node: Node) -> int:
     """The place of the second operand: in a program the first may be a number, which is no input."""
-    given = node.attrs.get("args")
-    if not isinstance(given, Mapping) or len(node.known_inputs) > 1:
+    args = node.attrs.get("args")
+    if not isinstance(args, Mapping) or len(node.known_inputs) > 1:
         return 1
     swapped = "rsub" in node.origin
-    return int(isinstance(given.get("input", given.get("self")), Tensor)) ^ int(swapped)
+    return int(isinstance(args.get("input", args.get("self")), Tensor)) ^ int(swapped)
 
 
 def mul(node: Node, wanted: Wanted) -> Counts:

@@ -113,16 +113,16 @@ def _derivatives(node: Node, default: Sequence[str]) -> list[list[Counts]]:
     """
     names: Sequence[str] = node.attrs.get("activations") or default
     per = len(default)
-    found = []
+    derivatives = []
     for direction in range(_directions(node)):
         own = names[direction * per : (direction + 1) * per] or names[:per]
         try:
-            found.append([DERIVATIVES[name.lower()] for name in own])
+            derivatives.append([DERIVATIVES[name.lower()] for name in own])
         except KeyError:
             raise ModelError(f"{node.op} {node.name!r}: no such activation among {', '.join(own)}") from None
         if len(own) != per:
             raise ModelError(f"{node.op} {node.name!r}: {per} activations per direction expected, got {', '.join(own)}")
-    return found
+    return derivatives
 
 
 def _kept(per_unit: int) -> Keeps:

@@ -20,8 +20,8 @@ def batch_normalization(node: Node) -> Counts:
     https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
     """
     x = node.input(0)
-    given = [t for t in node.inputs[1:5] if t is not None]
-    channels = given[0].numel if given else extent(node, x, 1)
+    parameters = [t for t in node.inputs[1:5] if t is not None]
+    channels = parameters[0].numel if parameters else extent(node, x, 1)
     counts = Counts(mul=1, add=1) * x.numel + Counts(add=2, sqrt=1, div=1, mul=1) * channels
     if node.attrs.get("training_mode", 0) or len(node.known_outputs) > 1:
         counts += Counts(add=3, mul=1) * x.numel + Counts(div=2, mul=4, add=2) * channels

@@ -20,9 +20,9 @@ def tf_idf_vectorizer(node: Node) -> Counts:
     longest: int = required(node, "max_gram_length")
     shortest: int = required(node, "min_gram_length")
     skips: int = required(node, "max_skip_count")
-    found = Counts(cmp=longest, add=max(0, longest - shortest + 1))
+    lookup = Counts(cmp=longest, add=max(0, longest - shortest + 1))
     weigh = {"IDF": Counts(cmp=1, mul=1), "TFIDF": Counts(mul=1)}.get(required(node, "mode"), Counts())
-    return found * (node.input(0).numel * (skips + 1)) + weigh * node.output().numel
+    return lookup * (node.input(0).numel * (skips + 1)) + weigh * node.output().numel
 
 
 _CHARACTERS = "works on the characters of strings, not on numbers"

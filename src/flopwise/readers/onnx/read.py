@@ -102,8 +102,8 @@ def resolve_onnx(
         skeleton, name, source = _skeleton(model, options or OnnxOptions())
     with _one_line(name), no_search_for_garbage():
         reopen = source.later() if source else None
-        found = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, options or OnnxOptions(), progress)
-        return replace(found, warnings=(*found.warnings, *_remarks(skeleton, source)))
+        resolved = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, options or OnnxOptions(), progress)
+        return replace(resolved, warnings=(*resolved.warnings, *_remarks(skeleton, source)))
 
 
 def read_stored(
@@ -133,12 +133,12 @@ def read_stored(
     with _one_line(name):
         reopen = source.later() if source else None
         try:
-            found = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, chosen, lambda step: None)
+            resolved = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, chosen, lambda step: None)
         except InputError:
             if inputs or dims or batch_size or chosen.trips or chosen.states or chosen.assume:
                 raise
-            found = _unresolved(skeleton, name, reopen)
-        graph = _with_all_stored(_build(found), skeleton, name, reopen)
+            resolved = _unresolved(skeleton, name, reopen)
+        graph = _with_all_stored(_build(resolved), skeleton, name, reopen)
         return replace(graph, warnings=(*graph.warnings, *_remarks(skeleton, source)))
 
 
@@ -247,8 +247,8 @@ def _resolve(
     if faults and (changed or settled.chosen):
         raise InputError(f"the input shapes are impossible: {faults[0]}")
     shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
-    told = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
-    return Resolved(proto, shapes, skeleton, name, reopen, noted, changed, told)
+    remarks = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
+    return Resolved(proto, shapes, skeleton, name, reopen, noted, changed, remarks)
 
 
 def _fits(model: onnx.ModelProto, options: OnnxOptions) -> bool:
@@ -287,10 +287,10 @@ def parsed(skeleton: Skeleton) -> onnx.ModelProto:
         ModelError: it is damaged.
     """
     try:
-        found: onnx.ModelProto = onnx.ModelProto.FromString(skeleton.model)
+        model: onnx.ModelProto = onnx.ModelProto.FromString(skeleton.model)
     except (DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"not an ONNX model, or damaged ({error})") from error
-    return found
+    return model
 
 
 def _build(resolved: Resolved) -> Graph:

@@ -32,13 +32,13 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
 )
 
 
-def states_of(graph: onnx.GraphProto, stated: Mapping[str, str], given: frozenset[str]) -> dict[str, str]:
+def states_of(graph: onnx.GraphProto, stated: Mapping[str, str], fixed: frozenset[str]) -> dict[str, str]:
     """Input -> the output that feeds it, for the states whose shapes the user does not give.
 
     Args:
         graph: the graph of the model.
         stated: the pairs that the user names.
-        given: names of the inputs whose shapes the user gives.
+        fixed: names of the inputs whose shapes the user gives.
 
     Raises:
         InputError: the user names an input or an output that the model does not have.
@@ -47,17 +47,17 @@ def states_of(graph: onnx.GraphProto, stated: Mapping[str, str], given: frozense
     inputs = {v.name: v for v in graph.input if v.name not in stored}
     outputs = {v.name: v for v in graph.output}
     for name, output in stated.items():
-        for word, one, known in (("input", name, inputs), ("output", output, outputs)):
-            if one not in known:
-                listed = ", ".join(map(repr, known)) or "none"
+        for word, one, names in (("input", name, inputs), ("output", output, outputs)):
+            if one not in names:
+                listed = ", ".join(map(repr, names)) or "none"
                 raise InputError(f"the model has no {word} {one!r} for a state; its {word}s are {listed}")
     pairs = dict(stated)
     for name, value in inputs.items():
-        if name not in pairs and name not in given and len(inputs) > 1 and concrete(value.type) is None:
+        if name not in pairs and name not in fixed and len(inputs) > 1 and concrete(value.type) is None:
             feeding = next((o for o in _fed_by(name) if o in outputs and o not in inputs), None)
             if feeding is not None and _alike(value.type, outputs[feeding].type):
                 pairs[name] = feeding
-    return {name: output for name, output in pairs.items() if name not in given}
+    return {name: output for name, output in pairs.items() if name not in fixed}
 
 
 def settled_states(
@@ -105,9 +105,9 @@ def _step(
     changed = False
     for name, value in values.items():
         dims, after = _dims(value.type), _dims(shapes.type(states[name]))
-        known = [a if b is None else b for a, b in zip(dims, after, strict=True)] if len(after) == len(dims) else dims
-        if known != dims:
-            _set_dims(value.type, known)
+        sizes = [a if b is None else b for a, b in zip(dims, after, strict=True)] if len(after) == len(dims) else dims
+        if sizes != dims:
+            _set_dims(value.type, sizes)
             changed = True
     return changed
 

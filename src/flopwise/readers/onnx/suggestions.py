@@ -108,10 +108,10 @@ def _sizes(value: onnx.ValueInfoProto, usual: Usual) -> list[int]:
     if len(stated) >= 4 and value.type.tensor_type.elem_type not in _INTEGERS:
         last = stated[-1] in _CHANNELS and stated[1] not in _CHANNELS
         channels, edges = (len(stated) - 1, range(1, len(stated) - 1)) if last else (1, range(2, len(stated)))
-        known = [stated[i] for i in edges if stated[i] is not None]
+        fixed = [stated[i] for i in edges if stated[i] is not None]
         for i in edges:
             if stated[i] is None:
-                sizes[i] = known[0] or image if known else image if len(stated) == 4 else 16 if i == edges[0] else 112
+                sizes[i] = fixed[0] or image if fixed else image if len(stated) == 4 else 16 if i == edges[0] else 112
         if stated[channels] is None:
             sizes[channels] = 3
     return sizes

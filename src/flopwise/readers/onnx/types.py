@@ -187,25 +187,25 @@ class Shapes:
         return None if distinct is None else distinct.dtype
 
 
-def element_type(found: TypeProto) -> str | None:
+def element_type(type_: TypeProto) -> str | None:
     """The element type of a tensor, or of the tensors in a sequence; None when unknown."""
-    if found.HasField("tensor_type"):
-        return DTYPES.get(found.tensor_type.elem_type)
-    if found.HasField("sequence_type"):
-        return element_type(found.sequence_type.elem_type)
-    if found.HasField("map_type"):
-        return element_type(found.map_type.value_type)
-    tensor = tensor_type(found)
+    if type_.HasField("tensor_type"):
+        return DTYPES.get(type_.tensor_type.elem_type)
+    if type_.HasField("sequence_type"):
+        return element_type(type_.sequence_type.elem_type)
+    if type_.HasField("map_type"):
+        return element_type(type_.map_type.value_type)
+    tensor = tensor_type(type_)
     return None if tensor is None else DTYPES.get(tensor.elem_type)
 
 
-def tensor_type(found: TypeProto) -> Any:
+def tensor_type(type_: TypeProto) -> Any:
     """The type of a tensor, also of one that is sparse or optional; None for a sequence or map."""
-    if found.HasField("tensor_type"):
-        return found.tensor_type
-    if found.HasField("optional_type"):
-        return tensor_type(found.optional_type.elem_type)
-    return found.sparse_tensor_type if found.HasField("sparse_tensor_type") else None
+    if type_.HasField("tensor_type"):
+        return type_.tensor_type
+    if type_.HasField("optional_type"):
+        return tensor_type(type_.optional_type.elem_type)
+    return type_.sparse_tensor_type if type_.HasField("sparse_tensor_type") else None
 
 
 def shapes_of(types: Iterable[TypeProto]) -> list[tuple[int, ...] | None]:
@@ -213,17 +213,17 @@ def shapes_of(types: Iterable[TypeProto]) -> list[tuple[int, ...] | None]:
     return [concrete(t) for t in types]
 
 
-def concrete(found: TypeProto) -> tuple[int, ...] | None:
+def concrete(type_: TypeProto) -> tuple[int, ...] | None:
     """The shape of a tensor type if every dim is a number, else None."""
-    tensor = found.tensor_type if found.HasField("tensor_type") else tensor_type(found)
+    tensor = type_.tensor_type if type_.HasField("tensor_type") else tensor_type(type_)
     if tensor is None or not tensor.HasField("shape"):
         return None
     dims = tensor.shape.dim
     values = tuple([dim.dim_value for dim in dims])
     if not values or min(values) > 0:
         return values
-    known = all(dim.dim_value > 0 or (dim.dim_value == 0 and dim.HasField("dim_value")) for dim in dims)
-    return values if known else None
+    settled = all(dim.dim_value > 0 or (dim.dim_value == 0 and dim.HasField("dim_value")) for dim in dims)
+    return values if settled else None
 
 
 def opened(type_: TypeProto, axes: Iterable[int]) -> TypeProto:

@@ -27,17 +27,17 @@ def module_of_function(function: Callable[..., Any]) -> nn.Module:
 
 def _modules_used(function: Any) -> Iterator[tuple[str, nn.Module]]:
     """The modules that a function is bound to, closes over, takes as defaults or finds among the names around it."""
-    found: dict[str, Any] = {}
+    reachable: dict[str, Any] = {}
     if isinstance(function, functools.partial):
         yield from _modules_used(function.func)
-        found = {**{f"arg{i}": a for i, a in enumerate(function.args)}, **function.keywords}
+        reachable = {**{f"arg{i}": a for i, a in enumerate(function.args)}, **function.keywords}
     elif isinstance(function, MethodType):
-        found = {"self": function.__self__}
+        reachable = {"self": function.__self__}
         if not isinstance(function.__self__, nn.Module):
-            found |= getattr(function.__self__, "__dict__", {})
+            reachable |= getattr(function.__self__, "__dict__", {})
     elif isinstance(function, FunctionType):
         used = inspect.getclosurevars(function)
-        found = {**used.globals, **used.nonlocals, **(function.__kwdefaults__ or {})}
-    for key, value in found.items():
+        reachable = {**used.globals, **used.nonlocals, **(function.__kwdefaults__ or {})}
+    for key, value in reachable.items():
         if isinstance(value, nn.Module):
             yield key, value

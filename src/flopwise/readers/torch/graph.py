@@ -101,7 +101,7 @@ def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:
     """
     used = _used(nodes)
     steps = {m.path: Module(m.path, m.kind.rpartition(".")[2]) for m in modules}
-    found: list[Node] = []
+    dead: list[Node] = []
     for module in modules:
         left = tuple([t for t in module.tensors.values() if t.kind != "constant" and t.name not in used])
         if left:
@@ -109,8 +109,8 @@ def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:
             parts = module.path.split(".") if module.path else []
             paths = ["", *(".".join(parts[: i + 1]) for i in range(len(parts)))]
             scope = tuple([steps[p] for p in paths if p in steps])
-            found.append(Node("torch::Unused", module.path or "weights", left, (), {}, scope, module.kind))
-    return found
+            dead.append(Node("torch::Unused", module.path or "weights", left, (), {}, scope, module.kind))
+    return dead
 
 
 def _used(nodes: Sequence[Node]) -> set[str]:
@@ -120,15 +120,15 @@ def _used(nodes: Sequence[Node]) -> set[str]:
     for node in nodes:
         inputs = node.known_inputs
         if not inputs or any(t.kind not in STORED and t.name not in behind for t in inputs):
-            found = used
+            names = used
         else:
-            found = set()
-            behind.update(dict.fromkeys([t.name for t in node.known_outputs], found))
+            names = set()
+            behind.update(dict.fromkeys([t.name for t in node.known_outputs], names))
         for tensor in inputs:
             if tensor.kind in STORED:
-                found.add(tensor.name)
+                names.add(tensor.name)
             elif tensor.name in behind:
-                found |= behind[tensor.name]
+                names |= behind[tensor.name]
     return used
 
 

@@ -55,32 +55,32 @@ def uses(graph: Graph) -> dict[str, Use]:
     alone hand it on.
     """
     from_stored: dict[str, tuple[str, ...]] = {}
-    found: dict[str, Use] = {}
+    places: dict[str, Use] = {}
     handed: dict[str, Use] = {}
     slots: Counter[str] = Counter()
     for name, node in zip(layer_names(graph.nodes), graph.nodes, strict=True):
         for one in quantised(node.op, len(node.inputs)):
-            _note_scales(node, one, from_stored, found)
+            _note_scales(node, one, from_stored, places)
         parts = [(t, from_stored.get(t.name) or ((t.name,) if t.kind in STORED else ())) for t in node.known_inputs]
         alone = bool(parts) and all(sources for _, sources in parts) and not node.within
         for _, sources in _data_first(node, parts):
             for source in sources:
                 if alone:
                     handed.setdefault(source, Use(name, node.op))
-                elif not found.setdefault(source, Use()).layer:
-                    found[source] = replace(found[source], layer=name, op=node.op, slot=slots[name])
+                elif not places.setdefault(source, Use()).layer:
+                    places[source] = replace(places[source], layer=name, op=node.op, slot=slots[name])
                     slots[name] += 1
         if alone:
             every = tuple(dict.fromkeys(s for _, sources in parts for s in sources))
             from_stored.update((t.name, every) for t in node.known_outputs)
     for source, use in handed.items():  # what no operator on activations needs
-        if not found.setdefault(source, Use()).layer:
-            found[source] = replace(found[source], layer=use.layer, op=use.op, slot=slots[use.layer])
+        if not places.setdefault(source, Use()).layer:
+            places[source] = replace(places[source], layer=use.layer, op=use.op, slot=slots[use.layer])
             slots[use.layer] += 1
-    return found
+    return places
 
 
-def _note_scales(node: Node, one: Quantised, from_stored: dict[str, tuple[str, ...]], found: dict[str, Use]) -> None:
+def _note_scales(node: Node, one: Quantised, from_stored: dict[str, tuple[str, ...]], places: dict[str, Use]) -> None:
     """Write down the scale and the zero point of a stored tensor."""
 
     def stored(place: int) -> str:
@@ -92,9 +92,9 @@ def _note_scales(node: Node, one: Quantised, from_stored: dict[str, tuple[str, .
 
     data = stored(one.data)
     if data:
-        use = found.setdefault(data, Use())
+        use = places.setdefault(data, Use())
         scale, zero_point = use.scale or stored(one.scale), use.zero_point or stored(one.zero_point)
-        found[data] = replace(use, scale=scale, zero_point=zero_point)
+        places[data] = replace(use, scale=scale, zero_point=zero_point)
 
 
 def _data_first(node: Node, parts: list[_Part]) -> list[_Part]:

@@ -250,11 +250,11 @@ def _cell(formula: Formula, group: Group, figure: str, look: Look) -> str | None
 
 def _totals(formula: Formula, choice: Choice, look: Look) -> list[tuple[str, str, str]]:
     """Title, = or ≥, and formula."""
-    found, model = [], formula.whole
+    lines, model = [], formula.whole
     for figure in choice.of(OF_MODEL, formula):
         term, sign = _term(formula, model, figure), "=" if model.exact(figure) else look.glyphs.at_least.strip()
-        found.append((_title(figure, formula, look), sign, "?" if term is None else look.text(formula.text(term))))
-    return found
+        lines.append((_title(figure, formula, look), sign, "?" if term is None else look.text(formula.text(term))))
+    return lines
 
 
 def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], Group | None]:

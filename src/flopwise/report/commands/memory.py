@@ -80,13 +80,13 @@ def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMEN
     Raises:
         InputError: the alignment makes no sense.
     """
-    found = liveness(profile.graph, inplace)
-    plan = plan_arena(found, alignment)
+    lives = liveness(profile.graph, inplace)
+    plan = plan_arena(lives, alignment)
     notes = []
-    if found.missing:
-        more = f" and {len(found.missing) - 1} more" if len(found.missing) > 1 else ""
-        notes.append(f"unknown: live bytes, because of the unknown size of {found.missing[0]!r}{more}")
-    return Memory(profile, found, plan, tuple(notes))
+    if lives.missing:
+        more = f" and {len(lives.missing) - 1} more" if len(lives.missing) > 1 else ""
+        notes.append(f"unknown: live bytes, because of the unknown size of {lives.missing[0]!r}{more}")
+    return Memory(profile, lives, plan, tuple(notes))
 
 
 def memory_report(memory: Memory) -> Report:
@@ -160,8 +160,8 @@ def totals(memory: Memory) -> list[tuple[str, str, Value]]:
 
 def content(memory: Memory) -> dict[str, Any]:
     """The JSON schema ``flopwise.memory/1``: every number an integer or null."""
-    profile, found, plan, training = memory.profile, memory.found, memory.plan, memory.profile.training
-    whole, peak_step = profile.to_dict(), found.peak_step
+    profile, lives, plan, training = memory.profile, memory.found, memory.plan, memory.profile.training
+    whole, peak_step = profile.to_dict(), lives.peak_step
     return {
         "schema": "flopwise.memory/1",
         "model": whole["model"],
@@ -170,14 +170,14 @@ def content(memory: Memory) -> dict[str, Any]:
             "weight_bytes": profile.sum.weight_bytes,
             "weight_bytes_by_dtype": weight_bytes_by_dtype(profile.graph),
             "output_bytes": profile.sum.output_bytes,
-            "peak_activation_bytes": found.peak,
+            "peak_activation_bytes": lives.peak,
             "arena_bytes": plan.size if plan else None,
             "training": None if training is None else _training(training),
         },
         "peak_layer": None if peak_step is None else memory.step(peak_step),
         "alive": [_entry(memory, buffer) for buffer in memory.at_peak],
-        "steps": [{"layer": memory.step(step), "bytes": alive} for step, alive in enumerate(found.alive)],
-        "coverage": {"unresolved": list(found.missing)},
+        "steps": [{"layer": memory.step(step), "bytes": alive} for step, alive in enumerate(lives.alive)],
+        "coverage": {"unresolved": list(lives.missing)},
         "notes": list(memory.notes),
     }
 

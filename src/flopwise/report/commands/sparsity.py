@@ -99,11 +99,11 @@ def _about(sparsity: Sparsity, look: Look) -> str:
 
 
 def _searched(sparsity: Sparsity) -> str:
-    asked = sparsity.asked
-    ranks = "every rank" if asked.ranks is None else "rank " + ", ".join(map(str, sorted(asked.ranks)))
+    query = sparsity.asked
+    ranks = "every rank" if query.ranks is None else "rank " + ", ".join(map(str, sorted(query.ranks)))
     return (
-        f"searched: {ranks}, more than {asked.min_size} elements, more than {100 * asked.min_ratio:g} % zeros, "
-        f"{100 * asked.tolerance:g} points lost at most"
+        f"searched: {ranks}, more than {query.min_size} elements, more than {100 * query.min_ratio:g} % zeros, "
+        f"{100 * query.tolerance:g} points lost at most"
     )
 
 
@@ -195,32 +195,32 @@ def _sum(heads: Sequence[Head], total: _Total) -> Line:
 
 
 def _total(sparsity: Sparsity, by_layer: bool) -> _Total:
-    known: _Total = {
+    figures: _Total = {
         "name": "Total",
         "elements": sparsity.elements + sum(t.elements for t in sparsity.unknown),
         "zeros": _bounded(sparsity.zeros, bool(sparsity.unknown)),
         "sparsity": _percent(sparsity.ratio),
     }
-    asked, effective = sparsity.asked, sparsity.effective
+    query, effective = sparsity.asked, sparsity.effective
     matrices = [t for t in sparsity.tensors if len(t.shape) > 1]
     if not by_layer:
-        for i, block in enumerate(asked.blocks):
+        for i, block in enumerate(query.blocks):
             counts = [t.blocks[i] for t in sparsity.tensors if t.blocks]
-            known[str(block)] = _of([c.zero for c in counts], [c.blocks for c in counts])
-        for i, pattern in enumerate(asked.patterns):
+            figures[str(block)] = _of([c.zero for c in counts], [c.blocks for c in counts])
+        for i, pattern in enumerate(query.patterns):
             groups = [t.patterns[i] for t in sparsity.tensors if t.patterns]
-            known[str(pattern)] = _of([g.holding for g in groups], [g.groups for g in groups])
-        known["zero_outputs"] = _bounded(sum(t.zero_outputs or 0 for t in matrices), bool(sparsity.unknown))
-        known["zero_inputs"] = _bounded(sum(t.zero_inputs or 0 for t in matrices), bool(sparsity.unknown))
+            figures[str(pattern)] = _of([g.holding for g in groups], [g.groups for g in groups])
+        figures["zero_outputs"] = _bounded(sum(t.zero_outputs or 0 for t in matrices), bool(sparsity.unknown))
+        figures["zero_inputs"] = _bounded(sum(t.zero_inputs or 0 for t in matrices), bool(sparsity.unknown))
     elif effective is not None:
-        known |= {key: value for key, _, value in _effective(sparsity, effective)}
-    return known
+        figures |= {key: value for key, _, value in _effective(sparsity, effective)}
+    return figures
 
 
 def _effective(sparsity: Sparsity, effective: Effective) -> list[tuple[str, str, Value]]:
     """Key, title and value of each kind of multiply-accumulates."""
     partial = any(layer.effective.macs is None for layer in sparsity.layers)
-    asked = sparsity.asked
+    query = sparsity.asked
     kinds: list[tuple[str, str, int | None]] = [
         ("macs", "MACs", effective.macs),
         ("effective_macs", "MACs without zeros", effective.zeros),
@@ -228,11 +228,11 @@ def _effective(sparsity: Sparsity, effective: Effective) -> list[tuple[str, str,
     ]
     kinds += [
         (f"macs_{b}", f"MACs without zero blocks of {b}", n)
-        for b, n in zip(asked.blocks, effective.blocks, strict=True)
+        for b, n in zip(query.blocks, effective.blocks, strict=True)
     ]
     kinds += [
         (f"macs_{p}", f"MACs with {p} where it holds", n)
-        for p, n in zip(asked.patterns, effective.patterns, strict=True)
+        for p, n in zip(query.patterns, effective.patterns, strict=True)
     ]
     return [(key, title, _bounded(value, partial)) for key, title, value in kinds]
 

@@ -180,7 +180,7 @@ def _keys(columns: Sequence[str] | None, profiles: Sequence[Profile]) -> list[st
     if columns is None:
         own = {p.convention.name for p in profiles}
         return [key for key in DEFAULT if not (key == "count" and own <= {"macs"})]
-    found = []
+    keys = []
     for name in columns:
         key = ALIASES.get(name.lower(), name.lower())
         if key not in MEASURES:
@@ -189,8 +189,8 @@ def _keys(columns: Sequence[str] | None, profiles: Sequence[Profile]) -> list[st
             near = difflib.get_close_matches(key, [*MEASURES, *ALIASES], 1)
             hint = f" did you mean {near[0]!r}?" if near else ""
             raise InputError(f"unknown column {name!r};{hint} known: {', '.join(MEASURES)}")
-        found.append(key)
-    return list(dict.fromkeys(found))
+        keys.append(key)
+    return list(dict.fromkeys(keys))
 
 
 def _scales(
@@ -201,11 +201,11 @@ def _scales(
             raise InputError(f"--unit {key}={prefix}: the table has no column {key!r}; it has {', '.join(keys)}")
         if prefix not in PREFIXES:
             raise InputError(f"unknown prefix {prefix!r}; known: {', '.join(p for p in PREFIXES if p)}, or 1 for none")
-    asked = {ALIASES.get(key, key): PREFIXES.index(prefix) for key, prefix in units.items()}
+    prefixes = {ALIASES.get(key, key): PREFIXES.index(prefix) for key, prefix in units.items()}
     scales = []
     for index, key in enumerate(keys):
         values = [abs(value) for value in (row[index] for row in table) if isinstance(value, int)]
-        power = asked.get(key, asked.get("")) if human else 0
+        power = prefixes.get(key, prefixes.get("")) if human else 0
         scales.append(_scale([v for v in values if v], power, human))
     return scales
 
@@ -241,7 +241,7 @@ def _about(profiles: Sequence[Profile], names: Sequence[str], look: Look) -> tup
     inputs = [_inputs(p, look) for p in profiles]
     if len(set(inputs)) == 1:
         return (*map(look.text, conventions), f"input {inputs[0]}")
-    each = (f"{look.text(name)} {given}" for name, given in zip(names, inputs, strict=True))
+    each = (f"{look.text(name)} {shapes}" for name, shapes in zip(names, inputs, strict=True))
     return (*map(look.text, conventions), f"inputs {', '.join(each)}")
 
 

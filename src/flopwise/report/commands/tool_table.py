@@ -100,10 +100,10 @@ class Tool:
 
 def _sum(figures: Sequence[Any]) -> Any:
     """The sum of what is known: AtLeast where something is not, None where nothing is."""
-    known = [f for f in figures if f is not None]
-    if not known and figures:
+    numbers = [f for f in figures if f is not None]
+    if not numbers and figures:
         return None
-    return sum(known) if len(known) == len(figures) else AtLeast(sum(known))
+    return sum(numbers) if len(numbers) == len(figures) else AtLeast(sum(numbers))
 
 
 def _to_shares(entries: Sequence[Entry], position: int) -> None:

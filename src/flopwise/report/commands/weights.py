@@ -94,8 +94,8 @@ def _sorted(entries: Sequence[Entry], key: str | None) -> list[Entry]:
         return sorted(entries, key=by.of)
 
     def value(entry: Entry) -> float:
-        found = by.of(entry)
-        return found if isinstance(found, (int, float)) else -math.inf
+        value = by.of(entry)
+        return value if isinstance(value, (int, float)) else -math.inf
 
     if key in ("shape", "histogram"):
         raise InputError(f"cannot sort by {key}")

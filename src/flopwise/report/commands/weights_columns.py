@@ -74,8 +74,8 @@ def chosen(keys: Sequence[str] | None, by: str, total: Entry, drawn: bool) -> li
         strange = [key for key in ("nan", "infinite") if getattr(total, key)]
         at = wanted.index("histogram")
         wanted[at:at] = strange
-    found = [column(key) for key in wanted]
-    return found if drawn else [c for c in found if c.key not in DRAWN]
+    columns = [column(key) for key in wanted]
+    return columns if drawn else [c for c in columns if c.key not in DRAWN]
 
 
 def column(key: str) -> Column:

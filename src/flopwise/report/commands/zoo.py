@@ -29,9 +29,9 @@ def _plain(value: Any) -> Any:
 
 
 def _kind(values: Sequence[Any]) -> Any:
-    given = [value for value in values if value is not None]
-    if given and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in given):
-        return "ratio" if any(isinstance(value, float) for value in given) else "number"
+    present = [value for value in values if value is not None]
+    if present and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in present):
+        return "ratio" if any(isinstance(value, float) for value in present) else "number"
     return "text"
 
 

@@ -87,9 +87,9 @@ def format_named(name: str, kinds: Collection[str]) -> Format:
         InputError: there is none, or it writes nothing of these kinds.
     """
     format = FORMATS.get(ALIASES.get(name.lower(), name))
-    known = formats_of(kinds)
-    if format not in known:
-        raise InputError(f"unknown format {name!r}; choose {', '.join(f.name for f in known)}")
+    formats = formats_of(kinds)
+    if format not in formats:
+        raise InputError(f"unknown format {name!r}; choose {', '.join(f.name for f in formats)}")
     return format
 
 
@@ -109,8 +109,8 @@ def format_for_path(path: str, kinds: Collection[str], others: Sequence[str] = (
         return FORMATS["table"]
     format = next((format for format in FORMATS.values() if ending in format.endings), None)
     if format is None:
-        known = [*others, *endings_of(kinds)]
-        raise InputError(f"{path}: unknown ending {ending}; known: {', '.join(known)}; or add -f FORMAT")
+        endings = [*others, *endings_of(kinds)]
+        raise InputError(f"{path}: unknown ending {ending}; known: {', '.join(endings)}; or add -f FORMAT")
     if format not in formats_of(kinds):
         names = ", ".join(f.name for f in formats_of(kinds))
         raise InputError(f"{path}: this report cannot be written as {format.name}; choose {names}, or another ending")

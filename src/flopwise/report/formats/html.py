@@ -22,9 +22,9 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
     return model.render(profile, f"{model_name(profile, look)} – flopwise")
 
 
-def render_bound(found: Bound, title: str, device: str, summary: Sequence[Figure], look: Look) -> str:
+def render_bound(result: Bound, title: str, device: str, summary: Sequence[Figure], look: Look) -> str:
     """The page: figures, roofline, waterfall, and all layers."""
-    return bound.render(found, title, device, summary)
+    return bound.render(result, title, device, summary)
 
 
 def render_llm(result: Inference, sheet: Sheet, look: Look) -> str:

@@ -50,10 +50,10 @@ def cell(column: Column, item: Item, profile: Profile) -> Value:
     value = column.value(item, profile)
     if isinstance(item, Row) or column.kind not in ("number", "bytes") or value is None or value == "":
         return value
-    known = [column.value(row, profile) is not None for row in item.rows]
-    if all(known):
+    present = [column.value(row, profile) is not None for row in item.rows]
+    if all(present):
         return value
-    if not any(known):
+    if not any(present):
         return None
     return AtLeast(value) if isinstance(value, int) else f">= {value}"  # a figure in symbols
 

@@ -186,15 +186,15 @@ def _number(value: int, head: Head, look: Look) -> str:
 def about(profile: Profile, look: Look, counted: bool = True) -> tuple[str, ...]:
     """The model, its inputs and, where figures are given, the convention and its unit."""
     graph, convention = profile.graph, profile.convention
-    given = [_input(tensor, look) for tensor in graph.inputs if tensor.kind != "state"] or ["no inputs"]
+    inputs = [_input(tensor, look) for tensor in graph.inputs if tensor.kind != "state"] or ["no inputs"]
     states = [tensor for tensor in graph.inputs if tensor.kind == "state"]
     if states:
         size = units.human(profile.state_bytes, "B")
-        given.append(f"state of {len(states)} tensors, {size}, such as {_input(states[0], look)}")
+        inputs.append(f"state of {len(states)} tensors, {size}, such as {_input(states[0], look)}")
     estimate = f": an estimate, as {convention.name} counts PyTorch programs and this is a file"
     unit = f"convention {convention.name}, unit {convention.unit}{estimate if profile.estimated else ''}"
     counts = [unit] if counted else []
-    return (model_name(profile, look), *given, *(look.text(text) for text in counts))
+    return (model_name(profile, look), *inputs, *(look.text(text) for text in counts))
 
 
 def model_name(profile: Profile, look: Look) -> str:

@@ -41,11 +41,11 @@ def with_zeros(profile: Profile, progress: Callable[[str], None] = lambda step: 
     Raises:
         ModelError: a weight cannot be read.
     """
-    found = _read(profile, progress)
-    if not found.fetched:
+    zeros = _read(profile, progress)
+    if not zeros.fetched:
         return profile
-    noted = replace(profile, notes=(*(note for note in profile.notes if _NETWORK not in note), *found.fetched))
-    _READ[noted] = found
+    noted = replace(profile, notes=(*(note for note in profile.notes if _NETWORK not in note), *zeros.fetched))
+    _READ[noted] = zeros
     return noted
 
 
@@ -53,9 +53,9 @@ def _read(profile: Profile, progress: Callable[[str], None] = lambda step: None)
     if profile not in _READ:
         from flopwise.analyses.sparsity import asked, sparsity_of
 
-        found: Sparsity = sparsity_of(profile, asked(), progress=progress)
-        fetched = tuple(note for note in found.notes if _NETWORK in note)
-        _READ[profile] = _Read({id(layer.row): layer for layer in found.layers}, fetched)
+        sparsity: Sparsity = sparsity_of(profile, asked(), progress=progress)
+        fetched = tuple(note for note in sparsity.notes if _NETWORK in note)
+        _READ[profile] = _Read({id(layer.row): layer for layer in sparsity.layers}, fetched)
     return _READ[profile]
 
 
@@ -72,15 +72,15 @@ def share(item: Item, profile: Profile) -> float | str | None:
 def block(item: Item, profile: Profile) -> str:
     """The block (outputs x inputs) in which the zeros of a layer come; "" where the search found none."""
     layers = _layers(item, profile)
-    found = layers[0].block if isinstance(item, Row) and layers else None
-    return str(found) if found else ""
+    value = layers[0].block if isinstance(item, Row) and layers else None
+    return str(value) if value else ""
 
 
 def block_share(item: Item, profile: Profile) -> float | str:
     """Zero blocks in percent of all blocks of that shape."""
     layers = _layers(item, profile)
-    found = layers[0].found if isinstance(item, Row) and layers else None
-    return 100 * found.ratio if found else ""
+    value = layers[0].found if isinstance(item, Row) and layers else None
+    return 100 * value.ratio if value else ""
 
 
 def effective_macs(item: Item, profile: Profile) -> int | None:

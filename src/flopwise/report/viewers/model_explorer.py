@@ -40,10 +40,10 @@ def render(profile: Profile) -> str:
 
 def _value(counts: Sequence[int | None]) -> int | str:
     """The sum; "?" where it is unknown, and a text where some of it is unknown or it is a formula."""
-    known = [count for count in counts if count is not None]
-    total = sum(known, 0)
-    if len(known) < len(counts):
-        return f">= {total}" if known and total else "?"
+    numbers = [count for count in counts if count is not None]
+    total = sum(numbers, 0)
+    if len(numbers) < len(counts):
+        return f">= {total}" if numbers and total else "?"
     return total if isinstance(total, int) else str(total)
 
 
@@ -61,12 +61,12 @@ def _ids(graph: Graph) -> dict[int, str]:
     for position, node in enumerate(graph.nodes):
         if _shown(graph, position) == position:
             places.setdefault(tuple((b.owner, b.part) for b in node.within), []).append(position)
-    found: dict[int, str] = {}
+    ids: dict[int, str] = {}
     for place, positions in sorted(places.items(), key=lambda item: len(item[0])):
-        around = f"{found[place[-1][0]]}/{place[-1][1]}/" if place else ""
+        around = f"{ids[place[-1][0]]}/{place[-1][1]}/" if place else ""
         names = _unique([graph.nodes[p].name for p in positions])
-        found.update((p, around + name) for p, name in zip(positions, names, strict=True))
-    return found
+        ids.update((p, around + name) for p, name in zip(positions, names, strict=True))
+    return ids
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -77,12 +77,12 @@ def _unique(names: Sequence[str]) -> list[str]:
     """
     used: set[str] = set()
     counters: dict[str, int] = {}
-    found = []
+    labels = []
     for name in names:
         fresh = base = name or "node"
         while fresh in used:
             counters[base] = counters.get(base, 0) + 1
             fresh = f"{base}_{counters[base]}"
         used.add(fresh)
-        found.append(fresh)
-    return found
+        labels.append(fresh)
+    return labels

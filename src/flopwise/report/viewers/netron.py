@@ -157,8 +157,8 @@ def _remarks(row: Row | None) -> _Facts:
 def _whole(profile: Profile) -> _Facts:
     """What the figures are about, and the figures of the model."""
     convention = profile.convention
-    given = "; ".join(f"{t.name} {t.dtype or '?'} {shape_text(t.shape, _PLAIN)}" for t in profile.graph.inputs)
-    about = {"convention": f"{convention.name}, unit {convention.unit}", "input shapes": given or "none"}
+    inputs = "; ".join(f"{t.name} {t.dtype or '?'} {shape_text(t.shape, _PLAIN)}" for t in profile.graph.inputs)
+    about = {"convention": f"{convention.name}, unit {convention.unit}", "input shapes": inputs or "none"}
     figures = dict(_titled(key, cell(COLUMNS[key], profile.sum, profile)) for key in FIGURES)
     title = _count(profile)
     count = {title: _number(cell(COLUMNS["count"], profile.sum, profile))} if title else {}
@@ -179,17 +179,17 @@ def _sizes(tensor: Tensor) -> _Facts:
 def _values(profile: Profile) -> dict[str, tuple[str, Tensor]]:
     """The values of the graph by their names: the name that Netron gives them, and each as its operator makes it."""
     graph = profile.graph
-    found = {t.name: (t.name, t) for t in graph.inputs}
+    values = {t.name: (t.name, t) for t in graph.inputs}
     names = {t.name: t.name for t in graph.inputs}
     for node in graph.nodes:
         for tensor in node.known_outputs:
             names[tensor.name] = _name(tensor, node, profile, names)
-            found[tensor.name] = (names[tensor.name], tensor)
+            values[tensor.name] = (names[tensor.name], tensor)
     for node in graph.nodes:
         for tensor in node.known_inputs:
             if graph.format == "onnx" or tensor.kind not in STORED:
-                found.setdefault(tensor.name, (_name(tensor, node, profile, names), tensor))
-    return found
+                values.setdefault(tensor.name, (_name(tensor, node, profile, names), tensor))
+    return values
 
 
 def _name(tensor: Tensor, node: Node, profile: Profile, names: Mapping[str, str]) -> str:

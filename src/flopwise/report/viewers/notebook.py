@@ -42,10 +42,10 @@ def comparison_html(comparison: Comparison) -> str:
     """The totals of the models side by side, with what the others differ from the first in per cent."""
     about = []
     for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
-        given = ", ".join(f"{t.name} {shape_text(t.shape, _EXACT)}" for t in profile.graph.inputs) or "no inputs"
+        inputs = ", ".join(f"{t.name} {shape_text(t.shape, _EXACT)}" for t in profile.graph.inputs) or "no inputs"
         convention = profile.convention
         about.append(
-            f"{label}: {model_name(profile, _EXACT)}, {given}, convention {convention.name} ({convention.unit})"
+            f"{label}: {model_name(profile, _EXACT)}, {inputs}, convention {convention.name} ({convention.unit})"
         )
     heads = [Head("figure", "", "text"), *(Head(str(i), n, "text") for i, n in enumerate(comparison.labels))]
     lines = []

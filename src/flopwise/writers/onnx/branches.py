@@ -27,10 +27,10 @@ def forbidden(model: onnx.ModelProto, shapes: Shapes) -> set[str]:
         shapes: its shapes.
     """
     taken: set[str] = set()
-    for node, known in _forks(model.graph, shapes):
+    for node, fixed in _forks(model.graph, shapes):
         for body in bodies(node):
             names = _captured(body)
-            if _refused(model, body, names, known, sized=True) and not _refused(model, body, names, known, sized=False):
+            if _refused(model, body, names, fixed, sized=True) and not _refused(model, body, names, fixed, sized=False):
                 taken |= names
     return _sources(model.graph, taken) if taken else taken
 
@@ -49,16 +49,16 @@ def _captured(body: onnx.GraphProto) -> set[str]:
     return needs(onnx.NodeProto(op_type="If", attribute=[onnx.AttributeProto(name="body", g=body)]))
 
 
-def _refused(model: onnx.ModelProto, body: onnx.GraphProto, names: Iterable[str], known: Shapes, sized: bool) -> bool:
+def _refused(model: onnx.ModelProto, body: onnx.GraphProto, names: Iterable[str], shapes: Shapes, sized: bool) -> bool:
     """Whether a body is impossible with what is known about the tensors that it takes, or with their types alone."""
     graph = onnx.GraphProto(name="branch", node=body.node, initializer=body.initializer)
     graph.output.extend(onnx.ValueInfoProto(name=o.name) for o in body.output)
     for name in names:
-        value = known.values.get(name)
+        value = shapes.values.get(name)
         if sized and isinstance(value, numpy.ndarray):  # no input as well: onnx would not take it for constant
             graph.initializer.append(numpy_helper.from_array(value, name))
             continue
-        entry = graph.input.add(name=name, type=known.type(name) or TypeProto())
+        entry = graph.input.add(name=name, type=shapes.type(name) or TypeProto())
         if not sized and (tensor := tensor_type(entry.type)) is not None:
             tensor.ClearField("shape")
     alone = onnx.ModelProto(graph=graph, opset_import=model.opset_import, ir_version=model.ir_version)
@@ -74,12 +74,12 @@ def _sources(graph: onnx.GraphProto, names: set[str]) -> set[str]:
     """The names, and those of all tensors that they follow from, in whatever graph."""
     makers: dict[str, set[str]] = {}
     _link(graph, makers)
-    found, waiting = set(names), list(names)
+    sources, waiting = set(names), list(names)
     while waiting:
-        new = makers.get(waiting.pop(), set()) - found
-        found |= new
+        new = makers.get(waiting.pop(), set()) - sources
+        sources |= new
         waiting.extend(new)
-    return found
+    return sources
 
 
 def _link(graph: onnx.GraphProto, makers: dict[str, set[str]]) -> None:

@@ -38,7 +38,7 @@ def copies(locations: Iterable[str], old: Path | None, new: Path, copy: bool) ->
     Raises:
         InputError: they may not, or cannot, or another file of the same name is in the way.
     """
-    found: dict[Path, Path] = {}
+    targets: dict[Path, Path] = {}
     for location in locations:
         if old is None:
             raise InputError(
@@ -61,8 +61,8 @@ def copies(locations: Iterable[str], old: Path | None, new: Path, copy: bool) ->
                 f"its data is in {location!r} beside the model, which must be beside the new one as well; write to "
                 f"that folder, or add --copy-data, or leave the weights out with --no-weights"
             )
-        found[source] = target
-    return found
+        targets[source] = target
+    return targets
 
 
 @contextlib.contextmanager

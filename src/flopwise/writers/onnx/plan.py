@@ -81,8 +81,8 @@ def plan(resolved: Resolved) -> GraphPlan:
         if value.name not in made.stored:
             made.values[value.name] = Value(value.type, True)
     for output in file.graph.output:
-        if output.name not in made.values and (found := resolved.shapes.type(output.name)) is not None:
-            made.values[output.name] = _value(output.name, found, resolved.shapes)
+        if output.name not in made.values and (type_ := resolved.shapes.type(output.name)) is not None:
+            made.values[output.name] = _value(output.name, type_, resolved.shapes)
     names = frozenset(forbidden(resolved.proto, resolved.shapes))
     for each in made.all() if names else ():
         each.untouched = names
@@ -111,13 +111,13 @@ class _Spot:
 
 def _spots(graph: onnx.GraphProto, shapes: Shapes, counter: _Counter) -> list[_Spot]:
     """The operators of a graph in the order of ``Graph.nodes``."""
-    found = []
+    spots = []
     for node in graph.node:
         spot = _Spot(node, counter.take(), [])
         for inner in shapes.inner.get(_first(node), ()):
             spot.inner.append((inner, _spots(inner.graph, inner.shapes, counter)))
-        found.append(spot)
-    return found
+        spots.append(spot)
+    return spots
 
 
 def _first(node: onnx.NodeProto) -> str:
@@ -202,22 +202,22 @@ def _owners(file: onnx.GraphProto, spots: Sequence[_Spot], calls: set[tuple[str,
             maker = makers.get(name)
             if name not in outside and maker in parents:
                 parents[root(spot.position)] = root(maker)
-    found = {root(s.position): ends[o] for s in inlined for o in s.node.output if o in ends}
-    return {s.position: found.get(root(s.position), "") for s in inlined}
+    owners = {root(s.position): ends[o] for s in inlined for o in s.node.output if o in ends}
+    return {s.position: owners.get(root(s.position), "") for s in inlined}
 
 
 def _known(name: str, shapes: Shapes) -> Value | None:
-    found = shapes.type(name)
-    return None if found is None or not found.WhichOneof("value") else _value(name, found, shapes)
+    type_ = shapes.type(name)
+    return None if type_ is None or not type_.WhichOneof("value") else _value(name, type_, shapes)
 
 
-def _value(name: str, found: TypeProto, shapes: Shapes) -> Value:
+def _value(name: str, type_: TypeProto, shapes: Shapes) -> Value:
     """The type of a value as far as it is certain: without upper bounds, and without symbols that onnx made up."""
     bound = shapes.bounds.get(name, frozenset())
-    if not bound and concrete(found) is not None:
-        return Value(found, True)
+    if not bound and concrete(type_) is not None:
+        return Value(type_, True)
     new = TypeProto()
-    new.CopyFrom(found)
+    new.CopyFrom(type_)
     for tensor in _tensors(new):
         for axis, dim in enumerate(tensor.shape.dim):
             if axis in bound or dim.HasField("dim_param") or dim.dim_value < 0:
@@ -225,15 +225,15 @@ def _value(name: str, found: TypeProto, shapes: Shapes) -> Value:
     return Value(new, False)
 
 
-def _tensors(found: TypeProto) -> Iterator[TypeProto.Tensor]:
+def _tensors(type_: TypeProto) -> Iterator[TypeProto.Tensor]:
     """The tensor types in a type."""
-    kind = found.WhichOneof("value")
+    kind = type_.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
-        yield getattr(found, kind)
+        yield getattr(type_, kind)
     elif kind in ("sequence_type", "optional_type"):
-        yield from _tensors(getattr(found, kind).elem_type)
+        yield from _tensors(getattr(type_, kind).elem_type)
     elif kind == "map_type":
-        yield from _tensors(found.map_type.value_type)
+        yield from _tensors(type_.map_type.value_type)
 
 
 def _common(values: Sequence[Value | None]) -> Value | None:

@@ -47,16 +47,16 @@ class Rewrite(TensorWalk):
         fields = list(self.window.fields(0, self.source.size))
         graphs = [f for f in fields if f.number == 7 and f.wire == BYTES]
         out = Pieces()
-        for found in fields:
-            if found.number == 7 and found.wire == BYTES:
-                if found is graphs[0]:  # protobuf reads several as one
+        for field in fields:
+            if field.number == 7 and field.wire == BYTES:
+                if field is graphs[0]:  # protobuf reads several as one
                     out.field(7, self.graph(graphs, plan))
-            elif found.number == 25 and found.wire == BYTES and self.hollow:
-                out.field(25, self.function(found))
-            elif found.number == 20 and found.wire == BYTES and self.hollow:
-                out.field(20, self.training(found))
+            elif field.number == 25 and field.wire == BYTES and self.hollow:
+                out.field(25, self.function(field))
+            elif field.number == 20 and field.wire == BYTES and self.hollow:
+                out.field(20, self.training(field))
             else:
-                out.copy(found.tag, found.end)
+                out.copy(field.tag, field.end)
         return out
 
     def graph(self, messages: Sequence[Field], plan: GraphPlan) -> Pieces:
@@ -65,24 +65,24 @@ class Rewrite(TensorWalk):
         constants, stored = self.constants(fields)
         ends = Ends(plan, self.outputs if plan.main else ())
         rest = Pieces()
-        for found in fields:
-            if found.wire != BYTES:
-                rest.copy(found.tag, found.end)
-            elif found.number == 1:
-                self.node(rest, found, 1, plan)
-            elif found.number in (5, 15) and found.start in stored:
-                rest.add(stored[found.start])
-            elif found.number in (11, 12, 13):
-                value = self.value(found)
-                if found.number == 11 and value.name in constants:
+        for field in fields:
+            if field.wire != BYTES:
+                rest.copy(field.tag, field.end)
+            elif field.number == 1:
+                self.node(rest, field, 1, plan)
+            elif field.number in (5, 15) and field.start in stored:
+                rest.add(stored[field.start])
+            elif field.number in (11, 12, 13):
+                value = self.value(field)
+                if field.number == 11 and value.name in constants:
                     continue  # in old files every initialiser is an input as well
-                changed = put(ends, found.number, value)
+                changed = put(ends, field.number, value)
                 if changed is None:
-                    rest.copy(found.tag, found.end)
+                    rest.copy(field.tag, field.end)
                 elif changed:
-                    rest.add(message(found.number, [changed.SerializeToString()]))
+                    rest.add(message(field.number, [changed.SerializeToString()]))
             else:
-                rest.copy(found.tag, found.end)
+                rest.copy(field.tag, field.end)
         for number, value in ends.new():
             rest.add(message(number, [value.SerializeToString()]))
         if not constants:
@@ -99,28 +99,28 @@ class Rewrite(TensorWalk):
         places: dict[int, bytes] = {}
         if not self.hollow:
             return constants, places
-        for found in fields:
-            if found.wire != BYTES or found.number not in (5, 15):
+        for field in fields:
+            if field.wire != BYTES or field.number not in (5, 15):
                 continue
             constant: bytes | None
-            if found.number == 15:
-                dims, values, _, _ = self.sparse(found)
+            if field.number == 15:
+                dims, values, _, _ = self.sparse(field)
                 name, constant = values.name, self.hollow.sparse(values, dims)
             else:
-                tensor = self.take_apart(found)
+                tensor = self.take_apart(field)
                 name, inline, constant = tensor.name, self.hollow.inline(tensor), self.hollow.initializer(tensor)
                 if inline is not None:
-                    places[found.start] = message(5, [inline])
+                    places[field.start] = message(5, [inline])
             if constant is not None:
-                constants[name], places[found.start] = message(1, [constant]), b""
+                constants[name], places[field.start] = message(1, [constant]), b""
         return constants, places
 
-    def node(self, out: Pieces, found: Field, number: int, plan: GraphPlan) -> None:
+    def node(self, out: Pieces, field: Field, number: int, plan: GraphPlan) -> None:
         """Append an operator."""
         if not (self.note or self.hollow or plan.bodies):
-            out.copy(found.tag, found.end)
+            out.copy(field.tag, field.end)
             return
-        fields = list(self.window.fields(found.start, found.end))
+        fields = list(self.window.fields(field.start, field.end))
         first = next((self.text(f) for f in fields if f.number == 2 and f.end > f.start), "")
         note = self.note(plan.positions.get(first, ())) if self.note else {}
         constant = self.hollow is not None and any(f.number == 4 and self.text(f) == "Constant" for f in fields)
@@ -138,15 +138,15 @@ class Rewrite(TensorWalk):
                 continue
             content.copy(part.tag, part.end)
         if not changed:
-            out.copy(found.tag, found.end)
+            out.copy(field.tag, field.end)
             return
         for key, text in note.items():
             content.add(message(9, [message(1, [key.encode()]), message(2, [text.encode()])]))
         out.field(number, content)
 
-    def attribute(self, found: Field, first: str, plan: GraphPlan, constant: bool) -> Pieces | None:
+    def attribute(self, field: Field, first: str, plan: GraphPlan, constant: bool) -> Pieces | None:
         """An attribute of the operator that makes ``first``; None when it stays."""
-        fields = list(self.window.fields(found.start, found.end))
+        fields = list(self.window.fields(field.start, field.end))
         if constant:
             return self.held(fields)
         if not any(f.number in (6, 11) and f.wire == BYTES for f in fields):
@@ -177,10 +177,10 @@ class Rewrite(TensorWalk):
         content.add(changed)
         return content
 
-    def function(self, found: Field) -> Pieces:
+    def function(self, field: Field) -> Pieces:
         """A local function without weights."""
         assert self.hollow is not None
-        fields = list(self.window.fields(found.start, found.end))
+        fields = list(self.window.fields(field.start, field.end))
         content = Pieces()
         version = max((self.opset(f) for f in fields if f.number == 9), default=0)
         outside, self.hollow.version = self.hollow.version, version
@@ -192,32 +192,32 @@ class Rewrite(TensorWalk):
         self.hollow.version = outside
         return content
 
-    def training(self, found: Field) -> Pieces:
+    def training(self, field: Field) -> Pieces:
         """The graphs for training, without weights."""
         content = Pieces()
-        for part in self.window.fields(found.start, found.end):
+        for part in self.window.fields(field.start, field.end):
             if part.number in (1, 2) and part.wire == BYTES:
                 content.field(part.number, self.graph([part], GraphPlan()))
             else:
                 content.copy(part.tag, part.end)
         return content
 
-    def opset(self, found: Field) -> int:
+    def opset(self, field: Field) -> int:
         """The version of the standard operators that an import of operators names; 0 for other operators."""
-        parts = list(self.window.fields(found.start, found.end))
+        parts = list(self.window.fields(field.start, field.end))
         domain = next((self.text(f) for f in parts if f.number == 1 and f.wire == BYTES), "")
         version = next((f.value for f in parts if f.number == 2 and f.wire == VARINT), 0)
         return version if domain in ("", "ai.onnx") else 0
 
-    def is_ours(self, found: Field) -> bool:
+    def is_ours(self, field: Field) -> bool:
         """Whether an entry of metadata was written by flopwise as a note."""
-        key = next((self.text(f) for f in self.window.fields(found.start, found.end) if f.number == 1), "")
+        key = next((self.text(f) for f in self.window.fields(field.start, field.end) if f.number == 1), "")
         return key.startswith(OURS) and key != MARK
 
-    def value(self, found: Field) -> onnx.ValueInfoProto:
+    def value(self, field: Field) -> onnx.ValueInfoProto:
         """A value's name and type."""
         try:
-            read: onnx.ValueInfoProto = onnx.ValueInfoProto.FromString(self.window.bytes(found.start, found.end))
+            read: onnx.ValueInfoProto = onnx.ValueInfoProto.FromString(self.window.bytes(field.start, field.end))
         except DecodeError:
-            raise self.window.damaged(found.start, "no value") from None
+            raise self.window.damaged(field.start, "no value") from None
         return read

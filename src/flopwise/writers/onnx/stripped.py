@@ -41,10 +41,10 @@ class Hollow:
         if not tensor.external or not kept(tensor.code, tensor.dims):
             return None
         try:
-            found = load(tensor.stored(), self.name, self.reopen)
+            loaded = load(tensor.stored(), self.name, self.reopen)
         except ModelError:  # the data is not there
             return None
-        return bytes(numpy_helper.from_array(found, tensor.name).SerializeToString())
+        return bytes(numpy_helper.from_array(loaded, tensor.name).SerializeToString())
 
     def initializer(self, tensor: Tensor) -> bytes | None:
         """The operator that stands for an initialiser; None for one that stays as it is.

@@ -95,16 +95,16 @@ def _correct(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None
         _retype(old.type, value.type)
 
 
-def _typed(found: TypeProto) -> bool:
+def _typed(type_: TypeProto) -> bool:
     """Whether a type says of what elements a tensor is, or is none of a tensor."""
-    if found.WhichOneof("value") != "tensor_type":
-        return found.WhichOneof("value") is not None
-    return bool(found.tensor_type.elem_type)
+    if type_.WhichOneof("value") != "tensor_type":
+        return type_.WhichOneof("value") is not None
+    return bool(type_.tensor_type.elem_type)
 
 
-def _complete(found: TypeProto) -> bool:
+def _complete(type_: TypeProto) -> bool:
     """Whether a type says of what elements a tensor is and how many dimensions it has, or is none of a tensor."""
-    return _typed(found) and (not found.HasField("tensor_type") or found.tensor_type.HasField("shape"))
+    return _typed(type_) and (not type_.HasField("tensor_type") or type_.tensor_type.HasField("shape"))
 
 
 def _retype(old: TypeProto, new: TypeProto) -> None:
@@ -112,22 +112,22 @@ def _retype(old: TypeProto, new: TypeProto) -> None:
     if not old.HasField("tensor_type") or not new.HasField("tensor_type"):
         old.CopyFrom(new)
         return
-    kept, given = old.tensor_type, new.tensor_type
-    kept.elem_type = given.elem_type or kept.elem_type
-    if not kept.HasField("shape") or len(kept.shape.dim) != len(given.shape.dim) or not given.HasField("shape"):
+    kept, stated = old.tensor_type, new.tensor_type
+    kept.elem_type = stated.elem_type or kept.elem_type
+    if not kept.HasField("shape") or len(kept.shape.dim) != len(stated.shape.dim) or not stated.HasField("shape"):
         kept.ClearField("shape")
-        if given.HasField("shape"):
-            kept.shape.CopyFrom(given.shape)
+        if stated.HasField("shape"):
+            kept.shape.CopyFrom(stated.shape)
         return
-    for dim, known in zip(kept.shape.dim, given.shape.dim, strict=True):
-        if known.HasField("dim_value"):
-            dim.dim_value = known.dim_value
+    for dim, size in zip(kept.shape.dim, stated.shape.dim, strict=True):
+        if size.HasField("dim_value"):
+            dim.dim_value = size.dim_value
         else:
             dim.ClearField("value")
 
 
-def _open(found: TypeProto) -> None:
+def _open(type_: TypeProto) -> None:
     """Take the shape out of a type."""
-    tensor = tensor_type(found)
+    tensor = tensor_type(type_)
     if tensor is not None:
         tensor.ClearField("shape")

@@ -122,8 +122,8 @@ class Onnxruntime:
         self.executed: Sequence[Executed] = self._graph.executed(model)
         self.notes: Sequence[str] = self._graph.notes
         self.clock = thread_clock(options.threads)
-        known = facts()
-        l2 = next((c.nbytes // known.cores for c in known.caches if c.level == "l2"), 2 << 20)
+        host = facts()
+        l2 = next((c.nbytes // host.cores for c in host.caches if c.level == "l2"), 2 << 20)
         self._beyond = BEYOND * l2
         self._nulls: dict[str, Task] = {}
 

@@ -124,7 +124,7 @@ class Graph:
     def executed(self, original: str) -> tuple[Executed, ...]:
         """The nodes in the order in which they run."""
         makers = {n: place for place, node in enumerate(self._proto.graph.node) for n in node.output if n}
-        found = []
+        executed = []
         folder = Path(self._path).parent / "original"
         folder.mkdir()
         rows = rows_of(original, self._proto, self._feeds, self.prints, self._runtime, str(folder))
@@ -135,8 +135,8 @@ class Graph:
             op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
             alias = node.op_type in ALIASES and node.domain in ("", "ai.onnx")
             name = node.name or f"{node.op_type}_{place}"
-            found.append(Executed(name, op, key, alias, rows=rows[place], needs=needs))
-        return tuple(found)
+            executed.append(Executed(name, op, key, alias, rows=rows[place], needs=needs))
+        return tuple(executed)
 
     def node_model(self, key: str) -> NodeModel:
         """The first node of a key, with its values.
@@ -193,8 +193,8 @@ class Graph:
 
     def _value(self, name: str) -> Any:
         if name not in self._values:
-            found = dict(run_all(self._proto, self._path, [name], self._feeds, self._runtime))
-            return found[name]
+            values = dict(run_all(self._proto, self._path, [name], self._feeds, self._runtime))
+            return values[name]
         return self._values[name]
 
     def _loaded(self, tensor: Any) -> Any:
@@ -216,12 +216,12 @@ def run_all(
     proto: Any, path: str, names: Sequence[str], feeds: Mapping[str, Any], runtime: Runs
 ) -> Iterator[tuple[str, Any]]:
     """The values of tensors inside a model, a few at a time; what the engine does not hand out is left out."""
-    given = {o.name for o in proto.graph.output}
+    outputs = {o.name for o in proto.graph.output}
     for start in range(0, len(names), AT_ONCE):
         part = names[start : start + AT_ONCE]
         copy = onnx.ModelProto()
         copy.CopyFrom(proto)
-        copy.graph.output.extend(onnx.ValueInfoProto(name=n) for n in part if n not in given)
+        copy.graph.output.extend(onnx.ValueInfoProto(name=n) for n in part if n not in outputs)
         try:
             session = runtime.session(copy.SerializeToString(), folder=str(Path(path).resolve().parent))
             values = session.run(list(part), dict(feeds))
@@ -263,8 +263,8 @@ def rows_of(
         plain = str(Path(folder) / "plain.onnx")  # the same nodes, with their weights in a file: copies of it are small
         runtime.session(original, save=plain)
         light = onnx.load(plain, load_external_data=False)
-        known = [n for node in light.graph.node for n in node.output if n in names]
-        pairs = run_all(light, plain, known, feeds, runtime)
+        present = [n for node in light.graph.node for n in node.output if n in names]
+        pairs = run_all(light, plain, present, feeds, runtime)
         own = {name: fingerprint(value) for name, value in pairs if hasattr(value, "dtype")}
     except ModelError:  # names alone are left
         own = {}

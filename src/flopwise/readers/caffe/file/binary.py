@@ -138,16 +138,16 @@ class _Walk:
         self, part: wire.Field, schema: Schema, fields: list[Field], blobs: list[Blob] | None = None
     ) -> list[str]:
         """Put a field that a schema knows behind the others; the numbers of unknown ones inside it."""
-        known = schema.get(part.number)
-        if known is None:
+        field = schema.get(part.number)
+        if field is None:
             return []
-        if known.kind in MESSAGES:
+        if field.kind in MESSAGES:
             if part.wire != wire.BYTES:
-                raise self._wrong(part, known)
-            message, strange = self._message(part, known.kind, blobs)
-            fields.append(Field(known.name, message, 0))
-            return [f"field {number} of {known.name}" for number in strange]
-        fields.extend(Field(known.name, value, 0) for value in self._values(part, known))
+                raise self._wrong(part, field)
+            message, strange = self._message(part, field.kind, blobs)
+            fields.append(Field(field.name, message, 0))
+            return [f"field {number} of {field.name}" for number in strange]
+        fields.extend(Field(field.name, value, 0) for value in self._values(part, field))
         return []
 
     def _message(self, whole: wire.Field, kind: str, blobs: list[Blob] | None) -> tuple[Message, list[int]]:
@@ -164,33 +164,33 @@ class _Walk:
                 strange.append(part.number)
         return Message(fields), strange
 
-    def _values(self, part: wire.Field, known: Known) -> Sequence[Value]:
+    def _values(self, part: wire.Field, field: Known) -> Sequence[Value]:
         """The values of a field: several when they are packed."""
         if part.end - part.start > LONGEST:
-            raise self.window.damaged(part.tag, f"{known.name} is {part.end - part.start} bytes long")
-        if known.kind == "text":
+            raise self.window.damaged(part.tag, f"{field.name} is {part.end - part.start} bytes long")
+        if field.kind == "text":
             if part.wire != wire.BYTES:
-                raise self._wrong(part, known)
+                raise self._wrong(part, field)
             return [self.window.bytes(part.start, part.end).decode("utf-8", "backslashreplace")]
-        if known.kind == "float":
+        if field.kind == "float":
             if part.wire not in (wire.FIXED32, wire.BYTES) or (part.end - part.start) % 4:
-                raise self._wrong(part, known)
+                raise self._wrong(part, field)
             data = self.window.bytes(part.start, part.end)
             return [Word(f"{value:.9g}") for (value,) in struct.iter_unpack("<f", data)]
-        return [Word(str(wire.signed(value))) for value in self._integers(part, known)]
+        return [Word(str(wire.signed(value))) for value in self._integers(part, field)]
 
-    def _integers(self, part: wire.Field, known: Known) -> list[int]:
+    def _integers(self, part: wire.Field, field: Known) -> list[int]:
         if part.wire == wire.VARINT:
             return [part.value]
         if part.wire != wire.BYTES or part.end - part.start > LONGEST:
-            raise self._wrong(part, known)
+            raise self._wrong(part, field)
         try:
             return wire.varints(self.window.bytes(part.start, part.end))
         except IndexError:
             raise self.window.damaged(part.tag, "a number does not end") from None
 
-    def _wrong(self, part: wire.Field, known: Known) -> ModelError:
-        return self.window.damaged(part.tag, f"wire type {part.wire} for {known.name}")
+    def _wrong(self, part: wire.Field, field: Known) -> ModelError:
+        return self.window.damaged(part.tag, f"wire type {part.wire} for {field.name}")
 
     def _blob(self, whole: wire.Field) -> Blob:
         """A blob's shape and the places of its elements."""

@@ -107,8 +107,8 @@ class Message:
         Raises:
             ModelError: the value is none.
         """
-        found = self.found(name)
-        return _integer(found[-1]) if found else default
+        value = self.found(name)
+        return _integer(value[-1]) if value else default
 
     def ints(self, name: str) -> list[_Int]:
         """Whole numbers; errors as for `int`."""
@@ -120,8 +120,8 @@ class Message:
         Raises:
             ModelError: the value is none.
         """
-        found = self.found(name)
-        return _float(found[-1]) if found else default
+        value = self.found(name)
+        return _float(value[-1]) if value else default
 
     def floats(self, name: str) -> list[_Float]:
         """Numbers; errors as for `float`."""
@@ -133,8 +133,8 @@ class Message:
         Raises:
             ModelError: the value is none.
         """
-        found = self.found(name)
-        return _truth(found[-1]) if found else default
+        value = self.found(name)
+        return _truth(value[-1]) if value else default
 
     def text(self, name: str, default: str) -> str:
         """A singular string or word.
@@ -142,8 +142,8 @@ class Message:
         Raises:
             ModelError: the value is a message.
         """
-        found = self.found(name)
-        return _text(found[-1]) if found else default
+        value = self.found(name)
+        return _text(value[-1]) if value else default
 
     def texts(self, name: str) -> list[str]:
         """Strings or words; errors as for `text`."""

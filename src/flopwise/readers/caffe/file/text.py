@@ -166,12 +166,12 @@ class _Parser:
             raise self._error(f"there are more than {MOST_VALUES:,} values, too many for a network")
 
     def _field_name(self) -> str:
-        found = _NAME.match(self.text, self.position)
-        if not found:
+        match = _NAME.match(self.text, self.position)
+        if not match:
             close = self._open[-1].close
             raise self._error(f"{self._shown()} where the name of a field{f' or {close!r}' if close else ''} must be")
-        self.position = found.end()
-        return found[0]
+        self.position = match.end()
+        return match[0]
 
     def _value(self) -> Value:
         """A word, or strings one after the other."""
@@ -182,28 +182,28 @@ class _Parser:
             self._skip()
         if parts:
             return "".join(parts)
-        found = _WORD.match(self.text, self.position)
-        if not found:
+        match = _WORD.match(self.text, self.position)
+        if not match:
             raise self._error(f"{self._shown()} where a value must be")
-        self.position = found.end()
-        return Word("".join(found[0].split()))
+        self.position = match.end()
+        return Word("".join(match[0].split()))
 
     def _string(self) -> str:
-        found = _QUOTED.match(self.text, self.position)
-        if not found:
+        match = _QUOTED.match(self.text, self.position)
+        if not match:
             raise self._error("a string does not end on its line")
-        text = found[1] if found[1] is not None else found[2]
+        text = match[1] if match[1] is not None else match[2]
         if "\\" in text:
             text = _ESCAPE.sub(_unescaped, text)
         if _STRAY.search(text):
             raise self._error("a string that is no UTF-8 text")
-        self.position = found.end()
+        self.position = match.end()
         return text
 
     def _skip(self) -> None:
         """Pass blanks and comments."""
-        found = _BLANK.match(self.text, self.position)
-        self.position = found.end() if found else self.position
+        match = _BLANK.match(self.text, self.position)
+        self.position = match.end() if match else self.position
 
     def _sign(self) -> str:
         """The next character; empty at the end of the text."""
@@ -224,8 +224,8 @@ class _Parser:
             return f"the byte {ord(sign) - 0xDC00:#04x}, which is no UTF-8 text,"
         if not sign.isprintable():
             return f"the character {ord(sign):#04x}"
-        found = _WORD.match(self.text, self.position)
-        return repr(found[0][:40] if found else sign)
+        match = _WORD.match(self.text, self.position)
+        return repr(match[0][:40] if match else sign)
 
     def _error(self, what: str) -> ModelError:
         """The error for this place."""
@@ -233,9 +233,9 @@ class _Parser:
         return ModelError(f"{self.name}: line {self._here()}, column {column}: {what}")
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str]) -> str:
     """The character that an escape stands for."""
-    octal, hexadecimal, letter = found.groups()
+    octal, hexadecimal, letter = match.groups()
     if octal:
         return chr(int(octal, 8))
     if hexadecimal:

@@ -69,25 +69,25 @@ def _window(place: Place, message: Message, rank: int) -> Window:
 
 def _positions(place: Place, spatial: Extents, window: Window) -> Extents:
     """Positions of the window along each axis; a window one stride too long still has one, as C++ divides."""
-    found = []
+    extents = []
     for i, reach, stride, pad in zip(spatial, window.reach, window.stride, window.pad, strict=True):
         room = i + 2 * pad - reach
         steps = room // stride if room >= 0 else -(-room // stride)
         if steps < 0:
             raise place.error(f"the window of {reach} elements does not fit into {i} with a padding of {pad}")
-        found.append(steps + 1)
-    return tuple(found)
+        extents.append(steps + 1)
+    return tuple(extents)
 
 
 def _swept(place: Place, spatial: Extents, window: Window) -> Extents:
     """Extents that a transposed convolution fills."""
-    found = []
+    extents = []
     for i, reach, stride, pad in zip(spatial, window.reach, window.stride, window.pad, strict=True):
         filled = stride * (i - 1) + reach - 2 * pad
         if filled < 1:
             raise place.error(f"nothing is left of {i} positions after cropping {pad} on both sides")
-        found.append(filled)
-    return tuple(found)
+        extents.append(filled)
+    return tuple(extents)
 
 
 def _split(place: Place, shape: Extents, message: Message) -> tuple[Extents, int, Extents]:

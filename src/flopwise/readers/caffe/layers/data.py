@@ -28,11 +28,11 @@ def _given(place: Place, own: Mapping[str, Extents | None], example: str = "1x3x
     shapes: list[Shape] = []
     missing: dict[str, str] = {}
     for top, shape in own.items():
-        known = place.inputs.get(top, shape)
-        if known is None:
+        stated = place.inputs.get(top, shape)
+        if stated is None:
             missing[top] = f"f32:{example if not shapes and not missing else '1'}"
         else:
-            shapes.append(known)
+            shapes.append(stated)
     if missing:
         raise _missing(place, missing)
     untold = any(top not in place.inputs for top in list(own)[:1])

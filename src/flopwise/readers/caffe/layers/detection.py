@@ -11,19 +11,19 @@ from bisect import bisect_left, insort
 from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, product, show
 
 
-def _ratios(place: Place, given: list[float], flip: bool) -> int:
+def _ratios(place: Place, ratios: list[float], flip: bool) -> int:
     """How many aspect ratios there are: 1, those given unless known to within 1e-6, and with flip their inverses."""
-    known = [1.0]
-    for ratio in given:
+    distinct = [1.0]
+    for ratio in ratios:
         if not 0.0 < ratio < float("inf"):
             raise place.error(f"aspect_ratio is {ratio:g}, must be positive")
-        at = bisect_left(known, ratio - 1e-6)
-        if at < len(known) and abs(known[at] - ratio) < 1e-6:
+        at = bisect_left(distinct, ratio - 1e-6)
+        if at < len(distinct) and abs(distinct[at] - ratio) < 1e-6:
             continue
-        insort(known, ratio)
+        insort(distinct, ratio)
         if flip:
-            insort(known, 1.0 / ratio)
-    return len(known)
+            insort(distinct, 1.0 / ratio)
+    return len(distinct)
 
 
 def prior_box(place: Place, op: str) -> Lowered:

@@ -35,10 +35,10 @@ def reshape(place: Place, op: str) -> Lowered:
     if middle.count(-1) > 1:
         raise place.error("has more than one dimension of -1")
     if -1 in middle:
-        known = product([dim for dim in middle if dim != -1]) * product(before) * product(after)
-        if known == 0 or product(shape) % known:
+        rest = product([dim for dim in middle if dim != -1]) * product(before) * product(after)
+        if rest == 0 or product(shape) % rest:
             raise _mismatch(place, shape, (*before, *wanted, *after))
-        middle[middle.index(-1)] = product(shape) // known
+        middle[middle.index(-1)] = product(shape) // rest
     result = (*before, *middle, *after)
     if product(result) != product(shape):
         raise _mismatch(place, shape, result)
@@ -170,8 +170,8 @@ def _reduction_op(place: Place) -> str:
 def reduction(place: Place, op: str) -> Lowered:
     """All dimensions from axis (0) on become one number, × coeff."""
     shape = place.bottom()
-    given = place.param("reduction_param").int("axis", 0)
-    axis = place.axis(given, len(shape)) if shape else 0
+    stated = place.param("reduction_param").int("axis", 0)
+    axis = place.axis(stated, len(shape)) if shape else 0
     if op == "caffe::Reduction":
         attrs: dict[str, object] = {"operation": _operation(place)}
     else:

@@ -124,11 +124,11 @@ def _behind(place: Place, op: str, row: Row, missing: str) -> Lowered:
 
 def _stored(place: Place) -> tuple[Weight, ...]:
     """The layer's stored blobs as the file has them."""
-    found: list[Weight] = []
+    weights: list[Weight] = []
     for i, shape in enumerate(place.layer.blobs or ()):
         kind: Kind = "buffer" if i in _STATISTICS.get(place.layer.type, ()) else "weight"
-        found.append((f"blob{i}", shape, kind))
-    return tuple(found)
+        weights.append((f"blob{i}", shape, kind))
+    return tuple(weights)
 
 
 def _told(place: Place, lowered: Lowered) -> Lowered:

@@ -86,8 +86,8 @@ def network(message: Message, state: State, blobs: Blobs | None = None, saved: b
         raise ModelError(_no_layers(message, complete))
     for stage in state.stages:
         if stage not in named:
-            known = f"those named are {', '.join(sorted(named))}" if named else "no layer names any"
-            warnings.append(f"no layer asks for the stage {stage!r}; {known}")
+            choices = f"those named are {', '.join(sorted(named))}" if named else "no layer names any"
+            warnings.append(f"no layer asks for the stage {stage!r}; {choices}")
     if saved and (missing := _missing(layers)):
         layers.insert(0, _input(missing, complete))
     _check(layers)

@@ -70,16 +70,16 @@ class Builder:
     ) -> StoredTensors:
         """The stored tensors of one graph; their names get the prefix."""
         nodes = list(_with_bodies(graph.node, shapes))
-        found = stored_tensors(
+        stored = stored_tensors(
             graph, nodes, shapes, initializers, self.skeleton.inner, self.source, self.storage, self.notes
         )
-        for mark, key in found.marks.items():
+        for mark, key in stored.marks.items():
             first = self.marks.setdefault(mark, prefix + key)
             if first != prefix + key:
-                found.first[key] = first
-                found.weights.pop(key, None)
-        self.weights.update((prefix + key, tensor) for key, tensor in found.weights.items())
-        return found
+                stored.first[key] = first
+                stored.weights.pop(key, None)
+        self.weights.update((prefix + key, tensor) for key, tensor in stored.weights.items())
+        return stored
 
     def graph(
         self,

@@ -62,16 +62,16 @@ def stored_tensors(
         storage: its file; None where it is in memory.
         notes: what an exporter wrote about tensors.
     """
-    found = StoredTensors()
+    stored = StoredTensors()
     uses = roles.uses(nodes)
     for tensor in graph.initializer:
         key = tensor.name
         if key in initializers:
             dtype, taken = DTYPES.get(tensor.data_type), uses.get(key, ())
             said = notes.kind(key, initializers)
-            kind = found.kinds[key] = roles.kind_of(dtype, len(tensor.dims), taken, said)
-            found.weights[key] = stored_tensor(key, initializers[key], kind, name, storage)
-    given = {*initializers, *(n.output[0] for n in graph.node if n.op_type == "Constant" and n.output)}
+            kind = stored.kinds[key] = roles.kind_of(dtype, len(tensor.dims), taken, said)
+            stored.weights[key] = stored_tensor(key, initializers[key], kind, name, storage)
+    names = {*initializers, *(n.output[0] for n in graph.node if n.op_type == "Constant" and n.output)}
     for node in graph.node:
         if node.domain or node.op_type not in ("Constant", "ConstantOfShape") or not node.output or not node.output[0]:
             continue
@@ -79,19 +79,19 @@ def stored_tensors(
         dtype, shape, taken = shapes.dtype(key), shapes.shape(key), uses.get(key, ())
         if node.op_type == "ConstantOfShape":
             # Zeros in the shape of an activation are work space; a shape that the file states is that of a weight.
-            stated = bool(node.input) and node.input[0] in given
+            stated = bool(node.input) and node.input[0] in names
             if stated and shape is not None and (filled := roles.kind_of_filled(dtype, len(shape), taken)):
-                found.kinds[key] = filled
-                found.weights[key] = _repeated(key, shape, dtype, filled, node)
+                stored.kinds[key] = filled
+                stored.weights[key] = _repeated(key, shape, dtype, filled, node)
             continue
-        kind = found.kinds[key] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
+        kind = stored.kinds[key] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
         mark, held = _held(node, key, kind, inner, name, storage)
-        first = found.marks.setdefault(mark, key) if mark.startswith(TAG) else key
+        first = stored.marks.setdefault(mark, key) if mark.startswith(TAG) else key
         if first != key:
-            found.first[key] = first
+            stored.first[key] = first
         elif held is not None:
-            found.weights[key] = held
-    return found
+            stored.weights[key] = held
+    return stored
 
 
 def _held(

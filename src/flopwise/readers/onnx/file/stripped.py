@@ -42,12 +42,12 @@ def take_back(proto: onnx.ModelProto, skeleton: Skeleton, source: str) -> None:
             name = node.output[0]
             refuse_bytes([name])
             new = graph.initializer.add(name=name, data_type=sparse.values.data_type, dims=sparse.dims)
-            found = skeleton.inner.get(sparse.values.name) or stored_in_memory(sparse, name, source)
+            values = skeleton.inner.get(sparse.values.name) or stored_in_memory(sparse, name, source)
             if graph is proto.graph:
-                skeleton.initializers[name] = replace(found, name=name)
+                skeleton.initializers[name] = replace(values, name=name)
             else:
                 new.doc_string = tag(len(skeleton.inner))
-                skeleton.inner[new.doc_string] = replace(found, name=name)
+                skeleton.inner[new.doc_string] = replace(values, name=name)
         if len(rest) < len(graph.node):
             del graph.node[:]
             graph.node.extend(rest)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -43,12 +44,12 @@ class Tensor:
 
     name: str = ""
     code: int = 0
-    dims: list[int] = field(default_factory=list)
-    head: list[bytes] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    dims: list[int] = dataclasses.field(default_factory=list)
+    head: list[bytes] = dataclasses.field(default_factory=list)
+    places: list[Place] = dataclasses.field(default_factory=list)
     #: The fields that hold elements, as far as they may be kept.
-    payload: list[Field] = field(default_factory=list)
-    external: dict[str, str] = field(default_factory=dict)
+    payload: list[Field] = dataclasses.field(default_factory=list)
+    external: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def stored(self) -> Stored:
         return Stored(self.name, tuple(self.dims), DTYPES[self.code], tuple(self.places), self.external)
@@ -68,10 +69,10 @@ class TensorWalk:
         self.largest = LARGEST_GRAPH if largest is None else largest
         self.kept = 0
 
-    def keep(self, found: Field) -> bytes:
+    def keep(self, field: Field) -> bytes:
         """The field as it stands in the source."""
-        self.charge(found.end - found.tag)
-        return self.window.bytes(found.tag, found.end)
+        self.charge(field.end - field.tag)
+        return self.window.bytes(field.tag, field.end)
 
     def charge(self, length: int) -> None:
         """Count the bytes of a field that is kept.
@@ -91,22 +92,22 @@ class TensorWalk:
         dims: list[int] = []
         parts: list[bytes] = []
         tensors: dict[int, Tensor] = {}
-        for found in self.window.fields(sparse.start, sparse.end):
-            if found.number in (1, 2) and found.wire == BYTES:
-                tensors[found.number] = self.take_apart(found)
-            elif found.number == 3:
-                parts.append(self.keep(found))
-                dims.extend(self.dims(found))
+        for field in self.window.fields(sparse.start, sparse.end):
+            if field.number in (1, 2) and field.wire == BYTES:
+                tensors[field.number] = self.take_apart(field)
+            elif field.number == 3:
+                parts.append(self.keep(field))
+                dims.extend(self.dims(field))
         if len(tensors) < 2:
             raise self.window.damaged(sparse.start, "a sparse tensor without values or indices")
         return dims, tensors[1], tensors[2], parts
 
-    def small_tensor(self, found: Field) -> Stored | None:
+    def small_tensor(self, field: Field) -> Stored | None:
         """A tensor whose elements stay, read at once by protobuf, which is faster; None for any other."""
         try:
-            tensor = onnx.TensorProto.FromString(self.window.bytes(found.start, found.end))
+            tensor = onnx.TensorProto.FromString(self.window.bytes(field.start, field.end))
         except DecodeError:
-            raise self.window.damaged(found.start, "no tensor") from None
+            raise self.window.damaged(field.start, "no tensor") from None
         code, dims, name = tensor.data_type, tuple(tensor.dims), tensor.name
         if code not in DTYPES or min(dims, default=0) < 0 or not kept(code, dims) or tensor.external_data:
             return None
@@ -115,36 +116,36 @@ class TensorWalk:
             return None
         return Stored(name, dims, DTYPES[code], proto=tensor)
 
-    def usual_tensor(self, found: Field) -> tuple[Stored, bytes] | None:
+    def usual_tensor(self, field: Field) -> tuple[Stored, bytes] | None:
         """A tensor of dims, type, name and raw data in this order, and its head, read at once by protobuf.
 
         None for a tensor in any other form, and for one whose elements stay.
         """
-        head = self.window.peek(found.start, min(found.end, found.start + SMALL))
-        place = _raw_data(head, found)
+        head = self.window.peek(field.start, min(field.end, field.start + SMALL))
+        place = _raw_data(head, field)
         if place is None:
             return None
         head = head[: place[0]]
         try:
             tensor = onnx.TensorProto.FromString(head)
         except DecodeError:
-            raise self.window.damaged(found.start, "no tensor") from None
+            raise self.window.damaged(field.start, "no tensor") from None
         code, dims, name = tensor.data_type, tuple(tensor.dims), tensor.name
         if code not in DTYPES or not isinstance(name, str) or kept(code, dims):
             return None
-        places = (Place(_RAW, place[1], found.end),)
+        places = (Place(_RAW, place[1], field.end),)
         refuse_impossible(self.source.name, name, code, dims, places)
         self.charge(len(head))
         return Stored(name, dims, DTYPES[code], places), head
 
-    def take_apart(self, found: Field) -> Tensor:
+    def take_apart(self, field: Field) -> Tensor:
         """A tensor by its fields, no element read.
 
         Raises:
             ModelError: it cannot exist.
         """
         tensor = Tensor()
-        for part in self.window.fields(found.start, found.end):
+        for part in self.window.fields(field.start, field.end):
             number = part.number
             if number in PAYLOAD:
                 _add_place(tensor.places, part)
@@ -170,28 +171,28 @@ class TensorWalk:
         """The fields with the elements if they may steer shapes, else nothing."""
         return [self.keep(f) for f in tensor.payload] if kept(tensor.code, tensor.dims) else []
 
-    def dims(self, found: Field) -> list[int]:
-        if found.wire == VARINT:
-            return [signed(found.value)]
-        if found.end - found.start > 10 * MOST_DIMS:
-            raise self.window.damaged(found.start, f"more than {MOST_DIMS} dimensions")
+    def dims(self, field: Field) -> list[int]:
+        if field.wire == VARINT:
+            return [signed(field.value)]
+        if field.end - field.start > 10 * MOST_DIMS:
+            raise self.window.damaged(field.start, f"more than {MOST_DIMS} dimensions")
         try:
-            return [signed(v) for v in varints(self.window.bytes(found.start, found.end))]
+            return [signed(v) for v in varints(self.window.bytes(field.start, field.end))]
         except IndexError:
-            raise self.window.damaged(found.start, "a number does not end") from None
+            raise self.window.damaged(field.start, "a number does not end") from None
 
-    def text(self, found: Field) -> str:
+    def text(self, field: Field) -> str:
         try:
-            return self.window.bytes(found.start, found.end).decode()
+            return self.window.bytes(field.start, field.end).decode()
         except UnicodeDecodeError:
-            raise self.window.damaged(found.start, "a name is not UTF-8") from None
+            raise self.window.damaged(field.start, "a name is not UTF-8") from None
 
     def external(self, entry: Field) -> tuple[str, str]:
         texts = {f.number: self.text(f) for f in self.window.fields(entry.start, entry.end) if f.wire == BYTES}
         return texts.get(1, ""), texts.get(2, "")
 
 
-def _raw_data(head: bytes, found: Field) -> tuple[int, int] | None:
+def _raw_data(head: bytes, field: Field) -> tuple[int, int] | None:
     """Where the head of a usual tensor ends, from its start, and where its raw data begins; None for any other."""
     at = 0
     try:
@@ -201,8 +202,8 @@ def _raw_data(head: bytes, found: Field) -> tuple[int, int] | None:
         length, first = read_varint(head, at + 1)
     except IndexError:
         return None
-    start = found.start + first
-    return (at, start) if key == _RAW << 3 | BYTES and start + length == found.end else None
+    start = field.start + first
+    return (at, start) if key == _RAW << 3 | BYTES and start + length == field.end else None
 
 
 def _add_place(places: list[Place], part: Field) -> None:

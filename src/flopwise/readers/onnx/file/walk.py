@@ -62,24 +62,24 @@ class _Walk(TensorWalk):
         self.initializers: dict[str, Stored] = {}
         self.inner: dict[str, Stored] = {}
 
-    def nested(self, number: int, found: Field, rewrite: Callable[[int, int], list[bytes]]) -> bytes:
+    def nested(self, number: int, field: Field, rewrite: Callable[[int, int], list[bytes]]) -> bytes:
         """The field with its content rewritten."""
-        return message(number, rewrite(found.start, found.end))
+        return message(number, rewrite(field.start, field.end))
 
     def model(self) -> Skeleton:
         parts: list[bytes] = []
         graphs = 0
-        for found in self.window.fields(0, self.source.size):
-            number, wire = found.number, found.wire
+        for field in self.window.fields(0, self.source.size):
+            number, wire = field.number, field.wire
             if number == 7 and wire == BYTES:
                 graphs += 1
-                parts.append(self.nested(7, found, lambda a, b: self.graph(a, b, 0)))
+                parts.append(self.nested(7, field, lambda a, b: self.graph(a, b, 0)))
             elif number == 25 and wire == BYTES:
-                parts.append(self.nested(25, found, self.function))
+                parts.append(self.nested(25, field, self.function))
             elif wire == (VARINT if number in (1, 5) else BYTES) and number in (1, 2, 3, 4, 5, 8):
-                parts.append(self.keep(found))
+                parts.append(self.keep(field))
             elif number not in (6, 14, 20) and number < 26:  # text, metadata, training graphs; and later additions
-                raise ModelError(f"{self.source.name}: not an ONNX model (field {number} at byte {found.tag})")
+                raise ModelError(f"{self.source.name}: not an ONNX model (field {number} at byte {field.tag})")
         if not graphs:
             raise ModelError(f"{self.source.name}: not an ONNX model (it holds no graph)")
         return Skeleton(b"".join(parts), self.initializers, self.inner)
@@ -88,33 +88,33 @@ class _Walk(TensorWalk):
         if depth > DEEPEST:
             raise ModelError(f"{self.source.name}: control flow nests deeper than {DEEPEST}")
         parts: list[bytes] = []
-        for found in self.window.fields(start, end):
-            number = found.number
-            if found.wire != BYTES:
+        for field in self.window.fields(start, end):
+            number = field.number
+            if field.wire != BYTES:
                 continue
             if number == 1:
-                parts.append(self.node(found, 1, depth))
+                parts.append(self.node(field, 1, depth))
             elif number == 5:
-                parts.append(self.initializer(found, depth))
+                parts.append(self.initializer(field, depth))
             elif number == 15:
-                parts.append(self.sparse_initializer(found, depth))
+                parts.append(self.sparse_initializer(field, depth))
             elif number in (2, 11, 12):
-                parts.append(self.keep(found))
+                parts.append(self.keep(field))
             elif number == 13:
-                parts.append(self.value_info(found))
+                parts.append(self.value_info(field))
             elif number == 16:
-                parts.extend(self.metadata(found))
+                parts.extend(self.metadata(field))
         return parts
 
     def function(self, start: int, end: int) -> list[bytes]:
         parts: list[bytes] = []
-        for found in self.window.fields(start, end):
-            if found.number == 7 and found.wire == BYTES:
-                parts.append(self.node(found, 7, 0))
-            elif found.number == 11 and found.wire == BYTES:
-                parts.append(self.attribute(found, 11, 0))
-            elif found.number not in (8, 12, 14):
-                parts.append(self.keep(found))
+        for field in self.window.fields(start, end):
+            if field.number == 7 and field.wire == BYTES:
+                parts.append(self.node(field, 7, 0))
+            elif field.number == 11 and field.wire == BYTES:
+                parts.append(self.attribute(field, 11, 0))
+            elif field.number not in (8, 12, 14):
+                parts.append(self.keep(field))
         return parts
 
     def node(self, node: Field, number: int, depth: int) -> bytes:
@@ -123,13 +123,13 @@ class _Walk(TensorWalk):
         if node.end - node.start <= USUAL and (usual := self.usual_node(node)) is not None:
             return message(number, usual)
         parts: list[bytes] = []
-        for found in self.window.fields(node.start, node.end):
-            if found.number == 5 and found.wire == BYTES:
-                parts.append(self.attribute(found, 5, depth))
-            elif found.number == 9 and found.wire == BYTES:
-                parts.extend(self.metadata(found))
-            elif found.number in (1, 2, 3, 4, 7, 8):
-                parts.append(self.keep(found))
+        for field in self.window.fields(node.start, node.end):
+            if field.number == 5 and field.wire == BYTES:
+                parts.append(self.attribute(field, 5, depth))
+            elif field.number == 9 and field.wire == BYTES:
+                parts.extend(self.metadata(field))
+            elif field.number in (1, 2, 3, 4, 7, 8):
+                parts.append(self.keep(field))
         return message(number, parts)
 
     def usual_node(self, node: Field) -> list[bytes] | None:
@@ -169,28 +169,28 @@ class _Walk(TensorWalk):
         if attribute.end - attribute.start <= SMALL and LOCATION not in (whole := self.keep(attribute)):
             return whole
         parts: list[bytes] = []
-        for found in self.window.fields(attribute.start, attribute.end):
-            if found.wire == BYTES and found.number in (5, 10):
-                parts.append(self.tensor(found, found.number))
-            elif found.wire == BYTES and found.number in (6, 11):
-                parts.append(self.nested(found.number, found, lambda a, b: self.graph(a, b, depth + 1)))
-            elif found.wire == BYTES and found.number in (22, 23):
-                parts.append(self.sparse_tensor(found, found.number))
-            elif found.number in (7, 8):
+        for field in self.window.fields(attribute.start, attribute.end):
+            if field.wire == BYTES and field.number in (5, 10):
+                parts.append(self.tensor(field, field.number))
+            elif field.wire == BYTES and field.number in (6, 11):
+                parts.append(self.nested(field.number, field, lambda a, b: self.graph(a, b, depth + 1)))
+            elif field.wire == BYTES and field.number in (22, 23):
+                parts.append(self.sparse_tensor(field, field.number))
+            elif field.number in (7, 8):
                 return self.keep(attribute)  # a list of numbers, one field each: nothing to skip
-            elif found.number != 13:
-                parts.append(self.keep(found))
+            elif field.number != 13:
+                parts.append(self.keep(field))
         return message(number, parts)
 
     def value_info(self, value: Field) -> bytes:
         if value.end - value.start <= SMALL // 4:
             return self.keep(value)
         parts: list[bytes] = []
-        for found in self.window.fields(value.start, value.end):
-            if found.number == 4 and found.wire == BYTES:
-                parts.extend(self.metadata(found))
-            elif found.number in (1, 2):
-                parts.append(self.keep(found))
+        for field in self.window.fields(value.start, value.end):
+            if field.number == 4 and field.wire == BYTES:
+                parts.extend(self.metadata(field))
+            elif field.number in (1, 2):
+                parts.append(self.keep(field))
         return message(13, parts)
 
     def metadata(self, entry: Field) -> list[bytes]:
@@ -198,22 +198,22 @@ class _Walk(TensorWalk):
         head = self.window.bytes(entry.start, min(entry.end, entry.start + 64))
         if len(head) > 2 and head[0] == 1 << 3 | BYTES and head[1] < len(head) - 1:  # a short key comes first, as usual
             return [self.keep(entry)] if head[2 : 2 + head[1]] in METADATA_KEPT else []
-        for found in self.window.fields(entry.start, entry.end):
-            if found.number == 1 and found.wire == BYTES:
-                short = found.end - found.start < 64
-                kept_key = short and self.window.bytes(found.start, found.end) in METADATA_KEPT
+        for field in self.window.fields(entry.start, entry.end):
+            if field.number == 1 and field.wire == BYTES:
+                short = field.end - field.start < 64
+                kept_key = short and self.window.bytes(field.start, field.end) in METADATA_KEPT
                 return [self.keep(entry)] if kept_key else []
         return []
 
-    def initializer(self, found: Field, depth: int) -> bytes:
-        if found.end - found.start <= SMALL and (whole := self.small_tensor(found)):
+    def initializer(self, field: Field, depth: int) -> bytes:
+        if field.end - field.start <= SMALL and (whole := self.small_tensor(field)):
             mark = self.remember(whole, depth)
-            kept = self.keep(found)
-            return message(5, [kept[-(found.end - found.start) :], mark]) if mark else kept
-        if usual := self.usual_tensor(found):
+            kept = self.keep(field)
+            return message(5, [kept[-(field.end - field.start) :], mark]) if mark else kept
+        if usual := self.usual_tensor(field):
             stored, head = usual
             return message(5, [head, self.remember(stored, depth)])
-        tensor = self.take_apart(found)
+        tensor = self.take_apart(field)
         return message(5, [*tensor.head, *self.small_payload(tensor), self.remember(tensor.stored(), depth)])
 
     def sparse_initializer(self, sparse: Field, depth: int) -> bytes:
@@ -233,9 +233,9 @@ class _Walk(TensorWalk):
         self.inner[mark] = stored
         return message(12, [mark.encode()])
 
-    def tensor(self, found: Field, number: int) -> bytes:
+    def tensor(self, field: Field, number: int) -> bytes:
         """A tensor in an attribute; when its elements are left out, it gets a name by which they are found again."""
-        tensor = self.take_apart(found)
+        tensor = self.take_apart(field)
         payload = self.small_payload(tensor)
         if not payload:
             name = tag(len(self.inner))
@@ -243,9 +243,9 @@ class _Walk(TensorWalk):
             payload = [message(8, [name.encode()])]
         return message(number, tensor.head + payload)
 
-    def sparse_tensor(self, found: Field, number: int) -> bytes:
+    def sparse_tensor(self, field: Field, number: int) -> bytes:
         """A sparse tensor in an attribute, without its values and indices."""
-        dims, values, indices, parts = self.sparse(found)
+        dims, values, indices, parts = self.sparse(field)
         name = tag(len(self.inner))
         self.inner[name] = replace(
             values.stored(), dims=tuple(dims), places=(), sparse=(values.stored(), indices.stored())

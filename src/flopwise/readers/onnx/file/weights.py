@@ -75,10 +75,10 @@ def fill_small(graph: onnx.GraphProto, stored: dict[str, Stored], name: str, reo
         if tensor.data_location != onnx.TensorProto.EXTERNAL or not kept(tensor.data_type, tensor.dims):
             continue
         try:
-            found = load(stored[tensor.name], name, reopen)
+            loaded = load(stored[tensor.name], name, reopen)
         except ModelError:  # the shapes that depend on it stay unresolved, and the report says so
             continue
-        tensor.CopyFrom(numpy_helper.from_array(found, tensor.name))
+        tensor.CopyFrom(numpy_helper.from_array(loaded, tensor.name))
 
 
 def load(stored: Stored, name: str, reopen: Reopen | None) -> Any:

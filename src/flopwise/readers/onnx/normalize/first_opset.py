@@ -49,9 +49,9 @@ def modern(schema: Any, node: onnx.NodeProto) -> tuple[Any, onnx.NodeProto, dict
     Returns:
         The later version, the node, and the tensors that the node takes in addition.
     """
-    found = next((s for s in _later(schema) if s.has_type_and_shape_inference_function), None)
-    if found is None or schema.since_version != 1:
-        return found or schema, node, {}
+    newer = next((s for s in _later(schema) if s.has_type_and_shape_inference_function), None)
+    if newer is None or schema.since_version != 1:
+        return newer or schema, node, {}
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     new, tensors = onnx.NodeProto(), dict[str, onnx.TensorProto]()
     new.CopyFrom(node)
@@ -63,9 +63,9 @@ def modern(schema: Any, node: onnx.NodeProto) -> tuple[Any, onnx.NodeProto, dict
         value = attributes.pop(key, [])
         tensors[f"{node.name}/{key}"] = helper.make_tensor(key, onnx.TensorProto.INT64, [len(value)], value)
         new.input.extend(tensors)
-    known = {k: v for k, v in attributes.items() if k in found.attributes and v != []}
-    new.attribute.extend(helper.make_attribute(k, v) for k, v in known.items())
-    return found, new, tensors
+    kept = {k: v for k, v in attributes.items() if k in newer.attributes and v != []}
+    new.attribute.extend(helper.make_attribute(k, v) for k, v in kept.items())
+    return newer, new, tensors
 
 
 def _later(schema: Any) -> list[Any]:

@@ -65,11 +65,11 @@ def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
     wanted = [needs(n) if n.domain or n.op_type in CONTROL_FLOW else list(n.input) for n in graph.node]
     refuse_bytes(ready, makers, *wanted)
     ready |= outside
-    known = set(ready)
+    ready_names = set(ready)
     for outputs, names in zip(made, wanted, strict=True):
-        if not known.issuperset(names):
+        if not ready_names.issuperset(names):
             break
-        known.update(outputs)
+        ready_names.update(outputs)
     else:
         return
     _sort(graph, wanted, ready, makers)
@@ -125,10 +125,10 @@ def _sort(graph: onnx.GraphProto, inputs: Sequence[Iterable[str]], ready: set[st
                 heapq.heappush(free, follower)
     if len(order) < len(wanted):
         circle = _circle({p for p, n in enumerate(waiting) if n > 0}, before)
-        told = [describe(graph.node[p]) for p in (*circle[:6], circle[0])]
+        steps = [describe(graph.node[p]) for p in (*circle[:6], circle[0])]
         if len(circle) > 6:
-            told.insert(6, f"{len(circle) - 6} more")
-        raise ModelError(f"the graph has a cycle: {' -> '.join(told)}")
+            steps.insert(6, f"{len(circle) - 6} more")
+        raise ModelError(f"the graph has a cycle: {' -> '.join(steps)}")
     nodes = [onnx.NodeProto.FromString(graph.node[p].SerializeToString()) for p in order]
     del graph.node[:]
     graph.node.extend(nodes)

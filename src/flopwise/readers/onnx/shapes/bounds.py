@@ -45,12 +45,12 @@ def bounds(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
     ]
 
 
-def _shape(known: Facts) -> tuple[int, ...] | None:
-    return None if known.type is None else concrete(known.type)
+def _shape(facts: Facts) -> tuple[int, ...] | None:
+    return None if facts.type is None else concrete(facts.type)
 
 
-def _code(known: Facts) -> int:
-    return 0 if known.type is None else int(tensor_type(known.type).elem_type)
+def _code(facts: Facts) -> int:
+    return 0 if facts.type is None else int(tensor_type(facts.type).elem_type)
 
 
 def _number(facts: Facts, default: int) -> int:
@@ -110,8 +110,8 @@ def _boxes(node: onnx.NodeProto, inputs: list[Facts]) -> list[Bound | None]:
     scores = _shape(inputs[1]) if len(inputs) > 1 else None
     if scores is None or len(scores) != 3:
         return [None]
-    asked = _number(inputs[2], scores[2] if inputs[2].type is not None else 0) if len(inputs) > 2 else 0
-    return [Bound(_INT64, [scores[0] * scores[1] * max(min(asked, scores[2]), 0), 3], _at_axes(0))]
+    limit = _number(inputs[2], scores[2] if inputs[2].type is not None else 0) if len(inputs) > 2 else 0
+    return [Bound(_INT64, [scores[0] * scores[1] * max(min(limit, scores[2]), 0), 3], _at_axes(0))]
 
 
 def _top(node: onnx.NodeProto, inputs: list[Facts]) -> list[Bound | None]:
@@ -120,8 +120,8 @@ def _top(node: onnx.NodeProto, inputs: list[Facts]) -> list[Bound | None]:
     place = None if shape is None else _at(_attribute(node, "axis", -1), len(shape))
     if shape is None or place is None:
         return [None]
-    asked = _number(inputs[1], shape[place]) if len(inputs) > 1 else shape[place]
-    dims = [min(d, max(asked, 0)) if i == place else d for i, d in enumerate(shape)]
+    limit = _number(inputs[1], shape[place]) if len(inputs) > 1 else shape[place]
+    dims = [min(d, max(limit, 0)) if i == place else d for i, d in enumerate(shape)]
     return [Bound(_code(inputs[0]), dims, _at_axes(place)), Bound(_INT64, list(dims), _at_axes(place))]
 
 
@@ -214,9 +214,9 @@ def _path(node: onnx.NodeProto, inputs: list[Facts]) -> list[Bound | None]:
 
 def _merged_tokens(node: onnx.NodeProto, inputs: list[Facts]) -> list[Bound | None]:
     """All predicted tokens are taken."""
-    given = [_shape(known) for known in (*inputs[1:2], *inputs[3:4]) if known.type is not None]
-    lengths = [shape[0] for shape in given if shape is not None and len(shape) == 1]
-    return [Bound(_INT64, [sum(lengths)], _at_axes(0)) if lengths and len(lengths) == len(given) else None]
+    shapes = [_shape(facts) for facts in (*inputs[1:2], *inputs[3:4]) if facts.type is not None]
+    lengths = [shape[0] for shape in shapes if shape is not None and len(shape) == 1]
+    return [Bound(_INT64, [sum(lengths)], _at_axes(0)) if lengths and len(lengths) == len(shapes) else None]
 
 
 #: The same for operators of onnxruntime (``com.microsoft``).

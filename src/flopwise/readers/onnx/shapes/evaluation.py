@@ -151,9 +151,9 @@ def _key(node: onnx.NodeProto, inputs: Sequence[Any]) -> Any:
     """All that the results of a node follow from, as models repeat themselves; None for large inputs."""
     if not all(isinstance(i, numpy.ndarray) and i.nbytes <= _KEPT and i.dtype != object for i in inputs):
         return None
-    given = tuple([(i.dtype.char, i.shape, i.tobytes()) for i in inputs])
+    content = tuple([(i.dtype.char, i.shape, i.tobytes()) for i in inputs])
     attributes = tuple([a.SerializeToString(deterministic=True) for a in node.attribute])
-    return node.op_type, tuple(map(bool, node.input)), tuple(map(bool, node.output)), attributes, given
+    return node.op_type, tuple(map(bool, node.input)), tuple(map(bool, node.output)), attributes, content
 
 
 def run_alone(node: onnx.NodeProto, feeds: dict[str, Any], opsets: dict[str, int]) -> list[Any]:

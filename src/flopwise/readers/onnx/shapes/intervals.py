@@ -41,27 +41,27 @@ def interval_results(node: onnx.NodeProto, inputs: Sequence[Interval | None], ru
         inputs: its inputs, of which at least one is no single value; None for one that is left out.
         run: computes its results.
     """
-    op, given = node.op_type, [i for i in inputs if i is not None]
+    op, intervals = node.op_type, [i for i in inputs if i is not None]
     if op in _GROWING or (op in _MOVING and all(i is None or i.exact for i in inputs[1:])):
         return _ends(run([i and i.low for i in inputs]), run([i and i.high for i in inputs]))
-    if op in ("ReduceProd", "Pow", "Mod") and not all((i.low >= 0).all() for i in given):
+    if op in ("ReduceProd", "Pow", "Mod") and not all((i.low >= 0).all() for i in intervals):
         return []
-    if op == "ReduceProd" or (op == "Pow" and given[1].exact):
+    if op == "ReduceProd" or (op == "Pow" and intervals[1].exact):
         return _ends(run([i and i.low for i in inputs]), run([i and i.high for i in inputs]))
-    if op == "Mod" and given[1].exact and (given[1].low > 0).all():
-        high = numpy.minimum(given[0].high, given[1].high - 1)
+    if op == "Mod" and intervals[1].exact and (intervals[1].low > 0).all():
+        high = numpy.minimum(intervals[0].high, intervals[1].high - 1)
         return [Interval(numpy.zeros_like(high), high)]
     if op in ("Neg", "Not"):
-        return _ends(run([given[0].high]), run([given[0].low]))
+        return _ends(run([intervals[0].high]), run([intervals[0].low]))
     if op == "Sub":
-        return _ends(run([given[0].low, given[1].high]), run([given[0].high, given[1].low]))
+        return _ends(run([intervals[0].low, intervals[1].high]), run([intervals[0].high, intervals[1].low]))
     if op in ("Mul", "Div"):
-        return _corners(op, given, run)
+        return _corners(op, intervals, run)
     if op in _COMPARISONS:
-        low, high = _COMPARISONS[op](*given)
+        low, high = _COMPARISONS[op](*intervals)
         return [Interval(numpy.asarray(low), numpy.asarray(high))]
     if op == "Where":
-        return [_where(*given)]
+        return [_where(*intervals)]
     return []
 
 

@@ -51,19 +51,19 @@ class _Intercepted:
             return self._function(*args, **kwargs)
 
 
-def _truth(recorder: Recorder, asked: Any, public: str) -> bool:
+def _truth(recorder: Recorder, flag: Any, public: str) -> bool:
     """Whether a condition holds.
 
     Raises:
         NeedsValues: it follows from the input.
     """
-    if recorder.real or not isinstance(asked, TorchTensor):
-        return bool(asked)
-    known = recorder.stand_ins.elements_of(asked)
-    if known is None:
+    if recorder.real or not isinstance(flag, TorchTensor):
+        return bool(flag)
+    elements = recorder.stand_ins.elements_of(flag)
+    if elements is None:
         raise NeedsValues(public)
     with recorder.aside():
-        return bool(known)
+        return bool(elements)
 
 
 def _cond(recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any] = ()) -> Any:

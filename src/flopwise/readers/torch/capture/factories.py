@@ -75,10 +75,10 @@ def move(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwarg
 def _of_numbers(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A tensor of numbers; some may be tensors themselves, whose elements are known or not."""
     stand_ins = recorder.stand_ins
-    data, known = recorder.values.in_numbers(stand_ins.swap(list(args)))
+    data, exact = recorder.values.in_numbers(stand_ins.swap(list(args)))
     with recorder.aside():
         made = func(*data, **options)
-    if known:
+    if exact:
         return stand_ins.constant(made)
     return recorder.record(plan, lambda *parts: like_meta(made), args, {})
 

@@ -85,9 +85,9 @@ def _number(values: Values, thing: Any, any_will_do: bool) -> Any:
     if isinstance(thing, TorchTensor):
         if thing.dim():
             return thing
-        known = values.of(thing)
-        if known is not None and (any_will_do or thing.dtype in _WHOLE):
-            return known.item()
+        value = values.of(thing)
+        if value is not None and (any_will_do or thing.dtype in _WHOLE):
+            return value.item()
         return 0 if any_will_do and thing.dtype is not torch.bool else thing
     if thing.__class__ in (tuple, list, torch.Size):
         return tuple([_number(values, part, any_will_do) for part in thing])
@@ -97,10 +97,10 @@ def _number(values: Values, thing: Any, any_will_do: bool) -> Any:
 def _sized(values: Values, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments with the size of the result, where the numbers of repetitions are known."""
     repeats = kwargs.get("repeats", args[1] if len(args) > 1 else args[0])
-    known = values.of(repeats) if isinstance(repeats, TorchTensor) else None
-    if known is None or "output_size" in kwargs:
+    counts = values.of(repeats) if isinstance(repeats, TorchTensor) else None
+    if counts is None or "output_size" in kwargs:
         return kwargs
-    times, dim = int(known.sum()), kwargs.get("dim", args[2] if len(args) > 2 else None)
-    if known.numel() == 1 and len(args) > 1:  # one number for all
+    times, dim = int(counts.sum()), kwargs.get("dim", args[2] if len(args) > 2 else None)
+    if counts.numel() == 1 and len(args) > 1:  # one number for all
         times *= args[0].numel() if dim is None else args[0].shape[dim]
     return {**kwargs, "output_size": times}

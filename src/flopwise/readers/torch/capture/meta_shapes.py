@@ -35,5 +35,5 @@ def shaped(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return None
     with torch.no_grad():
         result = rule(*args, **kwargs)
-    asked = torch.is_grad_enabled() and any(isinstance(a, TorchTensor) and a.requires_grad for a in args)
-    return result.requires_grad_() if asked else result
+    gradients = torch.is_grad_enabled() and any(isinstance(a, TorchTensor) and a.requires_grad for a in args)
+    return result.requires_grad_() if gradients else result

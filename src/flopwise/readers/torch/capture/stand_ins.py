@@ -188,8 +188,8 @@ class StandIns:
         while _functions.is_functorch_wrapped_tensor(inner):  # of a function that is transformed
             inner = _functions.get_unwrapped(inner)
         if inner is not tensor:
-            known: Tensor | None = self.graph_tensors.get(id(inner)) or inner.__dict__.get("_flopwise")
-            return known or self._constant(inner)
+            graph_tensor: Tensor | None = self.graph_tensors.get(id(inner)) or inner.__dict__.get("_flopwise")
+            return graph_tensor or self._constant(inner)
         if not self.births.is_new(tensor):
             return self._constant(tensor)
         storage = storage_of(tensor) if self._low or self._grad else None

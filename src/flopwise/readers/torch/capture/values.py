@@ -53,10 +53,10 @@ class Values:
 
     def of(self, tensor: TorchTensor) -> TorchTensor | None:
         """The elements of a meta tensor, None when nobody knows them."""
-        known: TorchTensor | None = tensor.__dict__.get("_flopwise_values")
-        if known is not None and self._lost and known.untyped_storage().data_ptr() in self._lost:
+        values: TorchTensor | None = tensor.__dict__.get("_flopwise_values")
+        if values is not None and self._lost and values.untyped_storage().data_ptr() in self._lost:
             return None
-        return known
+        return values
 
     def hold(self, stand_in: TorchTensor, tensor: TorchTensor) -> None:
         """Keep the elements of a tensor of the program's, as far as they may be asked for."""
@@ -110,62 +110,62 @@ class Values:
         if isinstance(index, slice):
             return slice(*[self._number(part) for part in (index.start, index.stop, index.step)])
         if isinstance(index, TorchTensor) and index.dtype in _FLAGS:
-            known = self.of(index)
-            if known is None:
+            value = self.of(index)
+            if value is None:
                 return index
-            return tuple([stand_in(positions) for positions in known.nonzero(as_tuple=True)])
+            return tuple([stand_in(positions) for positions in value.nonzero(as_tuple=True)])
         return index
 
     def in_numbers(self, data: Sequence[Any]) -> tuple[list[Any], bool]:
         """Numbers in place of the tensors in nested lists, any where nobody knows them; and whether all are known."""
         parts, all_known = [], True
         for part in data:
-            known: Any = True
+            exact: Any = True
             if isinstance(part, TorchTensor):
-                known = self.of(part)
-                part = (torch.zeros(part.shape) if known is None else known).tolist()
+                exact = self.of(part)
+                part = (torch.zeros(part.shape) if exact is None else exact).tolist()
             elif part.__class__ in (list, tuple):
-                part, known = self.in_numbers(part)
+                part, exact = self.in_numbers(part)
             parts.append(part)
-            all_known = all_known and known is not None and known is not False
+            all_known = all_known and exact is not None and exact is not False
         return parts, all_known
 
     def _number(self, bound: Any) -> Any:
         """A bound of a slice as a number."""
         if not isinstance(bound, TorchTensor):
             return bound
-        known = self.of(bound)
-        if known is None:
+        value = self.of(bound)
+        if value is None:
             raise NeedsValues("torch.Tensor.__index__")
-        return int(known)
+        return int(value)
 
     def beside(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inplace: bool) -> Any:
         """The elements of a result; None when they do not follow from constants, or are too many."""
-        known = True
+        complete = True
         seen = False
         for thing in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(thing, TorchTensor):
                 seen = True
                 if self.of(thing) is None:
-                    known = False
+                    complete = False
                     break
             elif thing.__class__ in (tuple, list) and any(isinstance(t, TorchTensor) for t in thing):
                 seen = True
                 if any(isinstance(t, TorchTensor) and self.of(t) is None for t in thing):
-                    known = False
+                    complete = False
                     break
         if not seen:
             return None
-        if not known:
+        if not complete:
             if inplace and args and isinstance(args[0], TorchTensor) and "_flopwise_values" in args[0].__dict__:
                 self._lost.add(args[0].__dict__["_flopwise_values"].untyped_storage().data_ptr())
             return None
         try:
-            found = func(*[self._known(a) for a in args], **{k: self._known(v) for k, v in kwargs.items()})
+            values = func(*[self._known(a) for a in args], **{k: self._known(v) for k, v in kwargs.items()})
         except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
             return None
-        if _elements(found) <= LARGEST or (found.__class__ is TorchTensor and _is_small_mask(found)):
-            return found
+        if _elements(values) <= LARGEST or (values.__class__ is TorchTensor and _is_small_mask(values)):
+            return values
         return None
 
     def _known(self, thing: Any) -> Any:

@@ -65,10 +65,10 @@ class Arguments:
 def parameters_of(model: nn.Module) -> list[str]:
     """Names of the parameters of forward()."""
     try:
-        found = inspect.signature(model.forward).parameters.values()
+        parameters = inspect.signature(model.forward).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None) -> Arguments:
@@ -93,12 +93,12 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
         from flopwise.readers.torch.inputs.configured import configured
 
         sizes = {**(dims or {}), **({"batch": batch_size} if batch_size is not None else {})}
-        found = configured(model, names, sizes)
-        if found is None:
+        shapes = configured(model, names, sizes)
+        if shapes is None:
             if _needed(model):
                 raise InputError(_missing(model))
         else:
-            kwargs = {name: making.one(name, shape) for name, shape in found.items()}
+            kwargs = {name: making.one(name, shape) for name, shape in shapes.items()}
     elif isinstance(inputs, str) or _are_texts(inputs):
         texts = [inputs] if isinstance(inputs, str) else list(inputs)
         for position, text in enumerate(texts):
@@ -140,10 +140,10 @@ def _named(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any
 def _needed(model: nn.Module) -> list[str]:
     """Parameters of forward() without a default."""
     try:
-        found = inspect.signature(model.forward).parameters.values()
+        parameters = inspect.signature(model.forward).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [p.name for p in found if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def _missing(model: nn.Module) -> str:

@@ -34,42 +34,42 @@ def configured(
     sound = getattr(config, "audio_config", None) or getattr(config, "encoder_config", None) or config
     main = getattr(model, "main_input_name", "input_ids")
     vision = getattr(config, "vision_config", None) or config
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     if "pixel_values" in names and not _in_text(config, "image"):
         side: Any = getattr(vision, "image_size", None) or 224
         height, width = (side, side) if isinstance(side, int) else tuple(side)[:2]
         frames = (_number(vision, "num_frames") or 0,) if _number(vision, "num_frames") else ()
-        found["pixel_values"] = (batch, *frames, _number(vision, "num_channels", "in_channels") or 3, height, width)
+        shapes["pixel_values"] = (batch, *frames, _number(vision, "num_channels", "in_channels") or 3, height, width)
     if "input_features" in names and not _in_text(config, "audio"):
         bins = _number(config, *_BINS) or _number(sound, *_BINS) or 80
         steps = _number(sound, "max_source_positions")
         rows = any(hasattr(config, name) for name in _BINS[:2])  # a row of frequencies for each moment
         if steps and not rows and (main == "input_features" or sound is not config):
-            found["input_features"] = (batch, bins, 2 * steps)
+            shapes["input_features"] = (batch, bins, 2 * steps)
         else:
-            found["input_features"] = (batch, length, bins)
+            shapes["input_features"] = (batch, length, bins)
     if "input_values" in names and main == "input_values":
         banks = _number(config, "num_mel_bins")
         samples = sizes.get("sequence", 16000)
         channels = _number(config, "audio_channels") or (1 if hasattr(config, "codebook_size") else None)
-        found["input_values"] = (
+        shapes["input_values"] = (
             (batch, _number(config, "max_length") or 1024, banks)
             if banks
             else (batch, samples)
             if channels is None
             else (batch, channels, samples)
         )
-    needs_text = main == "input_ids" or "text_config" in vars(config) or not found
+    needs_text = main == "input_ids" or "text_config" in vars(config) or not shapes
     if "input_ids" in names and needs_text:
-        found["input_ids"] = (batch, length)
+        shapes["input_ids"] = (batch, length)
         if "attention_mask" in names:
-            found["attention_mask"] = (batch, length)
+            shapes["attention_mask"] = (batch, length)
     if "decoder_input_ids" in names and getattr(config, "is_encoder_decoder", False):
-        found["decoder_input_ids"] = (
+        shapes["decoder_input_ids"] = (
             batch,
             sizes.get("target", min(TARGET, _number(config, "max_target_positions") or TARGET)),
         )
-    return found or None
+    return shapes or None
 
 
 def _in_text(config: Any, kind: str) -> bool:

@@ -42,17 +42,17 @@ def _described(model: nn.Module, inputs: Any) -> list[InputSpec]:
         if shapes is None:
             first = names[0] if names else "x"
             raise InputError(f"the inputs are needed, with names for open sizes: -i {first}:f32:batchx3x224x224")
-        known = configured(model, names, {"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22}) or {}
+        from_config = configured(model, names, {"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22}) or {}
         words = {1 << 20: "batch", 1 << 21: "sequence", 1 << 22: "target"}
-        return [InputSpec(name, tuple([words.get(d, d) for d in known[name]])) for name in shapes]
+        return [InputSpec(name, tuple([words.get(d, d) for d in from_config[name]])) for name in shapes]
     if isinstance(inputs, str):
         inputs = [inputs]
     if isinstance(inputs, list) and all(isinstance(text, str) for text in inputs):
-        found = []
+        specs = []
         for position, text in enumerate(inputs):
             named = any(text.startswith(f"{name}:") for name in names)
-            found.append(parse(text, names if named else [names[position] if position < len(names) else "x"]))
-        return found
+            specs.append(parse(text, names if named else [names[position] if position < len(names) else "x"]))
+        return specs
     if isinstance(inputs, (tuple, torch.Size)) and names:
         inputs = {names[0]: tuple(inputs)}
     return input_specs(inputs, names)

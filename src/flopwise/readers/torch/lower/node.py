@@ -23,13 +23,13 @@ def tensor(value: Any) -> Tensor | None:
 
 def tensors(*values: Any) -> tuple[Tensor, ...]:
     """The tensors among some arguments, nested ones in a row."""
-    found: list[Tensor] = []
+    flat: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):
-            found.append(value)
+            flat.append(value)
         elif isinstance(value, (tuple, list)):
-            found.extend(tensors(*value))
-    return tuple(found)
+            flat.extend(tensors(*value))
+    return tuple(flat)
 
 
 def repeated(value: Any, count: int) -> list[int]:

@@ -56,11 +56,11 @@ class Call(NamedTuple):
         if self.lowering is None:
             return {**{f"arg{i}": a for i, a in enumerate(self.args)}, **self.kwargs}
         names, defaults = _signature(self.lowering)
-        found = dict(defaults)
+        values = dict(defaults)
         for position, value in enumerate(self.args):
-            found[names[position] if position < len(names) else f"arg{position}"] = value
-        found.update(self.kwargs)
-        return found
+            values[names[position] if position < len(names) else f"arg{position}"] = value
+        values.update(self.kwargs)
+        return values
 
 
 @lru_cache(maxsize=4096)
@@ -109,10 +109,10 @@ def lower(
 
 def _tensors(things: Sequence[Any]) -> list[Tensor]:
     """The tensors among some arguments, nested ones in a row."""
-    found: list[Tensor] = []
+    flat: list[Tensor] = []
     for thing in things:
         if isinstance(thing, Tensor):
-            found.append(thing)
+            flat.append(thing)
         elif isinstance(thing, (tuple, list)):
-            found.extend(_tensors(thing))
-    return found
+            flat.extend(_tensors(thing))
+    return flat

@@ -45,9 +45,16 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Lowered:
 def pow(input: Any, exponent: Any) -> Lowered:
     """A constant exponent of 2 or 3 is products, of 1/2 a root, of -1 a reciprocal; else a power."""
     if not isinstance(exponent, Tensor):
-        known = {2: "aten::square", 3: "aten::cube", 0.5: "Sqrt", -0.5: "aten::rsqrt", -1: "Reciprocal", 1: "Identity"}
-        if exponent in known:
-            return Lowered(known[exponent], tensors(input))
+        special = {
+            2: "aten::square",
+            3: "aten::cube",
+            0.5: "Sqrt",
+            -0.5: "aten::rsqrt",
+            -1: "Reciprocal",
+            1: "Identity",
+        }
+        if exponent in special:
+            return Lowered(special[exponent], tensors(input))
     return Lowered("Pow", tensors(input, exponent))
 
 

@@ -103,15 +103,15 @@ class ExportedModule(nn.Module):
     def _run(self, leaves: list[Any], position: Any) -> Any:
         if len(leaves) != len(self._inputs):
             raise InputError(f"{self.path}: takes {len(self._inputs)} tensors or numbers, and not {len(leaves)}")
-        known = {name: leaf for name, leaf in zip(self._inputs, leaves, strict=True) if name}
+        values = {name: leaf for name, leaf in zip(self._inputs, leaves, strict=True) if name}
         for name, path in self._stored.items():
             owner, _, last = path.rpartition(".")
-            known[name] = getattr(self.get_submodule(owner), last)
-        self._block.run(known, position)
+            values[name] = getattr(self.get_submodule(owner), last)
+        self._block.run(values, position)
         for path, name in self._written.items():
             owner, _, last = path.rpartition(".")
-            getattr(self.get_submodule(owner), last).copy_(known[name])
-        results = tuple(value(result, known) for result in self._results)
+            getattr(self.get_submodule(owner), last).copy_(values[name])
+        results = tuple(value(result, values) for result in self._results)
         return results[0] if len(results) == 1 else results
 
 
@@ -138,12 +138,12 @@ class Block:
 
     def __call__(self, position: Any, *args: Any) -> Any:
         """What the graph gives for these inputs."""
-        known = dict(zip(self._inputs, args, strict=True))
-        self.run(known, position)
-        results = tuple(value(output, known) for output in self._outputs)
+        values = dict(zip(self._inputs, args, strict=True))
+        self.run(values, position)
+        results = tuple(value(output, values) for output in self._outputs)
         return results[0] if self._single else results
 
-    def run(self, known: dict[str, Any], position: Any) -> None:
+    def run(self, values: dict[str, Any], position: Any) -> None:
         """Run the operators one after the other, on values by name; what they give is added to these."""
         for call, node, blocks, scope in self._nodes:
             if position is not None:
@@ -151,12 +151,12 @@ class Block:
             args, kwargs = [], {}
             for place, argument in enumerate(node["inputs"]):
                 block = blocks.get(place)
-                one = value(argument["arg"], known) if block is None else functools.partial(block, position)
+                one = value(argument["arg"], values) if block is None else functools.partial(block, position)
                 if argument.get("kind") == self.KEYWORD:
                     kwargs[argument["name"]] = one
                 else:
                     args.append(one)
-            _name_results(node["outputs"], call(*args, **kwargs), known)
+            _name_results(node["outputs"], call(*args, **kwargs), values)
 
 
 def _name(argument: Mapping[str, Any]) -> str:
@@ -165,20 +165,20 @@ def _name(argument: Mapping[str, Any]) -> str:
     return str(content.get("name") or content.get("as_name") or "") if isinstance(content, Mapping) else ""
 
 
-def _name_results(outputs: list[Mapping[str, Any]], result: Any, known: dict[str, Any]) -> None:
+def _name_results(outputs: list[Mapping[str, Any]], result: Any, values: dict[str, Any]) -> None:
     """Write down what an operator gave under the names that the program has for it."""
     results = [result] if len(outputs) == 1 else list(result or ())
     for output, one in zip(outputs, results, strict=False):
         ((kind, content),) = output.items()
         if kind == "as_tensor":  # what is handed graphs gives a tuple, whatever is in it
-            known[content["name"]] = one[0] if isinstance(one, (tuple, list)) else one
+            values[content["name"]] = one[0] if isinstance(one, (tuple, list)) else one
         elif kind in ("as_tensors", "as_optional_tensors"):
             for inner, each in zip(content, one, strict=False):
-                _name_results([inner if kind == "as_optional_tensors" else {"as_tensor": inner}], each, known)
+                _name_results([inner if kind == "as_optional_tensors" else {"as_tensor": inner}], each, values)
         elif kind == "as_optional_tensor":
-            _name_results([content], one, known)
+            _name_results([content], one, values)
         elif kind in ("as_sym_int", "as_sym_bool", "as_sym_float") and "as_name" in content:
-            known[content["as_name"]] = one
+            values[content["as_name"]] = one
 
 
 def _scope(metadata: Mapping[str, Any]) -> tuple[Module, ...]:

@@ -109,11 +109,11 @@ def of_script(path: str) -> StoredTensors:
             if seen.setdefault(place, name) != name:
                 notes = notes or [f"tensor {name!r} is stored under another name too ({seen[place]!r}); counted once"]
                 continue
-            known = classes.get(owner, _Class())
+            owner_class = classes.get(owner, _Class())
             role = "weight"
-            if attribute not in known.parameters:
+            if attribute not in owner_class.parameters:
                 role = role_of(name, place.dtype)
-                role = "buffer" if role == "weight" and attribute in known.buffers else role
+                role = "buffer" if role == "weight" and attribute in owner_class.buffers else role
             start = archive.place(place.member)
             at = place._replace(start=start, nbytes=archive.members[place.member].file_size)
             tensors.append(at_place(name, at, role, storage, owner.rpartition(".")[2]))

@@ -108,12 +108,12 @@ def _untrusted(target: str) -> UntrustedError:
     )
 
 
-def value(argument: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+def value(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     """The value of an argument in the schema of exported programs.
 
     Args:
         argument: as in the file: one entry, whose key says its kind.
-        known: values by their names.
+        values: values by their names.
 
     Raises:
         ModelError: it is of a kind that is not data: an object, a graph of its own.
@@ -124,12 +124,12 @@ def value(argument: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
             f"has an argument of the kind {kind[:50]!r}, which is not read; --trust-code (trust_code=True) loads the "
             "program with PyTorch, which runs what is in it"
         )
-    return _KINDS[kind](content, known)
+    return _KINDS[kind](content, values)
 
 
-def _symbol(content: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+def _symbol(content: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     ((kind, inner),) = content.items()
-    return known[inner] if kind == "as_name" else inner
+    return values[inner] if kind == "as_name" else inner
 
 
 def _number(content: Any) -> float:

@@ -62,10 +62,10 @@ def _functions(recorder: Recorder) -> Iterator[None]:
             with _inside(recorder, f"{CHECKPOINT}{number}{REENTRANT}"):
                 return args[0](*args[2:])  # the function itself, so that its gradients are seen
         with _inside(recorder, f"{APPLIED}{cls.__name__}#{number}"):
-            given = args if recorder.real else [recorder.stand_ins.swap(a) for a in args]
-            result = run(*given, **kwargs)
+            operands = args if recorder.real else [recorder.stand_ins.swap(a) for a in args]
+            result = run(*operands, **kwargs)
         if recorder.grad:
-            recorder.applied(cls.__name__, given, result)
+            recorder.applied(cls.__name__, operands, result)
         return result
 
     owner.apply = classmethod(apply)

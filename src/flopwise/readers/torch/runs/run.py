@@ -148,12 +148,12 @@ def _run(
         except FlopwiseError:
             raise
         except NeedsValues as error:
-            asked = (
+            shapes = (
                 f"{error.function} asks for elements"
                 if error.function
                 else "it asks for the elements of a large tensor"
             )
-            raise RunError(_where(calls), asked) from error
+            raise RunError(_where(calls), shapes) from error
         except RecursionError as error:
             raise RunError(_where(calls), "recurses without end") from error
         except Exception as error:  # whatever a program raises is reported in one line

@@ -26,8 +26,8 @@ class Item(NamedTuple):
 
     def sum(self, figure: Callable[[BoundRow], float | None]) -> float | None:
         """A figure added up over the rows that have it; None when none has."""
-        found = [value for value in map(figure, self.rows) if value is not None]
-        return sum(found) if found else None
+        values = [value for value in map(figure, self.rows) if value is not None]
+        return sum(values) if values else None
 
 
 def _number(figure: Callable[[BoundRow], float | None]) -> Callable[[Item, Bound], Value]:
@@ -96,9 +96,9 @@ def _segment(item: Item, bound: Bound) -> Value:
 
 
 def _status(item: Item, bound: Bound) -> Value:
-    known = ", ".join(dict.fromkeys(row.status for row in item.rows))
+    statuses = ", ".join(dict.fromkeys(row.status for row in item.rows))
     estimated = bound.engine is not None and any(row.engine_ns is None for row in item.rows)
-    return f"~ {known}" if estimated else known
+    return f"~ {statuses}" if estimated else statuses
 
 
 class BoundColumn(NamedTuple):

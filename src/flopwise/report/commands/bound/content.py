@@ -19,7 +19,7 @@ def content(bound: Bound, workers: int | None = None) -> dict[str, Any]:
     """
     rows, engine = bound.rows, bound.engine
     macs = sum(row.work.macs or 0 for row in rows)
-    known = sum(row.work.macs or 0 for row in rows if row.engine_ns is not None)
+    measured = sum(row.work.macs or 0 for row in rows if row.engine_ns is not None)
     return {
         "schema": "flopwise.bound/1",
         "model": {
@@ -40,7 +40,7 @@ def content(bound: Bound, workers: int | None = None) -> dict[str, Any]:
         "coverage": {
             "nodes": len(rows),
             "measured": sum(row.engine_ns is not None for row in rows),
-            "macs_share": known / macs if macs else None,
+            "macs_share": measured / macs if macs else None,
         },
         "verdict": bound.verdict,
         "rows": [

@@ -79,9 +79,9 @@ def milliseconds(nanoseconds: float | None) -> str:
 
 
 def _rates(floor: Floor, bound: Bound, unit: str) -> str:
-    found = []
+    rates = []
     for peak in floor.peaks:
         if peak.unit == unit:
             text = human(round(peak.scaled(bound.threads)), unit)
-            found.append(f"{text} {peak.dtype}" if peak.dtype else text)
-    return ", ".join(found) or "an unknown rate"
+            rates.append(f"{text} {peak.dtype}" if peak.dtype else text)
+    return ", ".join(rates) or "an unknown rate"
