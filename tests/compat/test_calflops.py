@@ -139,12 +139,12 @@ def test_without_parameters() -> None:
         ({}, "give input_shape, args or kwargs"),
         ({"input_shape": (1, 2), "args": [1]}, "not both"),
         ({"input_shape": [1, 2]}, "must be a tuple"),
-        ({"input_shape": (1, 2), "forward_mode": "generate"}, "'generate' is not taken"),
+        ({"input_shape": (1, 2), "forward_mode": "generate"}, "'generate' is not supported"),
         ({"input_shape": (1, 2, 3), "transformer_tokenizer": dict}, "batch and length"),
     ],
 )
 def test_refuses(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         calflops.calculate_flops(Net(), **options)
-    with pytest.raises(InputError, match="is no torch"):
+    with pytest.raises(InputError, match="is not a torch"):
         calflops.calculate_flops(len, (1,))  # type: ignore[arg-type]

@@ -177,7 +177,7 @@ def test_ptflops_has_no_result_where_the_module_fails(capsys: pytest.CaptureFixt
 def test_ptflops_refuses() -> None:
     with pytest.raises(InputError, match="input_res must be a tuple"):
         ptflops.get_model_complexity_info(Net(), [3, 16, 16])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="is no torch"):
+    with pytest.raises(InputError, match="is not a torch"):
         ptflops.get_model_complexity_info(len, (3, 16, 16))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="use the backend pytorch"):
         ptflops.get_model_complexity_info(Net(), (3, 16, 16), backend="aten", custom_modules_hooks={1: print})

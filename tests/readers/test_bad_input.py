@@ -78,8 +78,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "empty graph": (number(1, 8) + fields(8, number(2, 17)) + fields(7, ""), "the graph is empty"),
     "no operator set": (number(1, 8) + fields(7, fields(1, RELU.SerializeToString())), "names no operator set version"),
     # files that the model points to
-    "outside": (external("../w.bin"), "tensor 'w' wants its data from '../w.bin', outside the model's folder; refused"),
-    "absolute": (external("/etc/passwd"), "wants its data from '/etc/passwd', outside the model's folder; refused"),
+    "outside": (external("../w.bin"), "the data of tensor 'w' are in '../w.bin', outside the model's folder; refused"),
+    "absolute": (external("/etc/passwd"), "are in '/etc/passwd', outside the model's folder; refused"),
     "drive": (external("C:\\w.bin"), "outside the model's folder; refused"),
     # dims
     "weight": (
@@ -109,8 +109,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         of([node("Add", "x b", "a", "p"), node("Relu", "a", "b", "q")], {"x": (1,)}, outputs=["b"]),
         "the graph has a cycle: Add 'p' -> Relu 'q' -> Add 'p'",
     ),
-    "twice": (of([RELU, node("Tanh", "x", "y")], {"x": (1,)}), "tensor 'y' is made twice, by Relu 'y' and by Tanh 'y'"),
-    "nowhere": (of([node("Add", "x z", "y")], {"x": (1,)}), "Add 'y' takes 'z', which nothing makes"),
+    "twice": (
+        of([RELU, node("Tanh", "x", "y")], {"x": (1,)}),
+        "tensor 'y' is produced twice, by Relu 'y' and by Tanh 'y'",
+    ),
+    "nowhere": (of([node("Add", "x z", "y")], {"x": (1,)}), "Add 'y' takes 'z', which nothing produces"),
     "deep": (nested(40, "x" * 400), "control flow nests deeper than 32"),
     "deep but small": (nested(60), "control flow nests deeper than 32"),
     "no operator": (of([node("", "x", "y", "n")], {"x": (1,)}), "node 'n' names no operator; the file is damaged"),
@@ -119,7 +122,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "not UTF-8": (NET.replace(b"conv.w", b"conv.\xff"), "a name is not UTF-8"),
     "control characters": (
         of([helper.make_node("A\ndd", ["x", "a\nb\x1b[31m"], ["y"], "n\r\n")], {"x": (1,)}),
-        r"A dd 'n\r\n' takes 'a\nb\x1b[31m', which nothing makes",
+        r"A dd 'n\r\n' takes 'a\nb\x1b[31m', which nothing produces",
     ),
     "giant name": (of([node("Add", "x " + "z" * 1_000_000, "y")], {"x": (1,)}), "zzz..."),
 }

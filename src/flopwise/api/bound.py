@@ -165,7 +165,7 @@ def _dtype(name: str | None) -> str | None:
         return "float4e2m1"
     dtype = canonical(name)
     if BITS[dtype] == 0:
-        raise InputError(f"nothing computes in {dtype}")
+        raise InputError(f"no device computes in {dtype}")
     return dtype
 
 

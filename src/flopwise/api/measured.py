@@ -50,7 +50,7 @@ def open_store(path: str | os.PathLike[str] | None) -> Store | None:
     """The store for reading; None when there is none yet.
 
     Raises:
-        InputError: the file is no store.
+        InputError: the file is not a store.
     """
     from flopwise.analyses.timing.store import Store, default_path
 

@@ -65,7 +65,7 @@ def sparsity(
     if not isinstance(model, Profile) and not format.has_graph:
         useless = [name for name, value in {"inputs": inputs, **options}.items() if value and name not in _ABOUT_COUNTS]
         if useless:
-            raise InputError(f"{shown(str(model))}: holds tensors and no operators; {useless[0]} is of no use")
+            raise InputError(f"{shown(str(model))}: holds tensors and no operators; {useless[0]} does not apply")
         result = _of_stored(model, wanted, tensors, threads, progress, "the file holds no operators")
     else:
         try:
@@ -103,7 +103,7 @@ def _profile(model: object, inputs: Any, options: dict[str, Any], progress: Call
     """The profile of a model whose weights can be read."""
     if isinstance(model, Profile):
         if inputs is not None or options:
-            raise InputError("the inputs of a profile are settled; give the model to change them")
+            raise InputError("the inputs of a profile are fixed; give the model to change them")
         return model
     from flopwise.api.profile import profile
 

@@ -58,7 +58,7 @@ def _batch_sizes(ctx: click.Context, param: click.Parameter, value: str | None) 
         return None
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isdecimal() and part.isascii() and 0 < len(part) < 19 and int(part) for part in parts):
-        raise click.BadParameter(f"{value!r} is not a list of whole numbers from 1 on, such as 1,8,64", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers of at least 1, such as 1,8,64", ctx, param)
     return tuple(dict.fromkeys(map(int, parts)))
 
 

@@ -102,9 +102,11 @@ def calculate_flops(
     from torch import nn
 
     if not isinstance(model, nn.Module):
-        raise InputError(f"{type(model).__name__} is no torch.nn.Module")
+        raise InputError(f"{type(model).__name__} is not a torch.nn.Module")
     if forward_mode != "forward":
-        raise InputError(f"forward_mode {forward_mode!r} is not taken; count one call of forward with its arguments")
+        raise InputError(
+            f"forward_mode {forward_mode!r} is not supported; count one call of forward with its arguments"
+        )
     graph = _graph(model, input_shape, transformer_tokenizer, args, dict(kwargs or {}))
     figures = _Figures(model, graph, frozenset(ignore_modules or ()))
     flops, macs = figures.of(model).dot(patched_functions.FLOPS), figures.of(model).mac

@@ -117,10 +117,10 @@ def get_model_complexity_info(
     if not isinstance(input_res, tuple) or not input_res:
         raise InputError(f"input_res must be a tuple with at least one number, not {input_res!r}")
     if not isinstance(model, nn.Module):
-        raise InputError(f"{type(model).__name__} is no torch.nn.Module")
+        raise InputError(f"{type(model).__name__} is not a torch.nn.Module")
     aten = FLOPS_BACKEND(backend) is FLOPS_BACKEND.ATEN
     if aten and custom_modules_hooks:
-        raise InputError("rules of your own for operators of the backend aten are not taken; use the backend pytorch")
+        raise InputError("custom rules are not supported by the backend aten; use the backend pytorch")
     out = sys.stdout if ost is None else ost
     texts = _Texts(flops_units, param_units, output_precision)
     macs: float

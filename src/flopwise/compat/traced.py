@@ -49,7 +49,7 @@ class Value:
         return _Type(self._thing)
 
     def toIValue(self) -> Any:  # noqa: N802 - the name that rules call
-        """What it is, when it is no tensor."""
+        """What it is, when it is not a tensor."""
         return None if isinstance(self._thing, Tensor) else self._thing
 
     def node(self) -> _List:

@@ -96,7 +96,7 @@ class Tensor:
 
     @property
     def sized(self) -> bool:
-        """Whether the bytes are known: the size is, and the elements are no strings, which have no fixed width."""
+        """Whether the bytes are known: the size is, and the elements are not strings, which have no fixed width."""
         if self.items is not None:
             return all(t.sized for t in self.items)
         return self.shape is not None and has_width(self.dtype)
@@ -129,7 +129,7 @@ class Node:
     #: The control flow around the operator, outermost first; () in the main graph.
     within: tuple[Body, ...] = ()
     #: The public functions through which the program reached the operator, outermost first
-    #: ("torch.nn.functional.multi_head_attention_forward", "torch.nn.functional.linear"); () where it is no program.
+    #: ("torch.nn.functional.multi_head_attention_forward", "torch.nn.functional.linear"); () where it is not a program.
     via: tuple[str, ...] = ()
     #: Why it cannot run as the model has it ("has group 0"); "" if nothing is wrong. What it costs is unknown then.
     fault: str = ""

@@ -103,7 +103,7 @@ def liveness(graph: Graph, inplace: bool = False) -> Liveness:
     Args:
         graph: the model.
         inplace: whether an element-wise operator overwrites an input of the same shape that nobody needs any more, is
-            no input of the model and is no output. What the format itself says to be in place always is.
+            no input of the model and is not an output. What the format itself says to be in place always is.
     """
     folding = fold(graph)
     made = (t for i, n in enumerate(graph.nodes) if i not in folding.positions for t in n.known_outputs)

@@ -84,11 +84,11 @@ def whole(node: Node, name: str, default: int | None = None) -> int:
     """An attribute that counts something; what comes from a file may be of any type, and a list times a number is long.
 
     Raises:
-        ShapeError: it is no whole number, or missing where there is no default.
+        ShapeError: it is not a whole number, or missing where there is no default.
     """
     value = required(node, name) if default is None else node.attrs.get(name, default)
     if not isinstance(value, int):
-        raise ShapeError(f"{node.op} {node.name!r}: the attribute {name!r} is no whole number")
+        raise ShapeError(f"{node.op} {node.name!r}: the attribute {name!r} is not a whole number")
     return value
 
 
@@ -100,5 +100,5 @@ def wholes(node: Node, name: str) -> list[int]:
     """
     values = required(node, name)
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, int) for value in values):
-        raise ShapeError(f"{node.op} {node.name!r}: the attribute {name!r} is no list of whole numbers")
+        raise ShapeError(f"{node.op} {node.name!r}: the attribute {name!r} is not a list of whole numbers")
     return list(values)

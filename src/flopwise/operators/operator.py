@@ -145,4 +145,4 @@ def _no_counts(node: Node) -> Counts:
 
 
 def _unknown(node: Node) -> Counts:
-    raise ShapeError(f"{node.op} {node.name!r}: there is no count of it")
+    raise ShapeError(f"{node.op} {node.name!r}: it is not counted")

@@ -144,7 +144,7 @@ def twin(
         op: the standard operator.
         places: places of its inputs among those of this operator.
         without: attributes of this operator that the standard one has not.
-        steers: which of these inputs steer and are no data.
+        steers: which of these inputs steer and are not data.
         like: where the element type comes from: the place of an input.
         dtype: the element type where no input gives it.
     """

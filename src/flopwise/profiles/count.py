@@ -202,7 +202,7 @@ class _Counting:
 #: Operators from which on it is worth while to look for those that repeat.
 MANY = 500
 
-#: The type of extents that are no expressions.
+#: The type of extents that are not expressions.
 _INTEGERS = frozenset({int})
 
 

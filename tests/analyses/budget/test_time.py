@@ -59,7 +59,7 @@ def test_the_measured_time_over_the_floor(store: Path) -> None:
     [
         ({"roofline_us": 5}, r"\[model.roofline_us\] is not a table"),
         ({"roofline_us": {"h10": 5}}, "unknown device 'h10'; did you mean 'h100'"),
-        ({"max_time_ratio": 0.5}, r"\[model\] max_time_ratio: 0.5 is not a ratio from 1 on, such as 1.25"),
+        ({"max_time_ratio": 0.5}, r"\[model\] max_time_ratio: 0.5 is not a ratio of at least 1, such as 1.25"),
         ({"max_time_ratio": "fast"}, "'fast' is not a ratio"),
     ],
 )

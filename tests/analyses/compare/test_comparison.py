@@ -69,7 +69,7 @@ def test_counts_in_different_units_are_converted() -> None:
     assert (found.difference("count", 1), found.difference("macs", 1)) == (2 * second - first, 0)
     assert found.to_dict()["totals"]["count"]["difference"] == [0, 2 * second - first, third - first]
     assert "differences of counts are in FLOP: 1 MAC = 2 FLOP" in as_text(comparison_report(found))
-    with pytest.raises(InputError, match="count>0: fvcore counts in another unit than flops"):
+    with pytest.raises(InputError, match="count>0: fvcore counts in a different unit from flops"):
         list(broken(found, conditions("count>0")))
 
 
@@ -163,7 +163,7 @@ def test_conditions(text: str, figure: str, sign: str, limit: Fraction, percent:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no condition"),
+        ("", "contains no condition"),
         ("macs", "cannot understand 'macs'"),
         ("macs>", "cannot understand 'macs>'"),
         ("macs>x%", "'macs>x%': 'x' is not a number"),

@@ -168,7 +168,7 @@ def test_weights_in_hdf5(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="holds weights alone"):
         read(str(tmp_path / "net.caffemodel.h5"))
     (tmp_path / "net.caffemodel.h5").write_bytes(b"\x89HDF\r\n" + b"\0" * 100)
-    with pytest.raises(ModelError, match="no weights of Caffe's, or damaged"):
+    with pytest.raises(ModelError, match="not Caffe weights, or damaged"):
         read(path)
 
 

@@ -64,11 +64,16 @@ DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 BAD: list[tuple[Any, bytes, int | None, str]] = [
     ({"a": _tensor([4], 0, 16)}, bytes(12), None, "truncated: tensor 'a' ends at byte"),
-    ({"a": _tensor([4], 0, 16)}, bytes(20), None, "nobody owns its last 4 bytes"),
+    ({"a": _tensor([4], 0, 16)}, bytes(20), None, "its last 4 bytes belong to no tensor"),
     ({"a": _tensor([4], 0, 16)}, bytes(16), 10**6, "its header should have 1,000,000 bytes"),
     ({"a": _tensor([4], 0, 16)}, bytes(16), 2**64 - 1, "its header should have"),
     ({"a": _tensor([2], 0, 8), "b": _tensor([3], 4, 16)}, bytes(16), None, "tensors 'a' and 'b' overlap"),
-    ({"a": _tensor([2], 0, 8), "b": _tensor([1], 12, 16)}, bytes(16), None, "nobody owns the 4 bytes before 'b'"),
+    (
+        {"a": _tensor([2], 0, 8), "b": _tensor([1], 12, 16)},
+        bytes(16),
+        None,
+        "the 4 bytes before 'b' belong to no tensor",
+    ),
     ({"a": _tensor([2**62, 2**62], 0, 16)}, bytes(16), None, "takes"),
     ({"a": _tensor([2**64, 0], 0, 0)}, bytes(16), None, "has no shape"),
     ({"a": _tensor([-4], 0, 16)}, bytes(16), None, "has no shape"),

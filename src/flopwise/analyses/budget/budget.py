@@ -222,7 +222,7 @@ def _figures(
 def _thousandths(where: str, value: object) -> int:
     """A ratio of times, in thousandths."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 1e6:
-        raise InputError(f"{where}: {_shown(value)} is not a ratio from 1 on, such as 1.25")
+        raise InputError(f"{where}: {_shown(value)} is not a ratio of at least 1, such as 1.25")
     return int(THOUSAND * Fraction(str(value)))
 
 
@@ -236,7 +236,7 @@ def _number(where: str, figure: str, value: object) -> int:
     if isinstance(value, float) and value == value and abs(value) < 1e30:
         value = int(Fraction(value))
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f'{where}: {_shown(value)} is not a number from 0 on, such as 25600000 or "25.6 M"')
+        raise InputError(f'{where}: {_shown(value)} is not a number of at least 0, such as 25600000 or "25.6 M"')
     return value
 
 
@@ -247,7 +247,7 @@ def _settings(content: Mapping[str, Any]) -> Settings:
             raise InputError(f"convention: {_shown(convention)} is not the name of a convention")
         get(convention)
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
-        raise InputError(f"batch_size: {_shown(batch)} is not a whole number from 1 on")
+        raise InputError(f"batch_size: {_shown(batch)} is not a whole number of at least 1")
     texts = isinstance(inputs, list) and all(isinstance(i, str) for i in inputs)
     shapes = isinstance(inputs, Mapping) and all(
         isinstance(shape, list) and all(type(d) is int for d in shape) for shape in inputs.values()

@@ -60,7 +60,7 @@ def conditions(text: str) -> list[Condition]:
     """
     parts = [_condition(part) for part in text.split(",") if part.strip()]
     if not parts:
-        raise InputError(f"{text!r} holds no condition; write for example macs>+1%,params>0")
+        raise InputError(f"{text!r} contains no condition; write for example macs>+1%,params>0")
     return parts
 
 
@@ -109,6 +109,6 @@ def broken(comparison: Comparison, wanted: list[Condition]) -> Iterator[Break]:
         comparable = [condition.figure != "count" or unit == units[0] for unit in units[1:]]
         for label, other, alike in zip(comparison.labels[1:], others, comparable, strict=True):
             if not alike:
-                raise InputError(f"{condition.text}: {label} counts in another unit than {comparison.labels[0]}")
+                raise InputError(f"{condition.text}: {label} counts in a different unit from {comparison.labels[0]}")
             if first is None or other is None or condition.holds(first, other):
                 yield Break(condition, label, first, other)

@@ -49,7 +49,7 @@ def take(store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
                     _insert(store, table, row, "OR IGNORE")
             for row in tables["session"]:
                 if row["environment"] not in ids:
-                    raise InputError("a session is of an environment that the file does not hold")
+                    raise InputError("a session belongs to an environment that the file does not contain")
                 if _has(store, row):
                     continue
                 numbers[row["id"]] = _insert(store, "session", {**row, "id": None})

@@ -104,7 +104,7 @@ class Store:
     """An open store; a context manager that closes it.
 
     Raises:
-        InputError: the file is no store, is of a newer version, or cannot be opened.
+        InputError: the file is not a store, is of a newer version, or cannot be opened.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, create: bool = True) -> None:
@@ -304,7 +304,7 @@ class Store:
         """Turns what SQLite refuses into one clear line.
 
         Raises:
-            InputError: the store is locked, the disk is full, or the file is no store.
+            InputError: the store is locked, the disk is full, or the file is not a store.
         """
         try:
             yield

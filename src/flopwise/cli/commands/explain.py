@@ -97,7 +97,7 @@ def _is_model(what: str) -> bool:
     return "::" not in what and any(format.match(what) for format in FORMATS)
 
 
-def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) -> list[Any]:
+def _profiles(path: str, conventions: tuple[str, ...], options: dict[str, Any]) -> list[Any]:
     """The model in each convention; it is read once."""
     import flopwise
     from flopwise.cli.progress import Progress
@@ -111,17 +111,17 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
     with Progress() as progress:
         graph = flopwise.read(
             path,
-            list(given["inputs"]) or None,
-            dims=given["dims"],
-            batch_size=given["batch_size"],
-            **{name: given[name] for name in ONNX},
-            mode=given["mode"],
-            trust_code=given["trust_code"],
-            arguments=given["arguments"] or None,
-            phase=given["phase"],
-            stages=given["stages"],
-            level=given["level"],
-            weights=given["weights"],
+            list(options["inputs"]) or None,
+            dims=options["dims"],
+            batch_size=options["batch_size"],
+            **{name: options[name] for name in ONNX},
+            mode=options["mode"],
+            trust_code=options["trust_code"],
+            arguments=options["arguments"] or None,
+            phase=options["phase"],
+            stages=options["stages"],
+            level=options["level"],
+            weights=options["weights"],
             progress=progress,
         )
         return [flopwise.profile(graph, convention=c) for c in chosen]

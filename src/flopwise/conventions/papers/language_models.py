@@ -143,7 +143,7 @@ RULES: Mapping[str, Rule] = {
 def training_flops(graph: Graph) -> dict[str, int]:
     """FLOPs of a training step as the rules state them, by name: six for each multiply-add of the forward pass.
 
-    Empty for a graph whose inputs are no tokens that are looked up in a table.
+    Empty for a graph whose inputs are not tokens that are looked up in a table.
     """
     uses = _uses(graph)
     model = _model(graph, uses)

@@ -227,7 +227,7 @@ def _of_one(counted: int, images: int) -> Number:
     """What one image of a batch costs."""
     if images in (0, 1):
         return counted
-    # a formula is no int
+    # a formula is not an int
     return Fraction(counted, images) if isinstance(counted, int) and isinstance(images, int) else counted / images
 
 

@@ -20,7 +20,7 @@ from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
 
-#: Containers whose truth value is that of their length: an empty one is no child in the tool's eyes.
+#: Containers whose truth value is that of their length: an empty one is not a child in the tool's eyes.
 _SIZED = frozenset({"Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
 
 

@@ -291,7 +291,7 @@ OPERATORS: dict[str, Operator] = {
     "aten::fake_quantize": each("quantized and dequantized", div=1, cmp=3, add=2, mul=1),
     "aten::quantize_dynamic": by(quantize_dynamic),
     "aten::linspace": by(linspace),
-    "aten::random": nothing("draws random numbers, which is no arithmetic of the model"),
+    "aten::random": nothing("draws random numbers, which is not arithmetic of the model"),
     "aten::_assert_async": nothing("checks a promise of the program"),
     "aten::im2col": nothing(
         "copies elements to other places", gradient=gradient.by("aten_reduction:scattered", gradient.none)

@@ -24,7 +24,7 @@ def sub(node: Node, wanted: Wanted) -> Counts:
 
 
 def _second(node: Node) -> int:
-    """The place of the second operand: in a program the first may be a number, which is no input."""
+    """The place of the second operand: in a program the first may be a number, which is not an input."""
     args = node.attrs.get("args")
     if not isinstance(args, Mapping) or len(node.known_inputs) > 1:
         return 1
@@ -54,8 +54,8 @@ def div_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
 
 
 def power(node: Node, wanted: Wanted) -> Counts:
-    """dA = G × (B × A^(B − 1)): numel(Y) × (1 pow + 2 mul), and numel(B) add when B is no constant; dB = G × (Y × log
-    A): numel(Y) × (1 log + 2 mul); a broadcast input numel(Y) add.
+    """dA = G × (B × A^(B − 1)): numel(Y) × (1 pow + 2 mul), and numel(B) add when B is not a constant; dB = G × (Y ×
+    log A): numel(Y) × (1 log + 2 mul); a broadcast input numel(Y) add.
     """
     second = _second(node)
     counts = Counts(pow=1, mul=2) * int(1 - second in wanted) + Counts(log=1, mul=2) * int(second in wanted)

@@ -125,7 +125,7 @@ def flex_attention(node: Node) -> Counts:
     """
     graphs = [name for name in ("score_mod", "prob_mod") if name in node.attrs]
     if graphs:
-        raise ShapeError(f"{node.op} {node.name!r}: the graph in its attribute {graphs[0]} is not looked into")
+        raise ShapeError(f"{node.op} {node.name!r}: the graph in its attribute {graphs[0]} is not analysed")
     return attention(node)
 
 
@@ -144,7 +144,7 @@ def linear_attention(node: Node) -> Counts:
     counts = Counts(mac=state + query.numel * size, add=state, mul=node.output().numel)
     update = node.attrs.get("update_rule", "gated_delta")
     if update not in UPDATES:
-        raise ShapeError(f"{node.op} {node.name!r}: no such update_rule as {update!r}")
+        raise ShapeError(f"{node.op} {node.name!r}: unknown update_rule {update!r}")
     if "gated" in update:
         counts += Counts(mul=state, exp=node.input(4).numel)
     if "delta" in update:

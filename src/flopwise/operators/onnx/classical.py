@@ -44,7 +44,7 @@ def post_transform(node: Node, rows: int, scores: int, name: str | None = None) 
     if name is None:
         name = str(node.attrs.get("post_transform", "NONE"))
     if name not in _PER_SCORE:
-        raise ModelError(f"{node.op} {node.name!r}: no such post_transform as {name!r}")
+        raise ModelError(f"{node.op} {node.name!r}: unknown post_transform {name!r}")
     return (_PER_SCORE[name] * scores + _PER_ROW.get(name, Counts())) * rows
 
 
@@ -142,7 +142,7 @@ def _kernel(node: Node) -> Counts:
     features = extent(node, node.input(0), -1)
     kernel = node.attrs.get("kernel_type", "LINEAR")
     if kernel not in _KERNELS:
-        raise ModelError(f"{node.op} {node.name!r}: no such kernel_type as {kernel!r}")
+        raise ModelError(f"{node.op} {node.name!r}: unknown kernel_type {kernel!r}")
     return _KERNELS[kernel] + Counts(mac=features, add=features if kernel == "RBF" else 0)
 
 
@@ -154,7 +154,7 @@ def normalizer(node: Node) -> Counts:
     """
     norm, rows = node.attrs.get("norm", "MAX"), samples(node)
     if norm not in _NORMS:
-        raise ModelError(f"{node.op} {node.name!r}: no such norm as {norm!r}")
+        raise ModelError(f"{node.op} {node.name!r}: unknown norm {norm!r}")
     return _NORMS[norm] * node.input(0).numel + Counts(cmp=rows, sqrt=rows if norm == "L2" else 0)
 
 

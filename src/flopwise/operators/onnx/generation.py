@@ -9,7 +9,7 @@ from flopwise.operators.operator import Operator, by, each
 
 
 def normal(node: Node) -> Counts:
-    """numel(Y) × (1 mul when scale ≠ 1, 1 add when mean ≠ 0): mean + scale × z; drawing z is no arithmetic that ONNX
+    """numel(Y) × (1 mul when scale ≠ 1, 1 add when mean ≠ 0): mean + scale × z; drawing z is not arithmetic that ONNX
     defines.
 
     https://onnx.ai/onnx/operators/onnx__RandomNormal.html
@@ -18,7 +18,7 @@ def normal(node: Node) -> Counts:
 
 
 def uniform(node: Node) -> Counts:
-    """numel(Y) × (1 mul when high − low ≠ 1, 1 add when low ≠ 0): low + (high − low) × u; drawing u is no arithmetic
+    """numel(Y) × (1 mul when high − low ≠ 1, 1 add when low ≠ 0): low + (high − low) × u; drawing u is not arithmetic
     that ONNX defines.
 
     https://onnx.ai/onnx/operators/onnx__RandomUniform.html

@@ -115,7 +115,7 @@ def _activations(node: Node, default: Sequence[str]) -> list[list[Counts]]:
         try:
             directions.append([ACTIVATIONS[name.lower()] for name in own])
         except KeyError:
-            raise ModelError(f"{node.op} {node.name!r}: no such activation among {', '.join(own)}") from None
+            raise ModelError(f"{node.op} {node.name!r}: unknown activation in {', '.join(own)}") from None
         if len(own) != per:
             raise ModelError(f"{node.op} {node.name!r}: {per} activations per direction expected, got {', '.join(own)}")
     return directions

@@ -108,7 +108,7 @@ def _taps(node: Node, default: str) -> int:
     """
     mode = node.attrs.get("mode", default)
     if mode not in TAPS:
-        raise ShapeError(f"{node.op} {node.name!r}: no such mode as {mode!r}")
+        raise ShapeError(f"{node.op} {node.name!r}: unknown mode {mode!r}")
     return TAPS[mode]
 
 

@@ -1,4 +1,4 @@
-"""Text: strings are no numbers, so what is done to them is not counted; counting n-grams is."""
+"""Text: strings are not numbers, so what is done to them is not counted; counting n-grams is."""
 
 from __future__ import annotations
 

@@ -69,14 +69,14 @@ def _pick(node: Node, name: str, values: Sequence[str], default: int) -> str:
     """The value that an attribute names by its number."""
     number: int = node.attrs.get(name, default)
     if number not in range(len(values)):
-        raise ModelError(f"{node.op} {node.name!r}: no such {name} as {number!r}")
+        raise ModelError(f"{node.op} {node.name!r}: unknown {name} {number!r}")
     return values[number]
 
 
 def _aggregated(node: Node, function: str, votes: int, targets: int) -> Counts:
     """What joins the leaves of all trees into the scores of one sample."""
     if function not in ("SUM", "AVERAGE", "MIN", "MAX"):
-        raise ModelError(f"{node.op} {node.name!r}: no such aggregate_function as {function!r}")
+        raise ModelError(f"{node.op} {node.name!r}: unknown aggregate_function {function!r}")
     if function in ("MIN", "MAX"):
         return Counts(cmp=votes)
     return Counts(add=votes, div=targets if function == "AVERAGE" else 0)

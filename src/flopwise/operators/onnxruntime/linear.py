@@ -1,7 +1,7 @@
 """Products of ``com.microsoft``: convolutions and matrix products with something fused to them, or with packed
 weights.
 
-Packed weights are unpacked once, when the model is loaded or in the kernel's own loop: that is no arithmetic of the
+Packed weights are unpacked once, when the model is loaded or in the kernel's own loop: that is not arithmetic of the
 model.
 
 Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
@@ -49,7 +49,7 @@ def activated(node: Node, attribute: str = "activation") -> Counts:
     if name in ("gelu", "fastgelu"):
         return FAST_GELU * node.output().numel
     if name not in _FUSED:
-        raise ShapeError(f"{node.op} {node.name!r}: no such activation as {node.attrs[attribute]!r}")
+        raise ShapeError(f"{node.op} {node.name!r}: unknown activation {node.attrs[attribute]!r}")
     return _FUSED[name] * node.output().numel
 
 
@@ -248,7 +248,7 @@ def _gate(node: Node, third: int) -> Counts:
         return _FUSED["silu"] + Counts(mul=1 + int(alpha != 1.0), add=int(beta != 0.0), cmp=clamps)
     once = FAST_GELU if kind == "gelu" else _FUSED.get(kind)
     if once is None:
-        raise ShapeError(f"{node.op} {node.name!r}: no such activation as {kind!r}")
+        raise ShapeError(f"{node.op} {node.name!r}: unknown activation {kind!r}")
     return once + Counts(mul=int(third > 0))
 
 

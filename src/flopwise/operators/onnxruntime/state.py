@@ -66,7 +66,7 @@ def gated_delta_net(node: Node) -> Counts:
     state = y.numel * size
     update = node.attrs.get("update_rule", "gated_delta")
     if update not in attention.UPDATES:
-        raise ShapeError(f"{node.op} {node.name!r}: no such update_rule as {update!r}")
+        raise ShapeError(f"{node.op} {node.name!r}: unknown update_rule {update!r}")
     work = Counts(mac=2 * state, add=state, mul=y.numel)
     if "gated" in update:
         work += Counts(mul=state, exp=node.input(4).numel)

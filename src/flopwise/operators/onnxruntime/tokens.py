@@ -26,7 +26,7 @@ def murmur_hash(node: Node) -> Counts:
     """
     x = node.input(0)
     if not has_width(x.dtype):
-        raise ShapeError(f"{node.op} {node.name!r}: the lengths of the strings in {x.name!r} are data")
+        raise ShapeError(f"{node.op} {node.name!r}: the lengths of the strings in {x.name!r} depend on the data")
     words = x.nbytes // 4
     return Counts(mul=3, add=1, bit=3) * words + Counts(mul=2, bit=7) * x.numel
 
@@ -106,7 +106,7 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", shape=shape.by("tokens:words")),
     "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], shape=shape.by("tokens:unique")),
     "com.microsoft::Tokenizer": nothing("works on the characters of strings, not on numbers"),
-    # Searches for the best words: containers whose models are no operators of the graph around them.
+    # Searches for the best words: containers whose models are not operators of the graph around them.
     "com.microsoft::BeamSearch": unknown(_SEARCHES, shape=shape.by("tokens:beams")),
     "com.microsoft::WhisperBeamSearch": unknown(_SEARCHES, shape=shape.by("tokens:beams")),
     "com.microsoft::GreedySearch": unknown(_SEARCHES, shape=shape.by("tokens:sequences")),

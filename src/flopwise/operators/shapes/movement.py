@@ -74,7 +74,7 @@ def rotated(call: Call) -> Types:
 
 
 def without_padding(call: Call) -> Types:
-    """How many tokens are no padding is data."""
+    """How many tokens are not padding is data."""
     x = call.ranked(0, 3)
     return [None, call.tensor("int32", x[:2]), call.tensor("int32", (x[0] + 1,)), call.tensor("int32", (1,))]
 

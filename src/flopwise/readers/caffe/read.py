@@ -58,7 +58,9 @@ def read_caffe(
     with naming(net.source):
         if dims:
             name = next(iter(dims))
-            raise UnknownDimensionError(f"no input has a dimension named {name!r}: Caffe nets have numbers only", name)
+            raise UnknownDimensionError(
+                f"no input has a dimension named {name!r}: dimensions of Caffe nets are numbers", name
+            )
         return net.graph(net.shapes(inputs), batch_size)
 
 
@@ -118,7 +120,7 @@ class OpenNet:
         shapes: dict[str, Shape] = {}
         for spec in self.specs(inputs):
             if not all(isinstance(d, int) for d in spec.shape):
-                raise InputError(f"Caffe nets have numbers only; the shape of {spec.name!r} has symbols")
+                raise InputError(f"dimensions of Caffe nets are numbers; the shape of {spec.name!r} has symbols")
             shapes[spec.name] = tuple(int(d) for d in spec.shape)
         return shapes
 
@@ -167,11 +169,11 @@ def _net(
         if not stored.net.names():
             raise ModelError("holds weights alone; give the net (.prototxt), with this file beside it or as --weights")
         return network(stored.net, state, stored.shapes, saved=True), stored, SourceStorage(source.later())
-    message, told = _text(source, model)
+    message, note = _text(source, model)
     beside = _beside(model) if weights is None else weights
     if beside is None:
         net = network(message, state)
-        return replace(net, warnings=(*told, *net.warnings)), None, None
+        return replace(net, warnings=(*note, *net.warnings)), None, None
     other = open_source(beside)
     try:
         stored = read_stored(other)
@@ -180,8 +182,8 @@ def _net(
         extra = [name for name, blobs in stored.blobs.items() if blobs and name not in names]
         if extra:
             more = f" and {len(extra) - 5} more" if len(extra) > 5 else ""
-            told.append(f"{other.name} holds weights of layers that the net has not: {', '.join(extra[:5])}{more}")
-        return replace(net, warnings=(*told, *net.warnings)), stored, SourceStorage(other.later())
+            note.append(f"{other.name} holds weights of layers that the net has not: {', '.join(extra[:5])}{more}")
+        return replace(net, warnings=(*note, *net.warnings)), stored, SourceStorage(other.later())
     finally:
         other.close()
 
@@ -227,7 +229,7 @@ def _text(source: Source, model: object) -> tuple[Message, list[str]]:
 
 def _parsed(source: Source) -> Message:
     if source.size > LONGEST:
-        raise ModelError(f"{source.name}: {source.size >> 20} MB of text are no description of a network")
+        raise ModelError(f"{source.name}: {source.size >> 20} MB of text are too much for the description of a network")
     return parse(source.read(0, source.size), source.name)
 
 

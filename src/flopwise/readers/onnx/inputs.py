@@ -42,7 +42,7 @@ class Settled:
     changed: bool
     #: Whether the file leaves sizes open, so that the user chooses them.
     chosen: bool
-    #: Facts about inputs that are no tensors.
+    #: Facts about inputs that are not tensors.
     facts: dict[str, Facts]
     #: The inputs that are still open because outputs say their shapes, and these outputs.
     states: dict[str, str]
@@ -158,13 +158,13 @@ class _Extents:
 
 
 def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
-    known = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param}
-    known |= {d for s in specs.values() for d in s.shape if isinstance(d, str)}
+    declared = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param}
+    declared |= {d for s in specs.values() for d in s.shape if isinstance(d, str)}
     for name, value in symbols.items():
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
+        if name not in declared:
+            listed = ", ".join(sorted(declared)) or "none"
             message = f"no input has a dimension named {name!r}; the symbolic dimensions are: {listed}"
-            raise UnknownDimensionError(message, name, tuple(sorted(known)))
+            raise UnknownDimensionError(message, name, tuple(sorted(declared)))
         if not isinstance(value, int) or not 0 <= value < LARGEST_DIM:
             raise InputError(f"dimension {name} cannot be {value!r}")
 

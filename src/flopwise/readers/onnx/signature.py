@@ -23,7 +23,7 @@ class Declared(NamedTuple):
 
     name: str
     dtype: str | None
-    #: None when the file gives no shape, or the input is no tensor.
+    #: None when the file gives no shape, or the input is not a tensor.
     dims: tuple[int | str | None, ...] | None
 
 

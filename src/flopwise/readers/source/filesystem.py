@@ -50,7 +50,7 @@ class Fsspec(Transport):
     def first(self, length: int) -> tuple[int, bytes]:
         size = self._explained(lambda: self._system.info(self._path)["size"])
         if not isinstance(size, int) or size < 0:
-            raise ModelError(f"{self.name}: nobody says how long it is; download it first")
+            raise ModelError(f"{self.name}: its length is unknown; download it first")
         return size, self.fetch(0, min(length, size))
 
     def fetch(self, start: int, end: int) -> bytes:

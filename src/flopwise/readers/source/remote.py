@@ -135,7 +135,7 @@ class RemoteSource(Source):
     def beside(self, location: str, what: str) -> Source:
         for path in (PurePosixPath(location), PureWindowsPath(location)):
             if path.anchor or ".." in path.parts or not path.parts:
-                raise ModelError(f"{what} wants its data from {location!r}, outside the model's folder; refused")
+                raise ModelError(f"the data of {what} are in {location!r}, outside the model's folder; refused")
         name, transport = self._transport.beside(posixpath.normpath(location))
         return RemoteSource(name, transport, self.traffic)
 

@@ -70,11 +70,11 @@ class Source(ABC):
                 f"{what} lies in the file {location!r} beside the model; give the model as a path to load it"
             )
         if "\0" in location:
-            raise ModelError(f"{what} lies in the file {location!r}, and no file is called that")
+            raise ModelError(f"{what} lies in the file {location!r}, and there is no such file")
         path = self.folder / location
         inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(self.folder), ""))
         if not inside:  # a link may lead out of the folder although the text does not
-            raise ModelError(f"{what} wants its data from {location!r}, outside the model's folder; refused")
+            raise ModelError(f"the data of {what} are in {location!r}, outside the model's folder; refused")
         return FileSource(path)
 
     def close(self) -> None:  # noqa: B027 - nothing to let go of is the usual case

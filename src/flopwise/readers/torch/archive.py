@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 
 def members(name: str) -> list[str]:
-    """The names in an archive; none where it is damaged, or is no archive."""
+    """The names in an archive; none where it is damaged, or is not an archive."""
     import zipfile
 
     try:

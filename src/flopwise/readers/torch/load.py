@@ -1,6 +1,6 @@
 """PyTorch models by name: a callable in a module or a Python file, an exported program, a TorchScript file.
 
-No checkpoint is ever unpickled: a file with nothing but tensors is no model.
+No checkpoint is ever unpickled: a file with nothing but tensors is not a model.
 """
 
 from __future__ import annotations

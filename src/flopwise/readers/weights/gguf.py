@@ -122,7 +122,7 @@ def read_header(source: Source) -> list[Entry]:
     """The tensors of a file, in the order in which it lists them. The dimension that varies fastest comes last.
 
     Raises:
-        ModelError: the file is no GGUF file, is truncated or damaged, or has a header that cannot be right.
+        ModelError: the file is not a GGUF file, is truncated or damaged, or has a header that cannot be right.
     """
     cursor = _Cursor(source)
     if cursor.take(4) != MAGIC:

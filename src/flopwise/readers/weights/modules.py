@@ -112,7 +112,7 @@ def of_module(model: Any, name: str = "") -> StoredTensors:
     """The parameters and buffers of a module; shared ones once.
 
     Raises:
-        ModelError: it is no module.
+        ModelError: it is not a module.
     """
     import torch
 
@@ -139,7 +139,7 @@ def of_tensors(
         title: what to call the model.
         tensors: the tensors.
         notes: what the user should know.
-        buffers: names of those that are no parameters; None: as names and types tell.
+        buffers: names of those that are not parameters; None: as names and types tell.
         kinds: classes of modules by path.
         find: as for ``stored_tensor``.
     """

@@ -30,7 +30,7 @@ def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
     """What a checkpoint holds, with tensors on the meta device, and what finds their elements.
 
     Raises:
-        ModelError: it is no archive, holds a program, or its directory or pickle are too long or damaged.
+        ModelError: it is not an archive, holds a program, or its directory or pickle are too long or damaged.
         Exception: whatever PyTorch says about the pickle.
     """
     archive = _opened(storage, name)

@@ -80,7 +80,7 @@ def read_header(source: Source) -> list[Entry]:
     """The tensors of a file, in the order of their places.
 
     Raises:
-        ModelError: the file is no safetensors file, is truncated or damaged, or has a header that cannot be right.
+        ModelError: the file is not a safetensors file, is truncated or damaged, or has a header that cannot be right.
     """
     name = source.name
     if source.size < FRONT + 2:
@@ -163,7 +163,9 @@ def in_order(entries: list[Entry], start: int, source: Source) -> list[Entry]:
         if entry.start < here:
             raise ModelError(f"{source.name}: tensors {before[:200]!r} and {entry.name[:200]!r} overlap")
         if entry.start > here:
-            raise ModelError(f"{source.name}: nobody owns the {entry.start - here:,} bytes before {entry.name[:200]!r}")
+            raise ModelError(
+                f"{source.name}: the {entry.start - here:,} bytes before {entry.name[:200]!r} belong to no tensor"
+            )
         if entry.end > source.size:
             raise ModelError(
                 f"{source.name}: truncated: tensor {entry.name[:200]!r} ends at byte {entry.end:,}, "
@@ -171,5 +173,5 @@ def in_order(entries: list[Entry], start: int, source: Source) -> list[Entry]:
             )
         here, before = entry.end, entry.name
     if here != source.size:
-        raise ModelError(f"{source.name}: nobody owns its last {source.size - here:,} bytes")
+        raise ModelError(f"{source.name}: its last {source.size - here:,} bytes belong to no tensor")
     return ordered

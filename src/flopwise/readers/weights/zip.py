@@ -75,7 +75,7 @@ class Archive:
 
     Raises:
         ModelError: the directory cannot be right: two members of one name, or members that overlap.
-        zipfile.BadZipFile: it is no archive.
+        zipfile.BadZipFile: it is not an archive.
     """
 
     def __init__(self, storage: SourceStorage) -> None:

@@ -28,23 +28,23 @@ def operator(name: str) -> dict[str, Any]:
     Raises:
         InputError: no operator of that name has a rule.
     """
-    found = next((op for op in OPERATORS if op.lower() == name.lower()), None)
-    if found is None:
+    match = next((op for op in OPERATORS if op.lower() == name.lower()), None)
+    if match is None:
         if why := next((why for op, why in NOT_RULED.items() if op.lower() == name.lower()), None):
             raise InputError(f"{name!r} has no rule on purpose: it {why}")
         near = difflib.get_close_matches(name, OPERATORS, 3, 0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "flopwise operators lists those that have one"
         raise InputError(f"{name!r} is neither a file nor an operator that has a rule; {hint}")
-    row = OPERATORS[found]
+    row = OPERATORS[match]
     return {
-        "operator": found,
-        "family": next(family for family, table in FAMILIES.items() if found in table),
+        "operator": match,
+        "family": next(family for family, table in FAMILIES.items() if match in table),
         "claim": row.claim,
         "formula": row.formula,
         "backward": row.gradient.formula if row.gradient else None,
-        "source": spec_url(found),
+        "source": spec_url(match),
         "conventions": [
-            {"convention": c.name, "unit": c.unit, "count": c.describe(found), "weights": weighed(c.weights)}
+            {"convention": c.name, "unit": c.unit, "count": c.describe(match), "weights": weighed(c.weights)}
             for c in CONVENTIONS.values()
         ],
     }

@@ -255,7 +255,7 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("location", OUTSIDE)
 def test_data_outside_the_folder_is_refused_at_once(location: str, tmp_path: Path) -> None:
-    told = r"wants its data from .*, outside the model's folder; refused"
+    told = r"the data of .* are in .*, outside the model's folder; refused"
     tensor = external(location=location).graph.initializer[0]
     body = helper.make_graph([node("Add", "x w", "o")], "b", [], [value("o", None)], [tensor])
     for net in (*places(tensor).values(), model([node("If", "c", "y", then_branch=body)], {"x": (1,), "c": ()})):
@@ -277,8 +277,8 @@ def test_data_inside_the_folder_is_not(location: str, tmp_path: Path) -> None:
         ({"location": "."}, "outside the model's folder; refused"),
         ({"location": "sub"}, "is a directory"),
         ({"location": "w.bin", "offset": "many"}, "gives no number as offset or length of its data"),
-        ({"location": "w.bin", "offset": "-1"}, "wants data from byte -1 of 'w.bin', which has 4800"),
-        ({"location": "w.bin", "offset": "9999"}, "wants data from byte 9999 of 'w.bin', which has 4800"),
+        ({"location": "w.bin", "offset": "-1"}, "begin at byte -1 of 'w.bin', which has 4800"),
+        ({"location": "w.bin", "offset": "9999"}, "begin at byte 9999 of 'w.bin', which has 4800"),
         ({"location": "w.bin", "length": "4801"}, "takes 4800 bytes, not 4801"),
         ({"location": "w.bin", "length": str(1 << 62)}, "takes 4800 bytes, not 4611686018427387904"),
         ({"location": "w.bin", "length": "100"}, "takes 4800 bytes, not 100"),
@@ -307,7 +307,7 @@ def test_a_location_that_no_file_has(small: bool, tmp_path: Path) -> None:
     if small:  # one that steers shapes is read at once
         net.graph.initializer[0].data_type = TensorProto.INT64
         net.graph.initializer[0].dims[:] = [2]
-    with pytest.raises(ModelError, match=r"wants its data from 'a\\x00b', and no file is called that"):
+    with pytest.raises(ModelError, match=r"are in 'a\\x00b', and there is no such file"):
         read(saved(net, tmp_path))
 
 

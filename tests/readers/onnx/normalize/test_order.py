@@ -77,22 +77,22 @@ BAD = {
     ),
     "from nowhere": (
         [node("Add", "x ghost", "y", "sum")],
-        "Add 'sum' takes 'ghost', which nothing makes",
+        "Add 'sum' takes 'ghost', which nothing produces",
     ),
-    "from nowhere, unnamed": ([node("Add", "x ghost", "y")], "Add 'y' takes 'ghost', which nothing makes"),
+    "from nowhere, unnamed": ([node("Add", "x ghost", "y")], "Add 'y' takes 'ghost', which nothing produces"),
     "made twice": (
         [node("Relu", "x", "y", "one"), node("Tanh", "x", "y", "two")],
-        "tensor 'y' is made twice, by Relu 'one' and by Tanh 'two'",
+        "tensor 'y' is produced twice, by Relu 'one' and by Tanh 'two'",
     ),
     "made and stored": (
         [node("Relu", "x", "w", "one"), node("Relu", "w", "y")],
-        "tensor 'w' is made twice, as a stored tensor or input and by Relu 'one'",
+        "tensor 'w' is produced twice, as a stored tensor or input and by Relu 'one'",
     ),
     "made and given": (
         [node("Relu", "w", "x", "one"), node("Relu", "x", "y")],
-        "tensor 'x' is made twice, as a stored tensor or input and by Relu 'one'",
+        "tensor 'x' is produced twice, as a stored tensor or input and by Relu 'one'",
     ),
-    "no outputs": ([node("Relu", "x", "z")], "the output 'y' of the model is made by nothing"),
+    "no outputs": ([node("Relu", "x", "z")], "nothing produces the output 'y' of the model"),
 }
 
 

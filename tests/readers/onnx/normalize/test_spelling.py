@@ -118,7 +118,7 @@ def test_a_domain_that_is_not_imported() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda m: m.ClearField("opset_import"), "names no operator set version; the file is truncated or no ONNX"),
+        (lambda m: m.ClearField("opset_import"), "names no operator set version; the file is truncated or not an ONNX"),
         (lambda m: m.opset_import[0].ClearField("version"), "operator set version 0 does not exist"),
         (lambda m: setattr(m.opset_import[0], "version", -1), "operator set version -1 does not exist"),
         (lambda m: m.graph.Clear(), "the graph is empty"),

@@ -202,7 +202,7 @@ def random_inputs(arguments: Sequence[Any], shapes: Mapping[str, Any]) -> dict[s
     Never zeros: pages that were never written to are one page of memory, which stays in the first cache.
 
     Raises:
-        ModelError: an input is no tensor, or its shape is not known.
+        ModelError: an input is not a tensor, or its shape is not known.
     """
     import numpy as np
 

@@ -142,7 +142,7 @@ class Graph:
         """The first node of a key, with its values.
 
         Raises:
-            UnsupportedError: one of its inputs is no tensor.
+            UnsupportedError: one of its inputs is not a tensor.
         """
         node = self._first[key]
         feeds, weights = {}, {}

@@ -34,7 +34,7 @@ def read_h5(source: Source) -> Caffemodel:
                 blobs[name] = tuple(Blob(tuple(map(int, b.shape)), (), b.dtype.str) for b in held)
     except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
-        raise ModelError(f"{source.name}: no weights of Caffe's, or damaged ({why})") from error
+        raise ModelError(f"{source.name}: not Caffe weights, or damaged ({why})") from error
     return Caffemodel(Message([]), blobs, {}, hdf5=True)
 
 

@@ -28,7 +28,7 @@ _WORD = re.compile(r"[+-]?\s*[A-Za-z0-9_.](?:[A-Za-z0-9_.]|(?<=[eE])[+-])*")
 _QUOTED = re.compile(r"\"((?:[^\"\\\n]|\\[^\n])*)\"|'((?:[^'\\\n]|\\[^\n])*)'")
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))")
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_STRAY = re.compile("[\udc80-\udcff]")  # a byte that is no UTF-8, as it is decoded here
+_STRAY = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8, as it is decoded here
 _QUOTES = ('"', "'")
 _CLOSES = {"{": "}", "<": ">"}
 
@@ -196,7 +196,7 @@ class _Parser:
         if "\\" in text:
             text = _ESCAPE.sub(_unescaped, text)
         if _STRAY.search(text):
-            raise self._error("a string that is no UTF-8 text")
+            raise self._error("a string that is not UTF-8 text")
         self.position = match.end()
         return text
 
@@ -221,7 +221,7 @@ class _Parser:
         if not sign:
             return "the text ends"
         if _STRAY.match(sign):
-            return f"the byte {ord(sign) - 0xDC00:#04x}, which is no UTF-8 text,"
+            return f"the byte {ord(sign) - 0xDC00:#04x}, which is not UTF-8 text,"
         if not sign.isprintable():
             return f"the character {ord(sign):#04x}"
         match = _WORD.match(self.text, self.position)

@@ -113,7 +113,7 @@ def _complete(net: Message, state: State) -> _Complete:
 def _phase(text: str, what: str) -> str:
     phase = PHASES[int(text)] if text in ("0", "1") else text.upper()
     if phase not in PHASES:
-        raise InputError(f"{what} {text!r} is none; there are {' and '.join(PHASES)}")
+        raise InputError(f"unknown {what} {text!r}; choose {' or '.join(PHASES)}")
     return phase
 
 

@@ -145,7 +145,9 @@ def _from_v0(connection: Message, padding: dict[str, Message]) -> Message | None
         padding[tops[0]] = Message([Field("bottom", bottoms[0], 0), *layer.fields()], connection.line)
         return None
     if kind not in _V0_TYPES:
-        raise ModelError(f"{what}: is no layer type of this old form; known: {', '.join(sorted(_V0_TYPES))}, padding")
+        raise ModelError(
+            f"{what}: is not a layer type of this old form; known: {', '.join(sorted(_V0_TYPES))}, padding"
+        )
     moved: list[Field] = []
     if any(bottom in padding for bottom in bottoms):
         if kind not in ("conv", "pool") or len(bottoms) != 1:

@@ -49,7 +49,7 @@ def read_skeleton(source: Source, largest: int | None = None) -> Skeleton:
         largest: bytes that the model may take without its weights; None: 512 MB.
 
     Raises:
-        ModelError: the source is no ONNX model, is truncated or damaged, or too large.
+        ModelError: the source is not an ONNX model, is truncated or damaged, or too large.
     """
     return _Walk(source, largest).model()
 

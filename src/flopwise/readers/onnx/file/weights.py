@@ -30,11 +30,11 @@ def check_external(stored: Iterable[Stored]) -> None:
     """
     for tensor, location in _locations(stored):
         if "\0" in location:
-            raise ModelError(f"tensor {tensor.name!r} wants its data from {location!r}, and no file is called that")
+            raise ModelError(f"the data of tensor {tensor.name!r} are in {location!r}, and there is no such file")
         for path in (PurePosixPath(location), PureWindowsPath(location)):
             if path.anchor or ".." in path.parts:
                 raise ModelError(
-                    f"tensor {tensor.name!r} wants its data from {location!r}, outside the model's folder; refused"
+                    f"the data of tensor {tensor.name!r} are in {location!r}, outside the model's folder; refused"
                 )
 
 
@@ -159,11 +159,13 @@ def external_range(stored: Stored, needed: int | None, size: int, name: str) -> 
     if length < 0:
         length = size - offset if needed is None else needed
     if offset < 0 or length < 0 or offset > size:
-        raise ModelError(f"{what} wants data from byte {offset} of {location!r}, which has {size}")
+        raise ModelError(f"the data of {what} begin at byte {offset} of {location!r}, which has {size}")
     if needed is not None and length != needed:
         raise ModelError(f"{what} of shape {stored.dims} and type {stored.dtype} takes {needed} bytes, not {length}")
     if needed is not None and offset + length > size:
-        raise ModelError(f"{what} wants bytes {offset} to {offset + length} of {location!r}, which has {size}")
+        raise ModelError(
+            f"the data of {what} are bytes {offset} to {offset + length} of {location!r}, which has {size}"
+        )
     return offset, offset + length
 
 

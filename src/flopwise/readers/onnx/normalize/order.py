@@ -58,10 +58,10 @@ def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
     if not ready.isdisjoint(makers.keys() - {""}):
         name = next(name for names in made for name in names if name and name in ready)
         node = graph.node[makers[name]]
-        raise ModelError(f"tensor {name!r} is made twice, as a stored tensor or input and by {describe(node)}")
+        raise ModelError(f"tensor {name!r} is produced twice, as a stored tensor or input and by {describe(node)}")
     for output in graph.output:
         if output.name not in makers and output.name not in ready and output.name not in outside:
-            raise ModelError(f"the output {output.name!r} of the model is made by nothing")
+            raise ModelError(f"nothing produces the output {output.name!r} of the model")
     wanted = [needs(n) if n.domain or n.op_type in CONTROL_FLOW else list(n.input) for n in graph.node]
     refuse_bytes(ready, makers, *wanted)
     ready |= outside
@@ -85,7 +85,9 @@ def _refuse_second(graph: onnx.GraphProto) -> None:
     for node in graph.node:
         for name in filter(None, node.output):
             if name in first:
-                raise ModelError(f"tensor {name!r} is made twice, by {describe(first[name])} and by {describe(node)}")
+                raise ModelError(
+                    f"tensor {name!r} is produced twice, by {describe(first[name])} and by {describe(node)}"
+                )
             first[name] = node
     raise AssertionError("not reached")
 
@@ -109,7 +111,7 @@ def _sort(graph: onnx.GraphProto, inputs: Sequence[Iterable[str]], ready: set[st
     for position, names in enumerate(wanted):
         for name in sorted(names - ready):
             if name not in makers:
-                raise ModelError(f"{describe(graph.node[position])} takes {name!r}, which nothing makes")
+                raise ModelError(f"{describe(graph.node[position])} takes {name!r}, which nothing produces")
         before.append({makers[name] for name in names - ready})
         for maker in before[-1]:
             followers.setdefault(maker, []).append(position)

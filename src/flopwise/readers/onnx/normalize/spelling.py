@@ -46,7 +46,7 @@ def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     domains = _refuse_unreadable(proto.graph)
     if not proto.opset_import:
         if proto.ir_version >= NAMES_OPERATOR_SETS or not proto.ir_version:
-            raise ModelError("names no operator set version; the file is truncated or no ONNX model")
+            raise ModelError("names no operator set version; the file is truncated or not an ONNX model")
         proto.opset_import.add(domain="", version=1)
     if proto.ir_version < TYPED:
         _add_types(proto.graph)
@@ -66,7 +66,7 @@ def _refuse_unreadable(graph: onnx.GraphProto) -> set[str]:
     """The domains of the nodes.
 
     Raises:
-        ModelError: a name is no text (protobuf hands over as bytes what is not UTF-8), or a node has no operator.
+        ModelError: a name is not text (protobuf hands over as bytes what is not UTF-8), or a node has no operator.
     """
     operators, domains = [n.op_type for n in graph.node], {n.domain for n in graph.node}
     symbols = [d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim]

@@ -28,7 +28,7 @@ Transpose Trilu Unique Unsqueeze Where Xor
 """
 ARITHMETIC: frozenset[str] = frozenset(_ARITHMETIC.split())
 
-#: Those whose result is as long as the data says, or whose result is no tensor: they are evaluated on small inputs,
+#: Those whose result is as long as the data says, or whose result is not a tensor: they are evaluated on small inputs,
 #: and make no more than the inputs times their rank.
 SELECTIONS: frozenset[str] = frozenset(
     {"Compress", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "TopK", "Unique"}

@@ -38,7 +38,7 @@ def interval_results(node: onnx.NodeProto, inputs: Sequence[Interval | None], ru
 
     Args:
         node: a node of the standard domain.
-        inputs: its inputs, of which at least one is no single value; None for one that is left out.
+        inputs: its inputs, of which at least one is not a single value; None for one that is left out.
         run: computes its results.
     """
     op, intervals = node.op_type, [i for i in inputs if i is not None]

@@ -38,7 +38,7 @@ def resolve(
         model: a model without weights; its intermediate and output shapes are taken out of it.
         declared_holds: whether the shapes written in the file are for these inputs, so that they may fill in what
             cannot be inferred, and a contradiction is worth a warning.
-        inputs: facts about inputs that are no tensors.
+        inputs: facts about inputs that are not tensors.
         trips: how often loops run, by name.
 
     Raises:

@@ -75,7 +75,7 @@ class Recorder:
         self.attention: AttentionKernel | None = None
         #: Called on real runs with a tensor that an operation is about to write into.
         self.before_write: Callable[[TorchTensor], None] | None = None
-        #: Entered where functions of the program run inside an operation that is not looked into otherwise.
+        #: Entered where functions of the program run inside an operation that is not analysed otherwise.
         self.interception: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
     def record(

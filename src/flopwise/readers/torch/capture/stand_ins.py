@@ -180,7 +180,7 @@ class StandIns:
             tensor._flopwise = graph_tensor  # type: ignore[attr-defined]
 
     def _unmade(self, tensor: TorchTensor) -> Tensor:
-        """A graph tensor for one that is no parameter, buffer or input, and that no operation made.
+        """A graph tensor for one that is not a parameter, buffer or input, and that no operation made.
 
         One that the program held before is a constant; one that is new came from where nothing is seen.
         """

@@ -22,7 +22,7 @@ from flopwise.readers.torch.capture.interception_plan import synthetic
 #: The operation that stands for whatever made the tensor.
 PLAN = synthetic("torch.unseen", "torch.unseen")
 
-#: The folders of PyTorch and of flopwise, whose code is no line of the program.
+#: The folders of PyTorch and of flopwise, whose code is not a line of the program.
 _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parents[3]) + os.sep)
 
 

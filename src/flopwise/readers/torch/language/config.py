@@ -89,7 +89,7 @@ def _unknown(transformers: Any, kind: str, has_code: bool) -> str:
     """Why a type of model cannot be built, and what is near."""
     near = get_close_matches(kind, list(transformers.CONFIG_MAPPING), n=3)
     hint = f"; near: {', '.join(near)}" if near else ""
-    code = "; it brings code of its own, which runs only with --trust-code" if has_code else ""
+    code = "; it comes with its own code, which runs only with --trust-code" if has_code else ""
     return f"transformers {transformers.__version__} does not know the model type {kind!r}{hint}{code}"
 
 
@@ -145,12 +145,12 @@ def _from_hub(transformers: Any, name: str, trust_code: bool) -> Any:
     except Exception as error:
         words = " ".join(str(error).split())
         if "trust_remote_code" in words:
-            raise ModelError(f"{name}: brings code of its own, which runs only with --trust-code") from error
+            raise ModelError(f"{name}: comes with its own code, which runs only with --trust-code") from error
         if "does not recognize this architecture" in words:
             kind = words.partition("`")[2].partition("`")[0]
             raise ModelError(f"{name}: {_unknown(transformers, kind, False)}") from error
         raise ModelError(
-            f"{name}: is not in the cache of transformers, and no hub answers for it; give the folder or the "
+            f"{name}: is not in the cache of transformers, and the hub cannot be reached; give the folder or the "
             "config.json of a copy"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Stretches of a program that are no modules: checkpoints, and functions with a gradient of their own."""
+"""Stretches of a program that are not modules: checkpoints, and functions with a gradient of their own."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def sequence_map(
 
 
 def _member(facts: Facts, place: int | None) -> Facts:
-    """The member of a sequence at a place; what is no sequence is handed to each iteration whole."""
+    """The member of a sequence at a place; what is not a sequence is handed to each iteration whole."""
     if facts.items is not None:
         return Facts(facts.items[place]) if place is not None and place < len(facts.items) else Facts()
     if facts.type is not None and facts.type.HasField("sequence_type"):
