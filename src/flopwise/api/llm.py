@@ -237,7 +237,7 @@ class _Program:
         self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
         stored = stored_widths(module, model)
         self.widths: Mapping[str, Fraction] = stored.elements
-        config = module.config.get_text_config()
+        config = module.config.get_text_config(decoder=True)
         lengths = [getattr(config, name, None) for name in _LONGEST]
         self.longest: int | None = next((n for n in lengths if isinstance(n, int) and n > 0), None)
         self.notes: tuple[str, ...] = stored.notes

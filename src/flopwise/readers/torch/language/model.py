@@ -52,7 +52,7 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     Raises:
         ModelError: transformers cannot build one.
     """
-    maker = _maker(config)
+    maker, config = _maker(config)
     options: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
     if trust_code:
         options["trust_remote_code"] = True
@@ -65,16 +65,24 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     return module.eval()
 
 
-def _maker(config: Any) -> Any:
-    """What builds the model: the class that the configuration names, else the automatic class that knows its type."""
+def _maker(config: Any) -> tuple[Any, Any]:
+    """What builds the model, and from what part of the configuration.
+
+    That is the class that the configuration names, else the automatic class that knows its type. A class for text
+    alone is built from the configuration's part for text, as ``from_pretrained()`` does it.
+    """
     import transformers
 
     for architecture in getattr(config, "architectures", None) or ():
         kind = getattr(transformers, str(architecture), None)
         if isinstance(kind, type) and hasattr(kind, "_from_config"):
-            return kind._from_config
+            return kind._from_config, config
     for head in _HEADS:
         automatic = getattr(transformers, head)
         if type(config) in automatic._model_mapping:
-            return automatic.from_config
-    return transformers.AutoModel.from_config
+            kind = automatic._model_mapping[type(config)]
+            text = config.get_text_config(decoder=True)
+            if type(text) is not type(config) and getattr(kind, "config_class", None) is type(text):
+                return kind._from_config, text
+            return automatic.from_config, config
+    return transformers.AutoModel.from_config, config

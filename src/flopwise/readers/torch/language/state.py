@@ -6,6 +6,7 @@ is called (``past_key_values``, ``cache_params``, ``state``).
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -90,19 +91,33 @@ def _state_after(model: nn.Module, past: int, batch: int, encoder: bool) -> tupl
     """
     inputs = _tokens(past, batch, encoder)
     takes = inspect.signature(model.forward).parameters
-    if "use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+    given = encoder and getattr(model.config, "use_cache", False)  # some encoders refuse what is for the decoder
+    if not given and ("use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())):
         inputs["use_cache"] = True
-    returned = result_of(model, inputs)
+    with _encoder_outputs(model if encoder else None) as encoded:
+        returned = result_of(model, inputs)
     result = dict(returned.items()) if hasattr(returned, "items") else {}
     state = {name: _own(result[name]) for name in STATES if result.get(name) is not None and name in takes}
     if not state:
         raise InputError(f"{type(model).__name__} keeps no state between calls; leave out past tokens")
     extra: dict[str, Any] = {"use_cache": True} if "use_cache" in inputs else {}
-    if encoder:
-        from transformers.modeling_outputs import BaseModelOutput
-
-        extra["encoder_outputs"] = BaseModelOutput(last_hidden_state=_own(result["encoder_last_hidden_state"]))
+    if encoder and encoded:
+        extra["encoder_outputs"] = _own(encoded[0])
     return state, extra
+
+
+@contextlib.contextmanager
+def _encoder_outputs(model: Any) -> Iterator[list[Any]]:
+    """What the encoder of a model returns while it runs, which the next call is handed; empty without a model."""
+    encoded: list[Any] = []
+    if model is None:
+        yield encoded
+        return
+    handle = model.get_encoder().register_forward_hook(lambda part, given, output: encoded.append(output))
+    try:
+        yield encoded
+    finally:
+        handle.remove()
 
 
 def _own(value: Any) -> Any:
