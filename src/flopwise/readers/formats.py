@@ -18,7 +18,7 @@ from flopwise.readers.onnx.format import ONNX
 from flopwise.readers.options import options_of
 from flopwise.readers.source.location import naming
 from flopwise.readers.torch.format import TORCH
-from flopwise.readers.torch.language.format import LANGUAGE
+from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
 from flopwise.readers.weights import formats as weights
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ FORMATS: tuple[Format, ...] = (
     weights.SAFETENSORS_INDEX,
     weights.CHECKPOINT_INDEX,
     weights.SAFETENSORS,
+    GGUF_MODEL,
     weights.GGUF,
     weights.NPZ,
     weights.NPY,

@@ -150,6 +150,34 @@ def read_header(source: Source) -> list[Entry]:
     return _placed(listed, data, alignment, source)
 
 
+def architecture_of(source: Source) -> str | None:
+    """The architecture that a file names, where its metadata also say how many layers the model has; else None.
+
+    Only as much of the header is read as it takes.
+
+    Raises:
+        ModelError: the file is no GGUF file, or its header is damaged.
+    """
+    cursor = _Cursor(source)
+    if cursor.take(4) != MAGIC or cursor.number("I") not in (2, 3):
+        raise ModelError(f"{source.name}: not a GGUF file")
+    cursor.number("Q")
+    entries = cursor.number("Q")
+    cursor.expect(entries, _LEAST_ENTRY, "entries of metadata")
+    architecture, keys = "", set()
+    for _ in range(entries):
+        key = cursor.text("a key")
+        keys.add(key)
+        kind = cursor.number("I")
+        if key == "general.architecture" and kind == _STRING:
+            architecture = cursor.text("an architecture")
+        else:
+            cursor.skip_value(kind, 0)
+        if architecture and f"{architecture}.block_count" in keys:
+            return architecture
+    return None
+
+
 class _Listed(NamedTuple):
     name: str
     type: Type

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,41 @@ HUB = "hf:"
 #: The file of a model's folder that says what the model is.
 FILE = "config.json"
 
+#: What the names of GGUF files end in.
+GGUF = ".gguf"
+
 _NEEDS = "language models need PyTorch and transformers: pip install 'flopwise[llm]'"
 
 
+class UnknownArchitectureError(ModelError):
+    """A GGUF file is of an architecture that transformers cannot build; its tensors can still be listed."""
+
+
 def is_language_model(model: object) -> bool:
-    """Whether a text names a configuration: a ``config.json``, a folder that holds one, or ``hf:org/name``."""
+    """Whether a text names a configuration: a ``config.json``, a folder that holds one, ``hf:org/name``, or a GGUF file
+    whose header describes a model and not tensors alone."""
     if not isinstance(model, (str, os.PathLike)):
         return False
     name = os.fsdecode(model)
     if name.startswith(HUB):
         return True
+    if name.lower().endswith(GGUF):
+        return architecture(name) is not None
     return os.path.basename(name) == FILE or os.path.isfile(os.path.join(name, FILE)) or _holds_type(name)
+
+
+def architecture(name: str) -> str | None:
+    """The architecture that the header of a GGUF file names; None where it describes no model, or is no such file."""
+    from flopwise.readers.source.open import open_source
+    from flopwise.readers.weights.gguf import architecture_of
+
+    if not os.path.isfile(name):
+        return None
+    try:
+        with closing(open_source(name)) as source:
+            return architecture_of(source)
+    except ModelError:
+        return None
 
 
 def _holds_type(name: str) -> bool:
@@ -68,7 +92,7 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     transformers = _transformers(name)
     if name.startswith(HUB):
         return _from_hub(transformers, name, trust_code)
-    if name.lower().endswith(".gguf"):
+    if name.lower().endswith(GGUF):
         return _from_gguf(transformers, name)
     path = Path(name) / FILE if os.path.isdir(name) else Path(name)
     content = _content(path)
@@ -170,14 +194,37 @@ def _reachable() -> bool:
 
 
 def _from_gguf(transformers: Any, name: str) -> Any:
-    """The configuration that the header of a GGUF file stands for, by transformers' own mapping."""
+    """The configuration that the header of a GGUF file stands for, by transformers' own mapping.
+
+    What a GGUF file holds in blocks is dequantised before it is multiplied; engines keep the cache in half precision,
+    so that is the element type.
+    """
+    from flopwise.readers.source.open import open_source
+    from flopwise.readers.weights.gguf import read_header
+
     if not os.path.isfile(name):
         raise ModelError(f"{name}: no such file")
+    with closing(open_source(name)) as source:
+        read_header(source)  # which says what is wrong with a damaged one
+    kind = architecture(name)
+    if kind is None:
+        raise ModelError(f"{name}: its header describes no model; 'flopwise weights {name}' lists its tensors")
     try:
-        from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+        from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES, load_gguf_checkpoint
 
         with _one_line(name):
-            content = load_gguf_checkpoint(name, return_tensors=False)["config"]  # type: ignore[no-untyped-call]
+            try:
+                content = load_gguf_checkpoint(name, return_tensors=False)["config"]  # type: ignore[no-untyped-call]
+            except ValueError as error:
+                if "not supported" not in str(error):
+                    raise
+                near = get_close_matches(kind, GGUF_SUPPORTED_ARCHITECTURES, n=3)
+                hint = f"; near: {', '.join(near)}" if near else ""
+                raise UnknownArchitectureError(
+                    f"{name}: transformers {transformers.__version__} cannot build GGUF's architecture {kind!r}{hint}; "
+                    f"'flopwise weights {name}' lists its tensors"
+                ) from error
+            content.setdefault("dtype", "float16")
             return transformers.CONFIG_MAPPING[content["model_type"]].from_dict(content)
     except ImportError:
         raise ModelError(f"{name}: GGUF files need the gguf package: pip install 'flopwise[gguf]'") from None

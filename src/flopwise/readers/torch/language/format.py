@@ -2,11 +2,69 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from flopwise.errors import ModelError
+from flopwise.readers.format import ends_in
+from flopwise.readers.options import TorchOptions
 from flopwise.readers.torch.format import TORCH
-from flopwise.readers.torch.language.config import is_language_model
+from flopwise.readers.torch.language.config import GGUF, UnknownArchitectureError, is_language_model, require
+from flopwise.readers.weights import formats as weights
+
+if TYPE_CHECKING:
+    from flopwise.graph import Graph
+
+
+def _is_gguf(model: object) -> bool:
+    return ends_in(model, (GGUF,)) and is_language_model(model)
+
+
+def _read_gguf(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
+    """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
+    asked = (
+        inputs is not None or dims or batch_size is not None or options != replace(TorchOptions(), mode=options.mode)
+    )
+    try:
+        require(model)
+        graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
+    except ModelError as error:
+        if asked or not _is_missing(error):
+            raise
+        listed = weights.GGUF.read(model, None, None, None, progress, options)
+        return replace(listed, warnings=(str(error), *listed.warnings))
+    name = os.fsdecode(model)
+    with weights.GGUF.stored(model, None, None, None, options) as stored:  # type: ignore[misc] # it has one
+        nbytes = sum(tensor.nbytes for tensor in stored.tensors)
+    note = (
+        f"weights are counted in the type that they are multiplied in; {os.path.basename(name)} stores them in "
+        f"{nbytes:,} bytes ('flopwise llm' counts those)"
+    )
+    return replace(graph, warnings=(*graph.warnings, note))
+
+
+def _is_missing(error: ModelError) -> bool:
+    """Whether it is transformers or the gguf package that is missing or does not know the architecture."""
+    return isinstance(error, UnknownArchitectureError) or "pip install" in str(error)
+
 
 LANGUAGE = replace(
-    TORCH, name="config", models="language models (config.json)", endings=("config.json",), matches=is_language_model
+    TORCH,
+    name="config",
+    models="language models (config.json)",
+    endings=("config.json",),
+    matches=lambda model: not ends_in(model, (GGUF,)) and is_language_model(model),
+)
+
+#: GGUF files that describe a model; their tensors are those of the file.
+GGUF_MODEL = replace(
+    TORCH,
+    name="gguf",
+    models="language models (.gguf)",
+    read=_read_gguf,
+    endings=(GGUF,),
+    matches=_is_gguf,
+    stored=weights.GGUF.stored,
+    in_directories=(),
 )
