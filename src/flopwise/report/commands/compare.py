@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Change, Values, difference, percent
 from flopwise.errors import InputError
+from flopwise.graph.names import layer_kind
 from flopwise.report.commands.differences import cause_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
@@ -15,6 +16,7 @@ from flopwise.report.sheet.columns import AtLeast, Kind, Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, model_name, shape_text
 from flopwise.report.sheet.text import cells, shorten
 from flopwise.report.sheet.units import count_title
+from flopwise.rows import Row
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Break, Comparison, Group
@@ -256,7 +258,10 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
         names = [group.names[0] or "", *(_other_name(group, m) for m in renamed)]
         ways = [" ".join(dict.fromkeys(way for way in group.ways if way not in (None, "same")))] if matched else []
         lines.append(
-            Line((*map(look.text, names), group.op, *ways, *_of_group(comparison, group, figures)), _mark(group))
+            Line(
+                (*map(look.text, names), _called(comparison, group), *ways, *_of_group(comparison, group, figures)),
+                _mark(group),
+            )
         )
     hidden = len(comparison.layers) - len(groups)
     return Sheet(
@@ -272,6 +277,12 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
         squeeze=True,
         complete=True,
     )
+
+
+def _called(comparison: Comparison, group: Group) -> str:
+    """What people call the layer, in the first model that has it."""
+    pairs = zip(comparison.profiles, group.items, strict=True)
+    return next((layer_kind(i.node, p.graph) for p, i in pairs if isinstance(i, Row)), group.op)
 
 
 def _other_name(group: Group, model: int) -> str:

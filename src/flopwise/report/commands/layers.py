@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flopwise.graph.names import layer_kind
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
-    from flopwise.graph import Tensor
+    from flopwise.graph import Graph, Tensor
     from flopwise.profiles.profile import Profile
 
 HEADS = (
@@ -26,26 +27,32 @@ HEADS = (
 def layers_report(profile: Profile) -> Report:
     """Each layer's name and operator, and the names and shapes of its inputs (weights too) and outputs."""
     return Report(
-        lambda format, look: [_sheet(profile, look, "; " if format.data else ", ")],
+        lambda format, look: [_sheet(profile, look, "; " if format.data else ", ", not format.data)],
         lambda: _content(profile),
         {"layers": (profile,)},
     )
 
 
-def _sheet(profile: Profile, look: Look, separator: str) -> Sheet:
+def _sheet(profile: Profile, look: Look, separator: str, kinds: bool) -> Sheet:
     return Sheet(
         heads=HEADS,
-        lines=tuple(Line(_values(row, separator)) for row in profile.rows),
+        lines=tuple(Line(_values(row, separator, profile.graph if kinds else None)) for row in profile.rows),
         about=about(profile, look, counted=False),
         notes=tuple(look.text(note) for note in profile.graph.warnings),
         complete=True,
     )
 
 
-def _values(row: Row, separator: str) -> tuple[Value, ...]:
+def _values(row: Row, separator: str, graph: Graph | None) -> tuple[Value, ...]:
     inputs, outputs = row.node.known_inputs, row.node.known_outputs
     names = [separator.join(t.name for t in tensors) for tensors in (inputs, outputs)]
-    return (row.name, row.node.op, *names, tuple(t.shape for t in inputs), tuple(t.shape for t in outputs))
+    return (
+        row.name,
+        row.node.op if graph is None else layer_kind(row.node, graph),
+        *names,
+        tuple(t.shape for t in inputs),
+        tuple(t.shape for t in outputs),
+    )
 
 
 def _content(profile: Profile) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
     titles = GAP.join(_place(heads[i].title, width, heads[i], look) for i, width in widths.items())
     lines = [paint(titles.rstrip(), "bold", look), rule] if look.header else []
     shown = [heads[i] for i in widths]
-    op = next((i for i in widths if heads[i].key in ("op", "type")), None)
+    op = next((i for i in widths if heads[i].key in ("kind", "op", "type")), None)
     for line, row, indent in zip(body, text, indents, strict=True):
         how = "bold" if line is sheet.total else line.mark
         if name is not None and look.width is not None and not heads[name].prose:

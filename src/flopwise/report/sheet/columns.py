@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flopwise.errors import InputError
 from flopwise.graph import STORED, Shape, Tensor
+from flopwise.graph.names import layer_kind
 from flopwise.operators.counts import CLASSES
 from flopwise.report.sheet import zeros
 from flopwise.rows import Row, Sum
@@ -72,6 +73,17 @@ def _class(key: str) -> Callable[[Item, Profile], Value]:
 
 def _of_row(value: Callable[[Row], str]) -> Callable[[Item, Profile], Value]:
     return lambda item, profile: value(item) if isinstance(item, Row) else item.kind
+
+
+def _kind(item: Item, profile: Profile) -> str:
+    """Of a row what people call it, of a module its class, and of rows with one operator all that they are called."""
+    graph = profile.graph
+    if isinstance(item, Row):
+        return layer_kind(item.node, graph)
+    if item.kind or {row.type for row in item.rows} != {item.name}:
+        return item.kind
+    kinds = dict.fromkeys(layer_kind(row.node, graph) for row in item.rows)
+    return "" if list(kinds) == [item.name] else ", ".join(kinds)
 
 
 def _share(key: str) -> Callable[[Item, Profile], Value]:
@@ -157,9 +169,12 @@ _TENSOR = "flopwise::Tensor"
 
 _TABLE = (
     Column("name", "{one}", "text", _name, "name of the layer, operator, module or precision", 0),
-    Column("op", "{kind}", "text", _of_row(lambda r: r.node.op), "operator; of a module, its class", 4),
+    Column(
+        "op", "{kind}", "text", _of_row(lambda r: r.node.op), "operator as ONNX calls it; of a module, its class", 4
+    ),
     Column("type", "type", "text", _of_row(lambda r: r.type), "what the convention calls the operator"),
     Column("origin", "origin", "text", _of_row(lambda r: r.node.origin), "what the file called the operator"),
+    Column("kind", "{kind}", "text", _kind, "the layer in PyTorch's words (Linear, SDPA, silu), else its operator", 4),
     Column("scope", "module", "text", _of_row(lambda r: r.node.module), "path of the module around the layer"),
     Column("times", "runs", "number", _times, "how often the layer runs in one inference, inside control flow", 3),
     Column("within", "within", "text", _of_row(lambda r: " ".join(r.within)), "the control flow around the layer"),
@@ -234,14 +249,14 @@ ALIASES = {"layer": "name", "module": "scope", "operator": "op", "output": "outp
 ALIASES["backward_%"] = "backward%"
 
 _TEXT = {
-    "layer": "name op inputs outputs params macs count count% memory memory%",
-    "op": "name layers params params% macs count count% memory memory%",
+    "layer": "name kind inputs outputs params macs count count% memory memory%",
+    "op": "name kind layers params params% macs count count% memory memory%",
     "module": "name op layers outputs params params% macs count count% memory memory%",
     "dtype": "name layers params macs macs% count count% weight_bytes output_bytes",
 }
 _DOCUMENT = {
-    "layer": "name op outputs params macs count count%",
-    "op": "name layers params macs count count%",
+    "layer": "name kind outputs params macs count count%",
+    "op": "name kind layers params macs count count%",
     "module": "name op params macs count count%",
     "dtype": "name layers params macs macs% count count%",
 }
@@ -253,7 +268,7 @@ _DATA = {
     "dtype": f"name layers unknown {_FIGURES}",
 }
 _DEFAULTS = {"terminal": _TEXT, "document": _DOCUMENT, "program": _DATA}
-_DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name op outputs params params% macs count count%")
+_DEFAULTS["tree"] = dict.fromkeys(_TEXT, "name kind outputs params params% macs count count%")
 
 #: Of a file with tensors alone.
 _TENSORS = {

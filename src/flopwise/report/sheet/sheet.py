@@ -81,7 +81,7 @@ class Line:
 #: Grouping -> what a line is, and what it is one of; a tree has modules and layers.
 NAMED = {
     "layer": ("layer", "op"),
-    "op": ("operator", "op"),
+    "op": ("operator", "in PyTorch"),
     "module": ("module", "class"),
     "dtype": ("precision", "op"),
     "tree": ("layer", "type"),

@@ -83,3 +83,24 @@ def test_in_a_graph() -> None:
         ("act", "Relu", "/act/Relu"),
         ("c", "aten.c", "node_conv2d"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("op", "weight", "attrs", "expected"),
+    [
+        ("Conv", "block.conv1.weight", {"strides": [1, 1]}, ("block.conv1", "Conv2d")),
+        ("Conv", "block.conv1.weight", {}, ("block.conv1", "")),
+        ("ConvTranspose", "block.up.weight", {"kernel_shape": [3]}, ("block.up", "ConvTranspose1d")),
+        ("Gemm", "block.fc.weight", {}, ("block.fc", "Linear")),
+        ("Mul", "block.conv1.weight", {}, ("block.bn1", "BatchNorm2d")),
+        ("Conv", "val_3", {}, ("block.bn1", "BatchNorm2d")),
+    ],
+)
+def test_a_norm_that_is_fused_into_its_convolution(
+    op: str, weight: str, attrs: dict[str, list[int]], expected: tuple[str, str]
+) -> None:
+    found = onnx.helper.make_node(op, ["x", weight], ["y"], "node_Conv_292", **attrs)
+    names, classes = "['', 'block', 'block.bn1', 'n']", "['m.Net', 'm.Block', 'torch.nn.BatchNorm2d', 'aten.n']"
+    found.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=names)
+    found.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=classes)
+    assert scope_of(found)[0] == (Module("", "Net"), Module("block", "Block"), Module(*expected))

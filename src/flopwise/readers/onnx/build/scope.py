@@ -15,6 +15,8 @@ from flopwise.graph import Module
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _CLASSES = "pkg.torch.onnx.class_hierarchy"
+#: Operators that a norm is fused into -> the class of module, but for its dimensions.
+_FUSED = {"Conv": "Conv", "ConvTranspose": "ConvTranspose", "Gemm": "Linear"}
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -23,10 +25,31 @@ def scope_of(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
     if node.metadata_props and _SCOPES in (notes := {e.key: str(e.value) for e in node.metadata_props}):
         around, _, _ = notes[_SCOPES].rpartition("', '")  # the last one is the node itself
         kinds, _, last = notes.get(_CLASSES, "").rpartition("', '")
-        return _from_notes(around, kinds), last.strip("[']")
+        return _of_weight(node, _from_notes(around, kinds)), last.strip("[']")
     if "/" in node.name:
         return _from_name(node.name.rpartition("/")[0]), ""
     return (), ""
+
+
+def _of_weight(node: onnx.NodeProto, scope: tuple[Module, ...]) -> tuple[Module, ...]:
+    """The scope, with the module that the weight belongs to in place of a norm that was fused into it.
+
+    Of a convolution and the norm after it, the exporter keeps the convolution, and the norm's metadata.
+    """
+    if node.op_type not in _FUSED or not scope or "Norm" not in scope[-1].kind or len(node.input) < 2:
+        return scope
+    path, _, name = node.input[1].rpartition(".")
+    if name != "weight" or not path or path == scope[-1].path:
+        return scope
+    around = tuple(module for module in scope[:-1] if not module.path or path.startswith(f"{module.path}."))
+    return (*around, Module(path, _class(node)))
+
+
+def _class(node: onnx.NodeProto) -> str:
+    """The class of module that a fused node stands for, as far as it says."""
+    sizes = {attribute.name: len(attribute.ints) for attribute in node.attribute}
+    dims = sizes.get("kernel_shape") or sizes.get("strides") or sizes.get("pads", 0) // 2
+    return "Linear" if node.op_type == "Gemm" else f"{_FUSED[node.op_type]}{dims}d" if dims else ""
 
 
 @lru_cache(maxsize=4096)
