@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
-from flopwise.operators.operator import Effect
+from flopwise.operators.operator import Effect, Operator
 from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row
 
@@ -50,24 +50,37 @@ def fold(graph: Graph) -> Folding:
     positions: set[int] = set()
     sources: dict[str, tuple[Tensor, ...]] = {}
     folding = Folding(frozenset(), sources)
+    rows: dict[str, Operator] = {}
     for position, node in enumerate(graph.nodes):
-        outputs = node.known_outputs
-        if outputs and all(t.kind in STORED for t in outputs):  # the operator is how the file spells a stored tensor
+        stored = any_output = False
+        for tensor in node.outputs:
+            if tensor is not None:
+                any_output = True
+                stored = tensor.kind in STORED
+                if not stored:
+                    break
+        if stored:  # the operator is how the file spells a stored tensor
             positions.add(position)
             continue
-        if "shape query" in row(node.op).effects and node.has_input(0) and node.input(0).shape is not None:
+        known = rows.get(node.op)
+        if known is None:
+            known = rows[node.op] = row(node.op)
+        if "shape query" in known.effects and node.has_input(0) and node.input(0).shape is not None:
             if node.input(0).bound:  # the data decide the shape
                 continue
             behind: tuple[Tensor, ...] = ()
-        elif _runs_each_time(node) or any(map(folding.varies, node.known_inputs)):
+        elif not any_output or not known.effects.isdisjoint(_AGAIN):
             continue
         else:
+            taken = False
+            for tensor in node.inputs:
+                if tensor is not None:
+                    taken = tensor.kind in STORED or tensor.name in sources
+                    if not taken:
+                        break
+            if not taken:  # by something that varies, or there is no input
+                continue
             behind = folding.stored(node)
         positions.add(position)
-        sources.update((t.name, behind) for t in outputs)
+        sources.update((t.name, behind) for t in node.known_outputs)
     return Folding(frozenset(positions), sources)
-
-
-def _runs_each_time(node: Node) -> bool:
-    """Whether an operator is never folded, whatever flows into it."""
-    return not row(node.op).effects.isdisjoint(_AGAIN) or not node.known_outputs or not node.known_inputs

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.conventions.convention import Convention
-from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.graph.construction import constructor
 from flopwise.graph.dtypes import is_float
 from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.graph.names import layer_names
@@ -77,7 +78,8 @@ def _profiled(
         rows = list(convention.listing(graph, rows, rules))
     rows, branches = settle_control_flow(graph, rows)
     unknown = Counter(row.node.op for row in rows if row.missing == "rule")
-    unresolved = dict.fromkeys(t.name for r in rows for t in r.node.known_outputs if not t.resolved)
+    made = (t for r in rows for t in r.node.outputs if t is not None and t.shape is None)
+    unresolved = dict.fromkeys(t.name for t in made if not t.resolved)
     folded = len(foldable.positions) if folds else 0
     return Profile(
         graph=graph,
@@ -116,6 +118,23 @@ def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> S
     return [view if has_rule else None for view, has_rule in zip(seen, ruled, strict=True)]
 
 
+#: Elements of the weights and of the buffers that a node claims, the bytes of all that it claims, and those of its
+#: inputs that change from one inference to the next.
+_Sizes: TypeAlias = tuple[int, int, int, "int | None"]
+
+
+class _Pattern(NamedTuple):
+    """What the rows of all nodes of one kind have in common: the fields of :class:`Row` in their order."""
+
+    type: str
+    #: From ``counts`` to ``count``.
+    counted: tuple[Any, ...]
+    #: From ``params`` to ``input_bytes``, for a node that claims all that it takes; None where nobody knows.
+    sizes: _Sizes | None
+    #: From ``output_bytes`` to ``bound``.
+    rest: tuple[Any, ...]
+
+
 @dataclass(slots=True)
 class _Counting:
     """Rows of one graph, one after the other: each stored tensor counts where it is first used."""
@@ -127,9 +146,13 @@ class _Counting:
     masked: Masked
     #: The first row of each kind of node so far, as models repeat themselves: the operations follow from the operator,
     #: its attributes and the types of its tensors. None where they follow from more.
-    like: dict[Any, Row] | None
+    like: dict[Any, _Pattern] | None
     #: Names of the stored tensors that a row has claimed.
     owned: set[str] = field(default_factory=set)
+    #: Whether the extents of a shape are numbers, by the identity of the shape, which many tensors share.
+    numeric: dict[int, bool] = field(default_factory=dict)
+    #: Makes a row.
+    make: Callable[..., Row] = field(default_factory=lambda: constructor(Row))
 
     def row(self, name: str, node: Node, seen: Counts | None) -> Row:
         """The figures of one node.
@@ -139,9 +162,10 @@ class _Counting:
             node: the operator.
             seen: what the convention sees here with the whole graph in view; _SEEN_ALONE when it goes node by node.
         """
-        key = None if self.like is None else _kind(node)
-        if self.like is not None and key in self.like:
-            return replace(self.like[key], name=name, node=node, **self._sizes(node, {}))
+        key = None if self.like is None else _kind(node, self.numeric)
+        if key is not None and self.like is not None and (pattern := self.like.get(key)) is not None:
+            sizes = pattern.sizes if pattern.sizes and self._claims_alike(node) else self._sizes(node, {})
+            return self.make(name, pattern.type, node, *pattern.counted, *sizes, *pattern.rest)
         convention, claim = self.convention, row_of(node.op).claim
         counts, missing, note = guarded(lambda: count(node, self.rules), NOT_RULED.get(node.op, "no rule"))
         if node.fault:
@@ -159,6 +183,8 @@ class _Counting:
         upper = (claim == "bound" and not own_view) or any(t.bound for t in node.known_inputs)
         bound = upper and view is not None and view != _NONE
         packed = unpacked(node, row_of(node.op).inputs)
+        alike = key is not None and self._claims_alike(node, look=True)
+        params, buffers, weight_bytes, input_bytes = sizes = self._sizes(node, packed)
         activations, output_bytes = _size(() if node.op == "If" else node.known_outputs)  # its branch makes them
         row = Row(
             name=name,
@@ -168,19 +194,47 @@ class _Counting:
             needed=left,
             view=view,
             count=None if view is None else view.dot(convention.weights),
+            params=params,
+            buffers=buffers,
+            weight_bytes=weight_bytes,
+            input_bytes=input_bytes,
             output_bytes=output_bytes,
             activations=activations,
             missing=missing,
             note=note,
             bound=bound or any(t.bound for t in node.known_outputs),
-            **self._sizes(node, packed),
         )
         if self.like is not None and key is not None and counts is not None and not packed and left is None:
-            self.like[key] = row
+            counted, rest = (counts, view, row.count), (row.output_bytes, activations, 1, (), missing, note, row.bound)
+            self.like[key] = _Pattern(row.type, counted, sizes if alike else None, rest)
         return row
 
-    def _sizes(self, node: Node, packed: Mapping[str, int]) -> dict[str, Any]:
-        """What a node reads, and the stored tensors that no row has claimed before it.
+    def _claims_alike(self, node: Node, look: bool = False) -> bool:
+        """Whether a node claims all stored tensors that it takes, each once, and takes nothing that is made of others.
+
+        Then what it claims follows from the types of its inputs.
+
+        Args:
+            node: the operator.
+            look: whether they are not claimed yet.
+        """
+        stored: list[str] = []
+        sources = self.folding.sources
+        for tensor in node.inputs:
+            if tensor is not None:
+                if sources and tensor.name in sources:
+                    return False
+                if tensor.kind in STORED:
+                    stored.append(tensor.name)
+        if stored:
+            if not self.owned.isdisjoint(stored) or (len(stored) > 1 and len(set(stored)) < len(stored)):
+                return False
+            if not look:
+                self.owned.update(stored)
+        return True
+
+    def _sizes(self, node: Node, packed: Mapping[str, int]) -> _Sizes:
+        """What a node reads, and the stored tensors that no row has claimed before it: see ``_Sizes``.
 
         Args:
             node: the operator.
@@ -191,12 +245,12 @@ class _Counting:
             if tensor.name not in self.owned and tensor.resolved:
                 self.owned.add(tensor.name)
                 claimed.append(tensor)
-        return {
-            "params": sum([packed.get(t.name, t.numel) for t in claimed if t.kind == "weight"]),
-            "buffers": sum([packed.get(t.name, t.numel) for t in claimed if t.kind == "buffer"]),
-            "weight_bytes": sum([t.nbytes for t in claimed if _occupies(t)]),
-            "input_bytes": _size([t for t in node.known_inputs if self.folding.varies(t)])[1],
-        }
+        return (
+            sum([packed.get(t.name, t.numel) for t in claimed if t.kind == "weight"]),
+            sum([packed.get(t.name, t.numel) for t in claimed if t.kind == "buffer"]),
+            sum([t.nbytes for t in claimed if _occupies(t)]),
+            _size([t for t in node.known_inputs if self.folding.varies(t)])[1],
+        )
 
 
 #: Operators from which on it is worth while to look for those that repeat.
@@ -206,20 +260,34 @@ MANY = 500
 _INTEGERS = frozenset({int})
 
 
-def _kind(node: Node) -> Any:
+def _kind(node: Node, numeric: dict[int, bool]) -> Any:
     """All that the operations of a node follow from, but for the elements of its attributes, which readers share.
 
     None for a node that is looked at by itself.
+
+    Args:
+        node: the operator.
+        numeric: whether the extents of a shape are numbers, by the identity of the shape; completed.
     """
-    types: list[Any] = []
-    for tensor in (*node.inputs, None, *node.outputs):
-        if tensor is None:
-            types.append(None)
-        elif tensor.shape is None or tensor.items is not None or not _INTEGERS.issuperset(map(type, tensor.shape)):
-            return None  # expressions are not compared, as that would be a condition on their symbols
-        else:
-            types.append((tensor.shape, tensor.dtype, tensor.kind, tensor.bound))
-    return None if node.fault else (node.op, id(node.attrs), node.version, tuple(types))
+    if node.fault:
+        return None
+    parts: list[Any] = [node.op, id(node.attrs), node.version]
+    for tensors in (node.inputs, node.outputs):
+        for tensor in tensors:
+            if tensor is None:
+                parts.append(None)
+                continue
+            shape = tensor.shape
+            if shape is None or tensor.items is not None:
+                return None
+            plain = numeric.get(id(shape))
+            if plain is None:
+                plain = numeric[id(shape)] = _INTEGERS.issuperset(map(type, shape))
+            if not plain:
+                return None  # expressions are not compared, as that would be a condition on their symbols
+            parts += shape, tensor.dtype, tensor.kind, tensor.bound
+        parts.append(...)
+    return tuple(parts)
 
 
 def _size(tensors: Sequence[Tensor]) -> tuple[int | None, int | None]:

@@ -17,6 +17,10 @@ def name_control_flow(graph: onnx.GraphProto) -> None:
 
 
 def _name(graph: onnx.GraphProto, seen: Counter[str]) -> None:
+    operators = [node.op_type for node in graph.node]
+    if CONTROL_FLOW.isdisjoint(operators):
+        seen.update(operators)
+        return
     for node in graph.node:
         seen[node.op_type] += 1
         if not node.domain and node.op_type in CONTROL_FLOW:

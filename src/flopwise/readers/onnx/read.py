@@ -25,6 +25,7 @@ from flopwise.readers.onnx.file.skeleton import Skeleton
 from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
+from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.loops import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
@@ -48,6 +49,8 @@ class Resolved:
 
     #: The model without weights, brought to one spelling: functions inlined, nodes in execution order.
     proto: onnx.ModelProto
+    #: The nodes of its graph.
+    nodes: list[Listed]
     shapes: Shapes
     skeleton: Skeleton
     #: What to call the model in a message.
@@ -98,7 +101,7 @@ def resolve_onnx(
 ) -> Resolved:
     """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
     progress("reading the graph")
-    with _one_line():
+    with _one_line(), no_search_for_garbage():
         skeleton, name, source = _skeleton(model, options or OnnxOptions())
     with _one_line(name), no_search_for_garbage():
         reopen = source.later() if source else None
@@ -171,7 +174,7 @@ def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolve
     take_back(proto, skeleton, name)
     check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
     proto, warnings = unify(proto)
-    in_execution_order(proto.graph)
+    nodes = in_execution_order(proto.graph)
     noted = notes(proto.graph)
     name_control_flow(proto.graph)
     inferred = proto.graph
@@ -179,7 +182,7 @@ def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolve
         inferred = Inference().model(proto).graph
     values = (*inferred.input, *inferred.value_info, *inferred.output)
     shapes = Shapes({v.name: v.type for v in values}, proto.graph.initializer)
-    return Resolved(proto, shapes, skeleton, name, reopen, noted, False, tuple(map(one_line, warnings)))
+    return Resolved(proto, nodes, shapes, skeleton, name, reopen, noted, False, tuple(map(one_line, warnings)))
 
 
 def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None) -> Graph:
@@ -225,7 +228,7 @@ def _resolve(
         progress("inlining functions")
     proto, warnings = unify(proto)
     fill_small(proto.graph, skeleton.initializers, name, reopen)
-    in_execution_order(proto.graph)
+    nodes = in_execution_order(proto.graph)
     try:
         settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume)
     except onnx_inputs.OpenInputError as error:
@@ -239,16 +242,16 @@ def _resolve(
         progress("settling states")
         warnings += _settle_states(proto, settled, options)
     progress("resolving shapes")
-    shapes, met = resolve(proto, not changed, settled.facts, trips)
+    shapes, met = resolve(proto, not changed, settled.facts, trips, nodes)
     refuse_unknown_loops(trips, met)
     if batch_size is not None:
         onnx_inputs.check_reshapes(proto, shapes, batch_size)
-    faults = list(note_faults(proto.graph, shapes))
+    faults = list(note_faults(nodes, shapes))
     if faults and (changed or settled.chosen):
         raise InputError(f"the input shapes are impossible: {faults[0]}")
     shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
     remarks = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
-    return Resolved(proto, shapes, skeleton, name, reopen, noted, changed, remarks)
+    return Resolved(proto, nodes, shapes, skeleton, name, reopen, noted, changed, remarks)
 
 
 def _fits(model: onnx.ModelProto, options: OnnxOptions) -> bool:
@@ -256,7 +259,7 @@ def _fits(model: onnx.ModelProto, options: OnnxOptions) -> bool:
     with contextlib.suppress(FlopwiseError):
         name_control_flow(model.graph)
         shapes = resolve(model, False, trips=options.trips)[0]
-        return complete(shapes, model) and not any(note_faults(model.graph, shapes))
+        return complete(shapes, model) and not any(note_faults(listed(model.graph), shapes))
     return False
 
 
@@ -296,7 +299,7 @@ def parsed(skeleton: Skeleton) -> onnx.ModelProto:
 def _build(resolved: Resolved) -> Graph:
     proto, name = resolved.proto, resolved.name
     built = Builder(resolved.skeleton, name, resolved.reopen, resolved.notes, proto.opset_import)
-    built.main(proto.graph, resolved.shapes)
+    built.main(proto.graph, resolved.nodes, resolved.shapes)
     initializers = {t.name for t in proto.graph.initializer} & built.weights.keys()
     values = tuple(t for i in proto.graph.input if i.name not in initializers and (t := built.tensor(i.name)))
     empty = [

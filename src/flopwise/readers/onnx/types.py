@@ -115,7 +115,10 @@ class Shapes:
         #: The same by serialised type: models of a million tensors have some hundred types.
         self._distinct: dict[bytes, _Type] = {}
         self._stored = {t.name: t for t in stored}
-        self._shapes: dict[str, tuple[int, ...] | None] = {n: tuple(t.dims) for n, t in self._stored.items()}
+        shapes: dict[tuple[int, ...], tuple[int, ...]] = {}  # one object for each
+        self._shapes: dict[str, tuple[int, ...] | None] = {
+            name: shapes.setdefault(dims := tuple(tensor.dims[:]), dims) for name, tensor in self._stored.items()
+        }
         for name, type_ in types.items():
             self.set(name, type_)
 
@@ -124,6 +127,27 @@ class Shapes:
         distinct = self._types[name] = self._like(type_)
         if name not in self._stored:
             self._shapes[name] = distinct.shape
+
+    def fill(self, values: Iterable[onnx.ValueInfoProto]) -> None:
+        """Write down the types of those tensors among these whose shape is not known."""
+        shapes, types, like, unstored = self._shapes, self._types, self._like, not self._stored
+        for value in values:
+            name = value.name
+            if shapes.get(name) is None:
+                distinct = types[name] = like(value.type)
+                if unstored or name not in self._stored:
+                    shapes[name] = distinct.shape
+
+    def known(self, names: Iterable[str]) -> bool:
+        """Whether all these tensors have a shape."""
+        return None not in map(self._shapes.get, names)
+
+    def type_of(self, name: str) -> tuple[tuple[int, ...] | None, str | None]:
+        """The shape and the element type of a tensor, None where unknown."""
+        distinct = self._types.get(name)
+        if distinct is None or name in self._stored:
+            return self.shape(name), self.dtype(name)
+        return distinct.shape, distinct.dtype
 
     def shape_of(self, type_: TypeProto) -> tuple[int, ...] | None:
         """The shape of a type if every dim is known, else None; no type is looked at twice."""
@@ -138,9 +162,9 @@ class Shapes:
         return distinct
 
     def distinct(self) -> Iterator[tuple[int, ...]]:
-        """The shapes of all tensors that have one, those of tensors that are not stored each once."""
+        """The shapes of all tensors that have one, each once or twice."""
         yield from (t.shape for t in self._distinct.values() if t.shape is not None)
-        yield from (self._shapes[name] or () for name in self._stored)
+        yield from {self._shapes[name] or () for name in self._stored}
 
     def take(self, facts: Mapping[str, Facts]) -> None:
         """Write down facts about values from outside, besides their types."""

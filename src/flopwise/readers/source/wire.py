@@ -76,7 +76,7 @@ class Window:
         """
         if end > self.size:
             raise self.damaged(start, f"{end - self.size} bytes are missing")
-        position = start
+        position, new = start, tuple.__new__  # a named tuple's own constructor takes twice the time
         while position < end:
             at = position - self._start
             if at < 0 or at + HEADER > len(self._buffer):
@@ -116,7 +116,7 @@ class Window:
                 raise self.damaged(tag, "field number 0")
             if position > end:
                 raise self.damaged(tag, f"field {key >> 3} is {position - end} bytes longer than what holds it")
-            yield Field(key >> 3, wire, value, first, position, tag)
+            yield new(Field, (key >> 3, wire, value, first, position, tag))
 
 
 def read_varint(buffer: bytes, at: int) -> tuple[int, int]:

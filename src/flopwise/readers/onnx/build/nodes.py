@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import onnx
 
 from flopwise.graph import Body, Module, Node, StoredTensor, Tensor
-from flopwise.readers.onnx.build.scope import scope_of
+from flopwise.graph.construction import constructor
+from flopwise.readers.onnx.build.scope import SCOPES, scope_of
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
 from flopwise.readers.onnx.file.stored import StoredTensors, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
-from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, first_output, one_line
+from flopwise.readers.onnx.listing import Listed, listed
+from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, one_line
 from flopwise.readers.weights.storage import SourceStorage
 
 #: The tensor of a name, None for an input or output that is left out.
@@ -52,70 +54,87 @@ class Builder:
         #: The tensor of a name in the main graph.
         self.tensor: _Lookup = lambda name: None
 
+        #: Whether an exporter wrote down which modules the nodes belong to.
+        self.scopes_noted = SCOPES.encode() in skeleton.model
         #: Attributes by their messages.
         self.shared: dict[tuple[bytes, ...], dict[str, Any]] = {}
         #: Name of an operator by domain and type.
         self.ops: dict[tuple[str, str], str] = {}
 
-    def main(self, graph: onnx.GraphProto, shapes: Shapes) -> None:
+    def main(self, graph: onnx.GraphProto, nodes: Sequence[Listed], shapes: Shapes) -> None:
         """Take in the main graph."""
-        stored = self.stored(graph, shapes, self.skeleton.initializers, "")
+        stored = self.stored(graph, nodes, shapes, self.skeleton.initializers, "")
         for value in graph.input:
             stored.kinds.setdefault(value.name, "input")
         self.tensor = _lookup(shapes, stored, "", "")
-        self.graph(graph, shapes, self.tensor, (), ())
+        self.graph(nodes, shapes, self.tensor, (), ())
 
     def stored(
-        self, graph: onnx.GraphProto, shapes: Shapes, initializers: dict[str, Stored], prefix: str
+        self,
+        graph: onnx.GraphProto,
+        own: Sequence[Listed],
+        shapes: Shapes,
+        initializers: dict[str, Stored],
+        prefix: str,
     ) -> StoredTensors:
         """The stored tensors of one graph; their names get the prefix."""
-        nodes = list(_with_bodies(graph.node, shapes))
+        nodes = list(_with_bodies(own, shapes)) if shapes.inner else own
         stored = stored_tensors(
-            graph, nodes, shapes, initializers, self.skeleton.inner, self.source, self.storage, self.notes
+            graph, own, nodes, shapes, initializers, self.skeleton.inner, self.source, self.storage, self.notes
         )
         for mark, key in stored.marks.items():
             first = self.marks.setdefault(mark, prefix + key)
             if first != prefix + key:
                 stored.first[key] = first
                 stored.weights.pop(key, None)
-        self.weights.update((prefix + key, tensor) for key, tensor in stored.weights.items())
+        if prefix:
+            self.weights.update((prefix + key, tensor) for key, tensor in stored.weights.items())
+        else:
+            self.weights.update(stored.weights)
         return stored
 
     def graph(
         self,
-        graph: onnx.GraphProto,
+        nodes: Sequence[Listed],
         shapes: Shapes,
         tensor: _Lookup,
         within: tuple[Body, ...],
         around: tuple[Module, ...],
     ) -> None:
         """Take in the nodes of a graph, each followed by its bodies."""
-        for node in graph.node:
-            domain = node.domain
-            op = self.op(domain, node.op_type)
-            scope, origin = scope_of(node)
-            position = len(self.nodes)
-            inside = _inner(node, shapes)
+        make, taken_in, ops, versions = constructor(Node), self.nodes, self.ops, self.versions
+        inner_graphs, faults, noted = shapes.inner, shapes.faults, self.scopes_noted
+        for listed_node in nodes:
+            node, type_, domain, inputs, outputs = listed_node
+            op = ops.get((domain, type_)) or self.op(domain, type_)
+            name = node.name
+            scope, origin = scope_of(node) if noted or "/" in name else _NO_SCOPE
             attrs = self.attributes(node)
-            if not domain and op in CONTROL_FLOW and inside is None:
-                attrs = {**attrs, "bodies": None}
-            self.nodes.append(
-                Node(
-                    op=op,
-                    name=node.name,
-                    inputs=tuple(map(tensor, node.input)),
-                    outputs=tuple(map(tensor, node.output)),
-                    attrs=attrs,
-                    scope=scope or around,
-                    origin=origin or op,
-                    version=self.versions.get(domain, 0),
-                    within=within,
-                    fault=shapes.faults.get(first_output(node), "") if shapes.faults else "",
+            if type_ in CONTROL_FLOW or inner_graphs:
+                inside = inner_graphs.get(listed_node.first_output)
+                if inside is None and not domain and op in CONTROL_FLOW:
+                    attrs = {**attrs, "bodies": None}
+            else:
+                inside = None
+            position = len(taken_in)
+            taken_in.append(
+                make(
+                    op,
+                    name,
+                    tuple([tensor(name) for name in inputs]),
+                    tuple([tensor(name) for name in outputs]),
+                    attrs,
+                    scope or around,
+                    origin or op,
+                    versions.get(domain, 0),
+                    within,
+                    (),
+                    faults.get(listed_node.first_output, "") if faults else "",
                 )
             )
             for inner in inside or ():
                 body = Body(position, inner.part, inner.trips, inner.branch, inner.bound)
-                self.body(inner, f"{node.name}/", tensor, (*within, body), scope or around)
+                self.body(inner, f"{name}/", tensor, (*within, body), scope or around)
 
     def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
         """The attributes of a node; nodes with the same share them."""
@@ -144,51 +163,55 @@ class Builder:
         around: tuple[Module, ...],
     ) -> None:
         """Take in the body of a control-flow operator."""
-        graph = inner.graph
+        graph, nodes = inner.graph, listed(inner.graph)
         above = "".join(f"{self.nodes[b.owner].name}/{b.part}/" for b in within[:-1])
         stored_prefix = f"{above}{prefix}{inner.part.partition('[')[0]}/"
         initializers = {
             t.name: self.skeleton.inner.get(t.doc_string) or stored_in_memory(t, t.name, self.source)
             for t in graph.initializer
         }
-        stored = self.stored(graph, inner.shapes, initializers, stored_prefix)
-        own = {t.name for t in graph.initializer} | {o for n in graph.node for o in n.output} | {*inner.takes}
+        stored = self.stored(graph, nodes, inner.shapes, initializers, stored_prefix)
+        own = {t.name for t in graph.initializer} | {o for n in nodes for o in n.outputs} | {*inner.takes}
         made = _lookup(inner.shapes, stored, f"{above}{prefix}{inner.part}/", stored_prefix)
-        self.graph(graph, inner.shapes, lambda name: made(name) if name in own else outside(name), within, around)
+        self.graph(nodes, inner.shapes, lambda name: made(name) if name in own else outside(name), within, around)
 
 
-def _inner(node: onnx.NodeProto, shapes: Shapes) -> list[Inner] | None:
-    """The bodies of a node, None when nothing is known about them."""
-    return shapes.inner.get(first_output(node)) if shapes.inner else None
-
-
-def _with_bodies(nodes: Iterable[onnx.NodeProto], shapes: Shapes) -> Iterator[onnx.NodeProto]:
+def _with_bodies(nodes: Iterable[Listed], shapes: Shapes) -> Iterator[Listed]:
     for node in nodes:
         yield node
-        for inner in _inner(node, shapes) or ():
-            yield from _with_bodies(inner.graph.node, inner.shapes)
+        for inner in shapes.inner.get(node.first_output, ()):
+            yield from _with_bodies(listed(inner.graph), inner.shapes)
 
 
 def _lookup(shapes: Shapes, stored: StoredTensors, prefix: str, stored_prefix: str) -> _Lookup:
     """The tensors of one graph by the names that they have in it."""
-    tensors: dict[str, Tensor] = {}
+    return _Tensors(shapes, stored, prefix, stored_prefix).__getitem__
 
-    def tensor(key: str) -> Tensor | None:
-        if not key:
-            return None
-        if key not in tensors:
-            kind = stored.kinds.get(key, "activation")
-            name = stored.first.get(key) or (prefix if kind == "activation" else stored_prefix) + key
-            shape, dtype = shapes.shape(key), shapes.dtype(key)
-            items = None
-            if shape is None and key in shapes.items:
-                members = enumerate(shapes.items[key])
-                items = tuple(Tensor(f"{name}[{i}]", concrete(t), element_type(t)) for i, t in members)
-            tensors[key] = Tensor(name, shape, dtype, kind, key in shapes.bounds, items)
-        return tensors[key]
 
-    return tensor
+class _Tensors(dict[str, "Tensor | None"]):
+    """The tensors of one graph by the names that they have in it, made when somebody asks for them."""
 
+    def __init__(self, shapes: Shapes, stored: StoredTensors, prefix: str, stored_prefix: str) -> None:
+        super().__init__({"": None})
+        self._shapes, self._stored, self._prefixes = shapes, stored, (prefix, stored_prefix)
+        self._make = constructor(Tensor)
+
+    def __missing__(self, key: str) -> Tensor | None:
+        shapes, stored = self._shapes, self._stored
+        kind = stored.kinds.get(key, "activation")
+        prefix = self._prefixes[0 if kind == "activation" else 1]
+        name = stored.first.get(key) or (prefix + key if prefix else key)
+        shape, dtype = shapes.type_of(key)
+        items = None
+        if shape is None and key in shapes.items:
+            members = enumerate(shapes.items[key])
+            items = tuple(Tensor(f"{name}[{i}]", concrete(t), element_type(t)) for i, t in members)
+        tensor = self[key] = self._make(name, shape, dtype, kind, key in shapes.bounds, items)
+        return tensor
+
+
+#: Of a node without metadata whose name is no path.
+_NO_SCOPE: tuple[tuple[Module, ...], str] = ((), "")
 
 #: No attributes.
 _NONE: dict[str, Any] = {}

@@ -6,15 +6,14 @@ PyTorch exporter left a note, the note decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import onnx
+from collections.abc import Iterable, Sequence
 
 from flopwise.graph import Kind
 from flopwise.graph.dtypes import is_float
 from flopwise.operators.inputs import Input, Role, scale
 from flopwise.operators.operator import Operator
 from flopwise.operators.tables import find, row
+from flopwise.readers.onnx.listing import Listed
 
 #: What an operator carries of its first input where its result is the same stored data in another form.
 _SAME_DATA = frozenset({"same", "moved", "broadcast"})
@@ -37,22 +36,34 @@ Use = Input
 _SCALE = scale()
 
 
-def uses(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[Use]]:
-    """Who takes each tensor; operators that only change its form are looked through.
+def uses(nodes: Sequence[Listed], stored: Iterable[str]) -> dict[str, list[Use]]:
+    """Who takes each stored tensor; operators that only change its form are looked through.
+
+    Args:
+        nodes: the operators in execution order.
+        stored: the names of the stored tensors; constants in the graph are added to them.
 
     What multiplies a scale that is found anew in each inference is a scale as well: dynamic quantisation writes the
     requantisation of a MatMulInteger as Cast and Mul.
     """
-    listed = [(node.domain, node.op_type, node.input, node.output) for node in nodes]
-    rows = {key: _row(*key) for key in {(domain, op) for domain, op, _, _ in listed}}
-    found_anew = (output[1:2] for _, op, _, output in listed if op == "DynamicQuantizeLinear")
-    scales = {name for names in found_anew for name in names if name}
+    rows = {key: _row(*key) for key in {(node.domain, node.op) for node in nodes}}
+    scales = {name for n in nodes if n.op == "DynamicQuantizeLinear" for name in n.outputs[1:2] if name}
+    same = {key for key, operator in rows.items() if operator.carries in _SAME_DATA}
+    wanted = set(stored)
+    takers = []
+    for node in nodes:
+        if node.op in ("Constant", "ConstantOfShape"):
+            wanted.update(node.outputs[:1])
+        if not wanted.isdisjoint(node.inputs):
+            takers.append(node)
+            if node.outputs and node.inputs[0] in wanted and (node.domain, node.op) in same:
+                wanted.add(node.outputs[0])
     # Each use once: in a chain of operators that only change the form, lists would grow with each link.
     taken: dict[str, dict[int, Use]] = {}
-    for domain, op, inputs, outputs in reversed(listed):
+    for _, op, domain, inputs, outputs in reversed(takers):
         operator = rows[domain, op]
         for place, name in enumerate(inputs):
-            if not name:
+            if not name or name not in wanted:
                 continue
             if scales and op == "Mul" and not scales.isdisjoint(inputs) and name not in scales:
                 taken.setdefault(name, {})[id(_SCALE)] = _SCALE

@@ -13,7 +13,8 @@ import onnx
 
 from flopwise.graph import Module
 
-_SCOPES = "pkg.torch.onnx.name_scopes"
+#: Key of a node's metadata: the paths of the modules around it, and of the node.
+SCOPES = "pkg.torch.onnx.name_scopes"
 _CLASSES = "pkg.torch.onnx.class_hierarchy"
 #: Operators that a norm is fused into -> the class of module, but for its dimensions.
 _FUSED = {"Conv": "Conv", "ConvTranspose": "ConvTranspose", "Gemm": "Linear"}
@@ -22,8 +23,8 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 def scope_of(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
     """The modules around a node, outermost first, and what PyTorch called the operator ("" if unknown)."""
-    if node.metadata_props and _SCOPES in (notes := {e.key: str(e.value) for e in node.metadata_props}):
-        around, _, _ = notes[_SCOPES].rpartition("', '")  # the last one is the node itself
+    if node.metadata_props and SCOPES in (notes := {e.key: str(e.value) for e in node.metadata_props}):
+        around, _, _ = notes[SCOPES].rpartition("', '")  # the last one is the node itself
         kinds, _, last = notes.get(_CLASSES, "").rpartition("', '")
         return _of_weight(node, _from_notes(around, kinds)), last.strip("[']")
     if "/" in node.name:

@@ -8,6 +8,7 @@ from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
+from flopwise.graph.construction import constructor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.onnx.file.skeleton import Place, Stored
@@ -24,6 +25,9 @@ _RAW = 9
 MOST_SPARSE = 1 << 36
 
 
+_tensor = constructor(StoredTensor)
+
+
 def stored_tensor(name: str, stored: Stored, role: str, model: str, storage: SourceStorage | None) -> StoredTensor:
     """A tensor of a model.
 
@@ -35,7 +39,7 @@ def stored_tensor(name: str, stored: Stored, role: str, model: str, storage: Sou
         storage: its file; None where it is in memory.
     """
     elements = OnnxElements(stored, model, storage)
-    return StoredTensor(name, stored.dims, stored.dtype, _nbytes(stored), role=role, elements=elements)
+    return _tensor(name, stored.dims, stored.dtype, _nbytes(stored), "", "", role, 0, "", "", False, None, elements)
 
 
 def _nbytes(stored: Stored) -> int:

@@ -19,6 +19,7 @@ from flopwise.readers.onnx.file.elements import stored_tensor
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import DTYPES, TAG, Stored
+from flopwise.readers.onnx.listing import Listed
 from flopwise.readers.onnx.types import Shapes
 from flopwise.readers.weights.elements import RepeatedElements
 from flopwise.readers.weights.encoding import numbers
@@ -42,7 +43,8 @@ class StoredTensors:
 
 def stored_tensors(
     graph: onnx.GraphProto,
-    nodes: Sequence[onnx.NodeProto],
+    own: Sequence[Listed],
+    nodes: Sequence[Listed],
     shapes: Shapes,
     initializers: Mapping[str, Stored],
     inner: Mapping[str, Stored],
@@ -54,6 +56,7 @@ def stored_tensors(
 
     Args:
         graph: without weights, its nodes in execution order.
+        own: its nodes.
         nodes: the nodes that may use its tensors: its own, and those in its bodies.
         shapes: its shapes.
         initializers: where its initialisers lie.
@@ -63,23 +66,30 @@ def stored_tensors(
         notes: what an exporter wrote about tensors.
     """
     stored = StoredTensors()
-    uses = roles.uses(nodes)
-    for tensor in graph.initializer:
-        key = tensor.name
-        if key in initializers:
-            dtype, taken = DTYPES.get(tensor.data_type), uses.get(key, ())
-            said = notes.kind(key, initializers)
-            kind = stored.kinds[key] = roles.kind_of(dtype, len(tensor.dims), taken, said)
-            stored.weights[key] = stored_tensor(key, initializers[key], kind, name, storage)
-    names = {*initializers, *(n.output[0] for n in graph.node if n.op_type == "Constant" and n.output)}
-    for node in graph.node:
-        if node.domain or node.op_type not in ("Constant", "ConstantOfShape") or not node.output or not node.output[0]:
+    initial = [(t.name, t.data_type) for t in graph.initializer]
+    uses = roles.uses(nodes, [key for key, _ in initial])
+    noted = bool(notes.kinds or notes.origins)
+    kinds: dict[object, Kind] = {}  # models of 100,000 tensors have a handful of cases
+    for key, code in initial:
+        place = initializers.get(key)
+        if place is not None:
+            taken, said = uses.get(key, ()), notes.kind(key, initializers) if noted else None
+            case = (code, len(place.dims), said, *map(id, taken))
+            kind = kinds.get(case)
+            if kind is None:
+                kind = kinds[case] = roles.kind_of(DTYPES.get(code), len(place.dims), taken, said)
+            stored.kinds[key] = kind
+            stored.weights[key] = stored_tensor(key, place, kind, name, storage)
+    constants = [n for n in own if n.op in ("Constant", "ConstantOfShape") and n.outputs]
+    names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
+    for node, op, domain, inputs, outputs in constants:
+        key = outputs[0]
+        if domain or not key:
             continue
-        key = node.output[0]
         dtype, shape, taken = shapes.dtype(key), shapes.shape(key), uses.get(key, ())
-        if node.op_type == "ConstantOfShape":
+        if op == "ConstantOfShape":
             # Zeros in the shape of an activation are work space; a shape that the file states is that of a weight.
-            stated = bool(node.input) and node.input[0] in names
+            stated = bool(inputs) and inputs[0] in names
             if stated and shape is not None and (filled := roles.kind_of_filled(dtype, len(shape), taken)):
                 stored.kinds[key] = filled
                 stored.weights[key] = _repeated(key, shape, dtype, filled, node)

@@ -10,6 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from flopwise.errors import ModelError
+from flopwise.graph.construction import constructor
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.onnx.file.skeleton import (
     DTYPES,
@@ -30,12 +31,19 @@ SMALL = 384
 #: What may be left after skipping, in bytes, unless the user says otherwise: millions of operators.
 LARGEST_GRAPH = 512 << 20
 
-#: Tags in the head of a usual tensor: dims one by one or packed, type, name. The raw data comes last.
-_HEAD: frozenset[int] = frozenset({1 << 3 | VARINT, 1 << 3 | BYTES, 2 << 3 | VARINT, 8 << 3 | BYTES})
+#: Tags in a usual tensor: dims one by one or packed, type, name; and the raw data, which comes last.
+_DIM, _DIMS, _TYPE, _NAME = 1 << 3 | VARINT, 1 << 3 | BYTES, 2 << 3 | VARINT, 8 << 3 | BYTES
 _RAW = 9
+_RAW_DATA = _RAW << 3 | BYTES
 
 #: What a field costs in memory beside its bytes, so that millions of empty ones are too large as well.
 FIELD_COST = 64
+
+
+_stored = constructor(Stored)
+
+#: No external data.
+_NOTHING: dict[str, str] = {}
 
 
 @dataclass
@@ -68,6 +76,8 @@ class TensorWalk:
         self.source = source
         self.largest = LARGEST_GRAPH if largest is None else largest
         self.kept = 0
+        #: The shapes so far: models of a million tensors have some hundred.
+        self.shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def keep(self, field: Field) -> bytes:
         """The field as it stands in the source."""
@@ -117,26 +127,60 @@ class TensorWalk:
         return Stored(name, dims, DTYPES[code], proto=tensor)
 
     def usual_tensor(self, field: Field) -> tuple[Stored, bytes] | None:
-        """A tensor of dims, type, name and raw data in this order, and its head, read at once by protobuf.
+        """A tensor of dims, type, name and raw data in this order, as exporters write it, and what is kept of it.
 
-        None for a tensor in any other form, and for one whose elements stay.
+        None for a tensor in any other form, and where too little of it has been read yet.
         """
-        head = self.window.peek(field.start, min(field.end, field.start + SMALL))
-        place = _raw_data(head, field)
-        if place is None:
-            return None
-        head = head[: place[0]]
+        first = field.start
+        data = self.window.peek(first, min(field.end, first + SMALL))
+        dims: list[int] = []
+        name = b""
+        code = at = 0
         try:
-            tensor = onnx.TensorProto.FromString(head)
-        except DecodeError:
-            raise self.window.damaged(field.start, "no tensor") from None
-        code, dims, name = tensor.data_type, tuple(tensor.dims), tensor.name
-        if code not in DTYPES or not isinstance(name, str) or kept(code, dims):
+            while (key := data[at]) != _RAW_DATA:
+                value = data[at + 1]
+                at += 2
+                if value > 127:
+                    value, at = read_varint(data, at - 1)
+                if key == _DIM:
+                    dims.append(value)
+                elif key == _DIMS:
+                    dims.extend(varints(data[at : at + value]))
+                    at += value
+                elif key == _TYPE:
+                    code = value
+                elif key == _NAME:
+                    name = data[at : at + value]
+                    at += value
+                else:
+                    return None
+            end = at
+            length, at = read_varint(data, at + 1)
+        except IndexError:
             return None
-        places = (Place(_RAW, place[1], field.end),)
-        refuse_impossible(self.source.name, name, code, dims, places)
-        self.charge(len(head))
-        return Stored(name, dims, DTYPES[code], places), head
+        dtype, elements = DTYPES.get(code), math.prod(dims)
+        if (
+            dtype is None
+            or dtype == "string"
+            or first + at + length != field.end
+            or length != (elements * BITS[dtype] + 7) // 8
+            or len(dims) > MOST_DIMS
+            or max(dims, default=0) >> 63
+        ):
+            return None
+        if kept(code, dims):
+            if field.end - first > SMALL:
+                return None
+            end = len(data)
+        try:
+            text = name.decode()
+        except UnicodeDecodeError:
+            return None
+        self.charge(end)
+        shape = tuple(dims)
+        return _stored(
+            text, self.shapes.setdefault(shape, shape), dtype, (Place(_RAW, first + at, field.end),), _NOTHING
+        ), data[:end]
 
     def take_apart(self, field: Field) -> Tensor:
         """A tensor by its fields, no element read.
@@ -190,20 +234,6 @@ class TensorWalk:
     def external(self, entry: Field) -> tuple[str, str]:
         texts = {f.number: self.text(f) for f in self.window.fields(entry.start, entry.end) if f.wire == BYTES}
         return texts.get(1, ""), texts.get(2, "")
-
-
-def _raw_data(head: bytes, field: Field) -> tuple[int, int] | None:
-    """Where the head of a usual tensor ends, from its start, and where its raw data begins; None for any other."""
-    at = 0
-    try:
-        while (key := head[at]) in _HEAD:
-            value, at = read_varint(head, at + 1)
-            at += value if key & 7 == BYTES else 0
-        length, first = read_varint(head, at + 1)
-    except IndexError:
-        return None
-    start = field.start + first
-    return (at, start) if key == _RAW << 3 | BYTES and start + length == field.end else None
 
 
 def _add_place(places: list[Place], part: Field) -> None:

@@ -206,13 +206,17 @@ class _Walk(TensorWalk):
         return []
 
     def initializer(self, field: Field, depth: int) -> bytes:
+        if usual := self.usual_tensor(field):
+            stored, content = usual
+            if depth:
+                return message(5, [content, self.remember(stored, depth)])
+            self.initializers[stored.name] = stored
+            length = len(content)
+            return b"%c%c%b" % (5 << 3 | BYTES, length, content) if length < 128 else message(5, [content])
         if field.end - field.start <= SMALL and (whole := self.small_tensor(field)):
             mark = self.remember(whole, depth)
             kept = self.keep(field)
             return message(5, [kept[-(field.end - field.start) :], mark]) if mark else kept
-        if usual := self.usual_tensor(field):
-            stored, head = usual
-            return message(5, [head, self.remember(stored, depth)])
         tensor = self.take_apart(field)
         return message(5, [*tensor.head, *self.small_payload(tensor), self.remember(tensor.stored(), depth)])
 

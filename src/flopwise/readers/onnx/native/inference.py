@@ -23,18 +23,19 @@ class Inference:
     def __init__(self) -> None:
         self._losses = 0
 
-    def model(self, model: onnx.ModelProto, strict: bool = False) -> onnx.ModelProto:
+    def model(self, model: onnx.ModelProto, strict: bool = False, proven: bool = False) -> onnx.ModelProto:
         """The model with the types that follow from its inputs and stored tensors.
 
         Args:
             model: it should have no node that is not proven safe (see :mod:`flopwise.readers.onnx.native.suspects`),
                 as that takes a child.
             strict: whether a node that does not fit its inputs is an error.
+            proven: whether all that is not proven safe has just been hidden, so that nobody needs to look again.
 
         Raises:
             Exception: onnx refuses the model; of several kinds.
         """
-        if all(is_proven(node) for node in _nodes(model)):
+        if proven or all(is_proven(node) for node in _nodes(model)):
             return shape_inference.infer_shapes(model, strict_mode=strict)
         return self.ask(STRICT if strict else MODEL, model)
 

@@ -24,7 +24,8 @@ _RANK = 1 << 10
 
 
 #: Letters, and in each operand three dots at most once.
-_EQUATION = re.compile(rb"(\w*(\.{3})?\w*)(,\w*(\.{3})?\w*)*(->\w*(\.{3})?\w*)?")
+_TERM = rb"[a-zA-Z]*(\.{3})?[a-zA-Z]*"
+_EQUATION = re.compile(rb"%(term)s(,%(term)s)*(->%(term)s)?" % {b"term": _TERM})
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
@@ -51,7 +52,7 @@ def _input(node: onnx.NodeProto, long: set[str]) -> str:
 
 
 def _equation(node: onnx.NodeProto, long: set[str]) -> str:
-    """What is wrong with the equation of an Einsum: onnx looks for dots without end where there are not three."""
+    """What is wrong with the equation of an Einsum: onnx takes all but letters for dots, and looks on for three."""
     equation = next((a.s for a in node.attribute if a.name == "equation"), b"").replace(b" ", b"")
     return "" if _EQUATION.fullmatch(equation) else f"equation {equation.decode('utf-8', 'replace')!r}"
 

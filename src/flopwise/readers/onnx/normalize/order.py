@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 import onnx
 
 from flopwise.errors import ModelError
+from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe, refuse_bytes
 
 
-def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozenset()) -> None:
-    """Put the nodes of a graph in an order in which each runs after those it depends on, the file's order if it does.
+def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozenset()) -> list[Listed]:
+    """The nodes of a graph in an order in which each runs after those it depends on, the file's order if it does.
 
-    The bodies of control flow are put in order as well.
+    The graph is put in that order, and so are the bodies of control flow.
 
     Args:
         graph: changed in place.
@@ -25,13 +26,16 @@ def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozens
             nowhere, or nodes wait for each other.
     """
     _refuse_twins(graph)
-    _order(graph, outside)
-    for node in graph.node:
-        if inner := bodies(node):
-            seen = outside | {i.name for i in graph.input} | {t.name for t in graph.initializer}
-            seen |= {o for n in graph.node for o in n.output}
+    nodes = _order(graph, outside)
+    seen: frozenset[str] = frozenset()
+    for node in nodes:
+        if (node.domain or node.op in CONTROL_FLOW) and (inner := bodies(node.proto)):
+            if not seen:
+                seen = outside | {i.name for i in graph.input} | {t.name for t in graph.initializer}
+                seen |= {o for n in nodes for o in n.outputs}
             for body in inner:
                 in_execution_order(body, seen)
+    return nodes
 
 
 def _refuse_twins(graph: onnx.GraphProto) -> None:
@@ -48,10 +52,11 @@ def _refuse_twins(graph: onnx.GraphProto) -> None:
             )
 
 
-def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
+def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> list[Listed]:
+    nodes = listed(graph)
     ready = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     ready |= {s.values.name for s in graph.sparse_initializer} | {""}
-    made = [list(n.output) for n in graph.node]
+    made = [n.outputs for n in nodes]
     makers = {name: position for position, names in enumerate(made) for name in names}
     if len(makers) - ("" in makers) < sum(map(len, made)) - sum(names.count("") for names in made if "" in names):
         _refuse_second(graph)
@@ -62,7 +67,7 @@ def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
     for output in graph.output:
         if output.name not in makers and output.name not in ready and output.name not in outside:
             raise ModelError(f"nothing produces the output {output.name!r} of the model")
-    wanted = [needs(n) if n.domain or n.op_type in CONTROL_FLOW else list(n.input) for n in graph.node]
+    wanted = [needs(n.proto) if n.domain or n.op in CONTROL_FLOW else n.inputs for n in nodes]
     refuse_bytes(ready, makers, *wanted)
     ready |= outside
     ready_names = set(ready)
@@ -71,8 +76,9 @@ def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> None:
             break
         ready_names.update(outputs)
     else:
-        return
+        return nodes
     _sort(graph, wanted, ready, makers)
+    return listed(graph)
 
 
 def _refuse_second(graph: onnx.GraphProto) -> None:

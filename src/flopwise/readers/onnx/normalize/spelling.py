@@ -9,7 +9,7 @@ import onnx
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.skeleton import TAG, tag
 from flopwise.readers.onnx.native.functions import inlined
-from flopwise.readers.onnx.types import bodies, refuse_bytes
+from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, refuse_bytes
 
 #: Types of attributes by the field that holds the value; the oldest models leave the type out.
 _FIELDS: dict[str, int] = {
@@ -68,15 +68,17 @@ def _refuse_unreadable(graph: onnx.GraphProto) -> set[str]:
     Raises:
         ModelError: a name is not text (protobuf hands over as bytes what is not UTF-8), or a node has no operator.
     """
-    operators, domains = [n.op_type for n in graph.node], {n.domain for n in graph.node}
+    listed = [(n.op_type, n.domain, n.name) for n in graph.node]
+    operators, domains = [op for op, _, _ in listed], {domain for _, domain, _ in listed}
     symbols = [d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim]
-    refuse_bytes([graph.name], operators, domains, symbols, [n.name for n in graph.node])
+    refuse_bytes([graph.name], operators, domains, symbols, [name for _, _, name in listed])
     if "" in operators:
         nameless = graph.node[operators.index("")]
         raise ModelError(f"node {nameless.name!r} names no operator; the file is damaged")
-    for node in graph.node:
-        for body in bodies(node):
-            domains |= _refuse_unreadable(body)
+    if domains != {""} or not CONTROL_FLOW.isdisjoint(operators):
+        for node in graph.node:
+            for body in bodies(node):
+                domains |= _refuse_unreadable(body)
     return domains
 
 

