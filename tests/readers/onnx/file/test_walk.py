@@ -279,7 +279,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "open dim": (tensor_of(F32, fields(1, b"\x01\x80"), fields(3, bytes(400))), "a number does not end"),
     "name": (tensor_of(F32, fields(8, b"\xff"), fields(3, bytes(400))), "a name is not UTF-8"),
     "tensor": (tensor_of(b"\x00\x00"), "no tensor"),
-    "usual tensor": (tensor_of(fields(1, b"\x80"), F32, fields(8, "w"), fields(9, bytes(400))), "a number does not end"),
+    "usual tensor": (tensor_of(fields(1, b"\x80"), F32, fields(8, "w"), fields(9, bytes(400))), "does not end"),
     "sparse": (graph(fields(15, fields(1, number(2, 1)))), "a sparse tensor without values or indices"),
     "deep": (nest(DEEPEST + 2), f"control flow nests deeper than {DEEPEST}"),
 }

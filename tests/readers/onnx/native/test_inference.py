@@ -84,7 +84,7 @@ def test_classical_models_with_types_need_no_child(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "equation", [".ij->ij", "i..j->ij", "ij->....ij", "...ij...->ij", ".", "i j . . . .->", "ij-ij", "7ij->ij", "i_j->j"]
+    "equation", [".ij->ij", "i..j->ij", "ij->....ij", "...ij...->ij", ".", "i j . . . .->", "ij-ij", "7ij->ij", "i_j"]
 )
 def test_equations_without_sense(equation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.CHILD, "ask", no_child)
