@@ -49,6 +49,10 @@ class Call(Protocol):
         Raises:
             UnresolvedError: it is not known, or has another rank.
         """
+        shape = self.shape(place)
+        if shape is None or (ranks and len(shape) not in ranks):
+            raise UnresolvedError
+        return shape
 
     def dtype(self, place: int) -> str:
         """The element type of an input; float32 where nobody knows."""
@@ -72,6 +76,10 @@ class Call(Protocol):
         Raises:
             UnresolvedError: it is missing, or counts nothing.
         """
+        count: int = self.attribute(name, 0)
+        if count < 1:
+            raise UnresolvedError
+        return count
 
     def type_attribute(self, name: str, default: str) -> str:
         """An attribute that names an element type."""
@@ -104,10 +112,12 @@ class Call(Protocol):
         """
 
     def others(self, op: str) -> Iterable[Call]:
-        """The other operators of this name and domain around it."""
+        """The other operators of this name and domain around it, if any are known."""
+        return ()
 
     def feeds(self, other: Call) -> bool:
         """Whether its first result is the first input of another one."""
+        return False
 
 
 #: The types of an operator's results.

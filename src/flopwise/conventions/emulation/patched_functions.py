@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from flopwise.conventions.convention import Convention, Display, Whole
 from flopwise.conventions.emulation import as_modules, modules
 from flopwise.conventions.emulation.einsum_paths import printed_flops
 from flopwise.conventions.emulation.guard import attempt
@@ -164,11 +165,49 @@ def _times(counts: Counts | None, number: int) -> Counts | None:
     return counts if counts is None or number == 1 else counts * number
 
 
-def whole(rules: Mapping[str, Rule], again: bool) -> Callable[[Graph, Sequence[Counts | None]], list[Counts | None]]:
-    """For ``Convention.whole``; see ``amounts``."""
-    return lambda graph, canonical: amounts(graph, rules, again)
+def convention(
+    name: str,
+    title: str,
+    rules: Mapping[str, Rule],
+    *,
+    again: bool,
+    params: Callable[[Graph], int],
+    summary: str,
+    source: str,
+    note: str,
+) -> Convention:
+    """The convention of such a tool.
 
+    Args:
+        name: of the convention.
+        title: what the tool is called.
+        rules: what it counts for each function.
+        again: whether it adds up a module once for each of its places in the model.
+        params: its number of parameters.
+        summary: of the convention.
+        source: where the rules stand.
+        note: what it leaves out.
+    """
 
-def macs(rules: Mapping[str, Rule], again: bool) -> Callable[[Graph], int]:
-    """A tool's MACs of a graph; a lower bound where it fails somewhere."""
-    return lambda graph: sum([counts.mac for counts in amounts(graph, rules, again) if counts is not None])
+    def counts(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+        return amounts(graph, rules, again)
+
+    def macs(graph: Graph) -> int:
+        """A lower bound where the tool fails somewhere."""
+        return sum([count.mac for count in amounts(graph, rules, again) if count is not None])
+
+    return Convention(
+        name=name,
+        unit="FLOP",
+        summary=summary,
+        source=source,
+        weights=FLOPS,
+        others="zero",
+        fold=False,
+        display=Display(classes=COLUMNS),
+        overrides=as_modules.in_words(counts, HOOKS, rules),
+        whole=Whole(
+            counts, totals={"params": params, "macs": macs}, remarks=lambda graph: modules.remarks(title, graph)
+        ),
+        notes=(note,),
+    )

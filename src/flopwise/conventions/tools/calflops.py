@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flopwise.conventions.convention import Convention, Display, Whole
-from flopwise.conventions.emulation import as_modules, modules, patched_functions
+from flopwise.conventions.emulation import modules, patched_functions
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
@@ -47,20 +46,13 @@ RULES: dict[str, patched_functions.Rule] = {
     **dict.fromkeys(["mul", "add"], lambda node: Counts(add=modules.from_the_left(node))),
 }
 
-CONVENTION = Convention(
-    name="calflops",
-    unit="FLOP",
+CONVENTION = patched_functions.convention(
+    "calflops",
+    "calflops",
+    RULES,
+    again=True,
+    params=modules.trained,
     summary="calflops: 2 per multiply-add of functions it knows, and some work of norms, activations and poolings.",
     source="calflops 0.3.2, calflops/pytorch_ops.py",
-    weights=patched_functions.FLOPS,
-    others="zero",
-    fold=False,
-    display=Display(classes=patched_functions.COLUMNS),
-    overrides=as_modules.in_words(patched_functions.whole(RULES, again=True), patched_functions.HOOKS, RULES),
-    whole=Whole(
-        patched_functions.whole(RULES, again=True),
-        totals={"params": modules.trained, "macs": patched_functions.macs(RULES, again=True)},
-        remarks=lambda graph: modules.remarks("calflops", graph),
-    ),
-    notes=("calflops counts nothing for fused attention and for operators",),
+    note="calflops counts nothing for fused attention and for operators",
 )

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flopwise.conventions.convention import Convention, Display, Whole
-from flopwise.conventions.emulation import as_modules, modules, patched_functions
+from flopwise.conventions.emulation import modules, patched_functions
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, product
@@ -55,20 +54,13 @@ RULES: dict[str, patched_functions.Rule] = {
     "scaled_dot_product_attention": _attention,
 }
 
-CONVENTION = Convention(
-    name="deepspeed",
-    unit="FLOP",
+CONVENTION = patched_functions.convention(
+    "deepspeed",
+    "DeepSpeed",
+    RULES,
+    again=False,
+    params=modules.parameters,
     summary="DeepSpeed's profiler: 2 per multiply-add of functions it knows, and some work of norms and activations.",
     source="DeepSpeed 0.19.8, deepspeed/profiling/flops_profiler/profiler.py",
-    weights=patched_functions.FLOPS,
-    others="zero",
-    fold=False,
-    display=Display(classes=patched_functions.COLUMNS),
-    overrides=as_modules.in_words(patched_functions.whole(RULES, again=False), patched_functions.HOOKS, RULES),
-    whole=Whole(
-        patched_functions.whole(RULES, again=False),
-        totals={"params": modules.parameters, "macs": patched_functions.macs(RULES, again=False)},
-        remarks=lambda graph: modules.remarks("DeepSpeed", graph),
-    ),
-    notes=("DeepSpeed counts nothing for operators other than @",),
+    note="DeepSpeed counts nothing for operators other than @",
 )

@@ -15,7 +15,7 @@ from flopwise.operators.tables import row
 Standard = Mapping[str, Callable[[Site], Sequence["Shape | None"]]]
 
 
-class SizedCall:
+class SizedCall(Call):
     """One application of an operator as its row's rule sees it; a type is a shape."""
 
     def __init__(self, site: Site, standard: Standard) -> None:
@@ -24,64 +24,40 @@ class SizedCall:
 
     @property
     def op(self) -> str:
-        """Name of the operator, without its domain."""
         return self.site.node.op.rpartition("::")[2]
 
     @property
     def inputs(self) -> int:
-        """How many inputs it has."""
         return len(self.site.node.inputs)
 
     def has(self, place: int) -> bool:
-        """Whether an input is given."""
         return self.site.has(place)
 
     def type(self, place: int) -> Shape | None:
-        """The shape of an input."""
         return self.shape(place)
 
     def type_of(self, name: str) -> None:
-        """Nothing is known about tensors that are not inputs."""
-        return
+        return  # nothing is known about tensors that are not inputs
 
     def shape(self, place: int) -> Shape | None:
-        """The shape of an input."""
         return self.site.shapes[place] if self.site.has(place) else None
 
-    def ranked(self, place: int, *ranks: int) -> Shape:
-        """The shape of an input that has one of these ranks."""
-        shape = self.shape(place)
-        if shape is None or (ranks and len(shape) not in ranks):
-            raise UnresolvedError
-        return shape
-
     def dtype(self, place: int) -> str:
-        """The element type of an input."""
         tensor = self.site.node.inputs[place] if self.site.has(place) else None
         return (tensor.dtype if tensor is not None else None) or "float32"
 
     def value(self, place: int) -> Any:
-        """The elements of a small input."""
         return self.site.values[place] if self.site.has(place) else None
 
     def number(self, place: int) -> int | None:
-        """The one element of an input."""
         value = self.value(place)
         return whole(value.ravel().tolist()[0]) if value is not None and value.size == 1 else None
 
     def attribute(self, name: str, default: Any) -> Any:
-        """An attribute, of the type of its default."""
         value = self.site.attr(name, default)
         if not isinstance(value, type(default)):
             raise UnresolvedError
         return value
-
-    def positive(self, name: str) -> int:
-        """An attribute that counts something."""
-        count: int = self.attribute(name, 0)
-        if count < 1:
-            raise UnresolvedError
-        return count
 
     def type_attribute(self, name: str, default: str) -> str:
         """An element type, which decides no size."""
@@ -117,14 +93,6 @@ class SizedCall:
         if rule is None:
             raise UnresolvedError
         return rule(Site(alone, list(inputs), held, self.site.hints[:1], lambda place: None))[0]
-
-    def others(self, op: str) -> Iterable[Call]:
-        """The other operators around it: none are known."""
-        return ()
-
-    def feeds(self, other: Call) -> bool:
-        """Whether its first result is the first input of another one."""
-        return False
 
 
 def by_row(site: Site, standard: Standard) -> Sequence[Shape | None]:

@@ -85,12 +85,6 @@ class NodeCall(Call):
         type_ = self.type(place)
         return None if type_ is None else concrete(type_)
 
-    def ranked(self, place: int, *ranks: int) -> Dims:
-        shape = self.shape(place)
-        if shape is None or (ranks and len(shape) not in ranks):
-            raise UnresolvedError
-        return shape
-
     def dtype(self, place: int) -> str:
         type_ = self.type(place)
         tensor = None if type_ is None else tensor_type(type_)
@@ -109,12 +103,6 @@ class NodeCall(Call):
         if not isinstance(value, type(default)):
             raise UnresolvedError(f"its attribute {name!r} is of the wrong type")
         return value
-
-    def positive(self, name: str) -> int:
-        count: int = self.attribute(name, 0)
-        if count < 1:
-            raise UnresolvedError
-        return count
 
     def type_attribute(self, name: str, default: str) -> str:
         code = self.attribute(name, CODES[default])
