@@ -51,6 +51,7 @@ NAMES = {
     "sparsity",
     "weights",
     "write_shapes",
+    "zoo",
 }
 
 

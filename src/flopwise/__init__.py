@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
     from flopwise.analyses.timing.device import Device
     from flopwise.analyses.weights.result import Weights
+    from flopwise.api import zoo
     from flopwise.api.bench import bench
     from flopwise.api.bound import bound, devices
     from flopwise.api.check import check
@@ -82,6 +83,7 @@ __all__ = [
     "sparsity",
     "weights",
     "write_shapes",
+    "zoo",
 ]
 
 _HOMES = {
@@ -127,13 +129,20 @@ _HOMES = {
     "write_shapes": "api.shapes",
 }
 
+#: Names that stand for a module with functions of its own.
+_MODULES = {"zoo": "api.zoo"}
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'flopwise' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"flopwise.{_HOMES[name]}"), name)
+    value: Any
+    if name in _MODULES:
+        value = import_module(f"flopwise.{_MODULES[name]}")
+    elif name in _HOMES:
+        value = getattr(import_module(f"flopwise.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'flopwise' has no attribute {name!r}")
     globals()[name] = value
     return value
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
+
+from flopwise.errors import InputError
+
+_DONE: list[str] = []
 
 
 def work(job: str) -> str:
     """The job in capitals, or the trouble that it names."""
+    _DONE.append(job)
     if job == "hang":
         time.sleep(60)
     if job == "grow":
@@ -18,6 +24,16 @@ def work(job: str) -> str:
             time.sleep(0.01)
     if job == "die":
         os.kill(os.getpid(), signal.SIGKILL)
+    if job == "exit":
+        print("the last words", file=sys.stderr, flush=True)
+        os._exit(3)
     if job == "fail":
         raise ValueError("of no\nuse")
+    if job == "refuse":
+        raise InputError("no")
+    if job == "fresh" and len(_DONE) > 1:
+        raise RuntimeError("another job was here before")
+    if job == "print":
+        print('{"value": "printed"}', flush=True)
+        os.write(1, b"noise\n")
     return job.upper()

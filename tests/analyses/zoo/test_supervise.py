@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
-from tests.analyses.zoo.jobs import work
 
-from flopwise.analyses.zoo.supervise import run
+from flopwise.analyses.zoo.supervise import StoppedError, Supervisor
+
+WORK = "tests.analyses.zoo.jobs:work"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_each_job_has_one_outcome(workers: int) -> None:
-    jobs = ["a", "die", "b", "fail", "c", "hang", "d", "grow", "e"]
-    outcomes = {outcome.job: outcome for outcome in run(work, jobs, workers, seconds=8, memory=1 << 29)}
-    assert outcomes.keys() == set(jobs)
+def test_each_job_has_one_outcome() -> None:
+    supervisor = Supervisor(WORK, seconds=3, memory=300 << 20)
+    jobs = ["a", "die", "b", "fail", "c", "hang", "d", "grow", "exit", "e"]
+    try:
+        outcomes = {job: supervisor.do(job) for job in jobs}
+    finally:
+        supervisor.end()
     assert [outcomes[job].value for job in "abcde"] == list("ABCDE")
     assert outcomes["die"].error == "the process ended (SIGKILL)"
     assert outcomes["fail"].error == "ValueError: of no use"
-    assert outcomes["hang"].error == "took more than 8 s"
-    assert outcomes["grow"].error == "took more than 0.5 GiB of memory"
+    assert outcomes["hang"].error == "took more than 3 s"
+    assert outcomes["grow"].error == "took more than 0.292969 GiB of memory"
+    assert outcomes["exit"].error == "the process ended (exit code 3: the last words)"
 
 
-def test_nothing_to_do() -> None:
-    assert list(run(work, [])) == []
+def test_what_fails_in_a_used_process_is_tried_in_a_new_one() -> None:
+    supervisor = Supervisor(WORK, seconds=60)
+    try:
+        assert [supervisor.do(job).error for job in ("fresh", "fresh", "a", "fresh")] == [""] * 4
+        assert supervisor.do("refuse").error == "InputError: no"
+    finally:
+        supervisor.end()
+
+
+def test_a_job_can_be_stopped() -> None:
+    stop = threading.Event()
+    supervisor = Supervisor(WORK, stop=stop)
+    threading.Timer(0.5, stop.set).start()
+    start = time.monotonic()
+    with pytest.raises(StoppedError):
+        supervisor.do("hang")
+    assert time.monotonic() - start < 30
+
+
+def test_what_a_job_prints_is_no_answer() -> None:
+    supervisor = Supervisor(WORK)
+    try:
+        assert supervisor.do("print").value == "PRINT"
+    finally:
+        supervisor.end()

@@ -1,110 +1,302 @@
-"""The data set on disk: Parquet files of models and layers, written model by model and gathered at the end."""
+"""The data set: Parquet files of models and layers, written model by model and gathered when a build ends.
+
+``parts/KEY.layers.parquet`` and then ``parts/KEY.models.parquet`` are what is finished; whoever profiled the model
+wrote them. Gathering puts them with what was there into few sorted files. It writes these to ``fresh/``, then the mark
+``fresh/COMPLETE``, and only then takes the old ones away, so that at no moment, however it ends, a row is lost or
+there twice.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flopwise.analyses.zoo.records import LAYERS, MODELS
+from flopwise.analyses.zoo.place import Place, parquet
+from flopwise.analyses.zoo.records import LAYERS, MODELS, SAME
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow
 
-#: Rows of layers in one file.
+#: Rows in one file, and in one group of rows, at least; the rows of one model are never parted.
 ROWS = 1_000_000
+GROUP = 100_000
+
+#: The tables: of models, of layers, and of the layers that differ.
+TABLES = ("models", "layers", "unique")
+
+#: Column -> its type in Arrow, of the table of layers that differ: what a signature stands for.
+UNIQUE: dict[str, str] = {"signature": "int64", **{name: LAYERS[name] for name in SAME}}
+
+_COLUMNS = {"models": MODELS, "layers": LAYERS, "unique": UNIQUE}
+_MARK = "fresh/COMPLETE"
+
+
+class Known(NamedTuple):
+    """A model that the data set has rows of."""
+
+    name: str
+    source: str
+    hash: str
+    status: str
+    error: str
 
 
 class Dataset:
-    """A folder ``DIR`` with ``models/*.parquet``, ``layers/*.parquet`` and, while it is built, ``parts/``."""
+    """A folder with ``models/``, ``layers/``, ``unique/`` and, while it is built, ``parts/``."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        self._parts = self.folder / "parts"
+    def __init__(self, folder: str | os.PathLike[str] | Place) -> None:
+        self.place = folder if isinstance(folder, Place) else Place(folder)
 
-    def done(self) -> dict[str, str]:
-        """Key -> status of the models that are in the data set or in its parts."""
-        import pyarrow.parquet as pq
-
-        known: dict[str, str] = {}
-        for path in (
-            *sorted((self.folder / "models").glob("*.parquet")),
-            *sorted(self._parts.glob("*.models.parquet")),
-        ):
-            table = pq.read_table(path, columns=["key", "status"])
-            known.update(zip(table["key"].to_pylist(), table["status"].to_pylist(), strict=True))
-        return known
+    def known(self) -> dict[str, Known]:
+        """The models that are in the data set or in its parts, by their keys."""
+        columns = ["key", *Known._fields]
+        rows = (row for file in self._files("models") for row in self._read(file, "models", columns).to_pylist())
+        return {row.pop("key"): Known(**row) for row in rows}
 
     def put(self, model: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> None:
         """Keep the rows of one model; they count once the model's own row is there."""
-        self._parts.mkdir(parents=True, exist_ok=True)
         key = model["key"]
-        _write(_table(layers, LAYERS), self._parts / f"{key}.layers.parquet")
-        _write(_table([model], MODELS), self._parts / f"{key}.models.parquet")
+        self.place.write(f"parts/{key}.layers.parquet", parquet(table(layers, LAYERS)))
+        self.place.write(f"parts/{key}.models.parquet", parquet(table([model], MODELS)))
 
-    def gather(self, keys: Iterable[str]) -> None:
+    def settle(self) -> None:
+        """Finish a gathering that was interrupted after its files were complete."""
+        if self.place.exists(_MARK):
+            self._take_place()
+
+    def gather(self) -> None:
         """Put the parts and what was there before into few files, in the order of the models' names.
 
-        Args:
-            keys: the models that the data set is to hold.
+        Of two models of one name the part is kept, and of two parts the one that was written last.
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
+        self.settle()
+        parts = self.place.list("parts")
+        if not parts and self.place.list("models"):
+            return
+        self.place.remove_folder("fresh")
+        homes = self._homes()
+        writers = {name: _Writer(self.place, name) for name in TABLES}
+        seen: set[int] = set()
+        source = _Source(self)
+        for name in sorted(homes):
+            model, layers = source.rows(homes[name], name)
+            writers["models"].add(model)
+            writers["layers"].add(layers)
+            writers["unique"].add(_new(layers, seen))
+        for writer in writers.values():
+            writer.close()
+        self.place.write(_MARK, "\n".join(parts).encode())
+        self._take_place()
+
+    def _take_place(self) -> None:
+        """Put the fresh files in the place of the old ones; it may be interrupted and done again."""
+        old_parts = self.place.read(_MARK).decode().split("\n")
+        for name in TABLES:
+            fresh = [os.path.basename(file) for file in self.place.list(f"fresh/{name}", ".parquet")]
+            for file in fresh:
+                self.place.copy(f"fresh/{name}/{file}", f"{name}/{file}")
+            self.place.remove(*(f for f in self.place.list(name, ".parquet") if os.path.basename(f) not in fresh))
+        self.place.remove(*filter(None, old_parts))
+        self.place.remove(_MARK)
+        self.place.remove_folder("fresh")
+        if not self.place.list("parts"):
+            self.place.remove_folder("parts")
+
+    def files(self) -> dict[str, list[str]]:
+        """The files of each table as they are now, those of a gathering that was interrupted, and parts.
+
+        Raises:
+            InputError: there is no data set.
+        """
+        fresh = "fresh/" if self.place.exists(_MARK) else ""
+        tables = {name: self.place.list(fresh + name, ".parquet") for name in TABLES}
+        if not fresh:
+            tables |= {f"{name} parts": self._parts(name) for name in ("models", "layers")}
+        if not any(tables.values()):
+            raise InputError(
+                f"{self.place.name}: is not a data set of models; make one with "
+                f"flopwise zoo build SOURCE -o {self.place.name}"
+            )
+        return tables
+
+    def count_layers(self) -> int:
+        """Rows of layers in the gathered files."""
         import pyarrow.parquet as pq
 
-        wanted = pa.array(sorted(keys), pa.string())
-        tables = [pq.read_table(path) for path in self._files("models")]
-        models = pa.concat_tables(tables) if tables else _table([], MODELS)
-        models = models.filter(pc.is_in(models["key"], wanted)).sort_by("name")
-        names = models["name"]
-        layers = [pq.read_table(path) for path in self._files("layers")]
-        all_layers = pa.concat_tables(layers) if layers else _table([], LAYERS)
-        all_layers = all_layers.filter(pc.is_in(all_layers["model"], names)).sort_by(
-            [("model", "ascending"), ("position", "ascending")]
-        )
-        fresh = self.folder / "fresh"
-        shutil.rmtree(fresh, ignore_errors=True)
-        for name, table in (("models", models), ("layers", all_layers)):
-            (fresh / name).mkdir(parents=True)
-            for number in range(max(-(-table.num_rows // ROWS), 1)):
-                _write(table.slice(number * ROWS, ROWS), fresh / name / f"{number:05d}.parquet")
-        for name in ("models", "layers"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-            os.replace(fresh / name, self.folder / name)
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(self._parts, ignore_errors=True)
+        total = 0
+        for name in self.place.list("layers", ".parquet"):
+            with self.place.open(name) as file:
+                total += pq.read_metadata(file).num_rows
+        return total
 
-    def _files(self, name: str) -> list[Path]:
-        return [*sorted((self.folder / name).glob("*.parquet")), *sorted(self._parts.glob(f"*.{name}.parquet"))]
+    def names_in_parts(self) -> list[str]:
+        """The names of the models that have parts."""
+        return [n for file in self._parts("models") for n in self._read(file, "models", ["name"])["name"].to_pylist()]
+
+    def _parts(self, name: str) -> list[str]:
+        """The parts of a table; of layers those whose model is finished."""
+        finished = self.place.list("parts", ".models.parquet")
+        return finished if name == "models" else [f.replace(".models.parquet", ".layers.parquet") for f in finished]
+
+    def _files(self, name: str) -> list[str]:
+        return [*self.place.list(name, ".parquet"), *self._parts(name)]
+
+    def _read(self, file: str, table: str, columns: Sequence[str] | None = None) -> pyarrow.Table:
+        """A file of a table, with its columns as this version has them.
+
+        Raises:
+            InputError: it is damaged, or of another version of flopwise.
+        """
+        import pyarrow.parquet as pq
+
+        with self.place.open(file) as opened:
+            content = pq.ParquetFile(opened).read(columns=list(columns) if columns else None)
+        return self.checked(content, file, table, columns)
+
+    def checked(self, content: pyarrow.Table, file: str, table: str, columns: Sequence[str] | None) -> pyarrow.Table:
+        """The content of a file, its columns in order.
+
+        Raises:
+            InputError: it lacks a column.
+        """
+        wanted = schema({name: _COLUMNS[table][name] for name in columns or _COLUMNS[table]})
+        lacking = [name for name in wanted.names if name not in content.column_names]
+        if lacking:
+            raise InputError(
+                f"{self.place.path(file)}: has no column {lacking[0]!r}: another version of flopwise made the data "
+                "set; build it anew in another folder"
+            )
+        return content.select(wanted.names).cast(wanted)
+
+    def _homes(self) -> dict[str, str]:
+        """Name of each model -> the file with its rows."""
+        homes: dict[str, str] = {}
+        for file in self._files("models"):  # parts come last
+            for name in self._read(file, "models", ["name"])["name"].to_pylist():
+                homes[name] = file
+        return homes
 
 
-def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pyarrow.Table:
+class _Source:
+    """The rows of models, from parts and from files that are read group by group."""
+
+    def __init__(self, data: Dataset) -> None:
+        self._data = data
+        self._models: dict[str, pyarrow.Table] = {}
+        self._layers = self._groups()
+        self._group: pyarrow.Table | None = None
+
+    def rows(self, home: str, name: str) -> tuple[pyarrow.Table, pyarrow.Table]:
+        """The row of a model and those of its layers; models are asked for in the order of their names."""
+        import pyarrow.compute as pc
+
+        if home.startswith("parts/"):
+            model = self._data._read(home, "models")
+            return model, self._data._read(home.replace(".models.parquet", ".layers.parquet"), "layers")
+        if home not in self._models:
+            self._models = {home: self._data._read(home, "models")}
+        models = self._models[home]
+        model = models.filter(pc.equal(models["name"], name))
+        return model, self._layers_of(name, model["layers"][0].as_py() or 0)
+
+    def _layers_of(self, name: str, count: int) -> pyarrow.Table:
+        import pyarrow.compute as pc
+
+        while count:
+            if self._group is not None:
+                layers = self._group.filter(pc.equal(self._group["model"], name))
+                if layers.num_rows:
+                    return layers.combine_chunks()
+            self._group = next(self._layers, None)
+            if self._group is None:
+                raise InputError(f"{self._data.place.name}: is damaged: the layers of {name} are missing")
+        return table([], LAYERS)
+
+    def _groups(self) -> Iterator[pyarrow.Table]:
+        import pyarrow.parquet as pq
+
+        for file in self._data.place.list("layers", ".parquet"):
+            with self._data.place.open(file) as opened:
+                parquet_file = pq.ParquetFile(opened)
+                for number in range(parquet_file.num_row_groups):
+                    yield self._data.checked(parquet_file.read_row_group(number), file, "layers", None)
+
+
+class _Writer:
+    """Tables one after the other, written into files of at least so many rows."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        import pyarrow as pa
+
+        self._place, self._name = place, name
+        self._waiting: list[pyarrow.Table] = []
+        self._rows = self._in_group = self._number = 0
+        self._sink: Any = None
+        self._file: Any = None
+        self._schema = schema(_COLUMNS[name])
+        self._arrow = pa
+
+    def add(self, content: pyarrow.Table) -> None:
+        self._waiting.append(content)
+        self._in_group += content.num_rows
+        if self._in_group >= GROUP:
+            self._flush()
+            if self._rows >= ROWS:
+                self._end_file()
+
+    def close(self) -> None:
+        self._flush()
+        if self._file is not None or not self._number:
+            self._begin_file()
+            self._end_file()
+
+    def _flush(self) -> None:
+        if self._waiting and self._in_group:
+            self._begin_file()
+            group = self._arrow.concat_tables(self._waiting)
+            self._file.write_table(group, row_group_size=max(group.num_rows, 1))
+            self._rows += group.num_rows
+        self._waiting, self._in_group = [], 0
+
+    def _begin_file(self) -> None:
+        import pyarrow.parquet as pq
+
+        if self._file is None:
+            self._sink = self._arrow.BufferOutputStream()
+            self._file = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+
+    def _end_file(self) -> None:
+        self._file.close()
+        self._place.write(f"fresh/{self._name}/{self._number:05d}.parquet", self._sink.getvalue())
+        self._number, self._rows, self._file, self._sink = self._number + 1, 0, None, None
+
+
+def _new(layers: pyarrow.Table, seen: set[int]) -> pyarrow.Table:
+    """The layers whose signatures have not been seen before, one of each; then they have."""
+    import pyarrow as pa
+
+    fresh: list[int] = []
+    for position, signature in enumerate(layers["signature"].to_pylist()):
+        if signature not in seen:
+            seen.add(signature)
+            fresh.append(position)
+    return layers.select(list(UNIQUE)).take(pa.array(fresh, pa.int64()))
+
+
+def schema(columns: Mapping[str, str]) -> pyarrow.Schema:
+    """The schema in Arrow of columns and their types."""
+    import pyarrow as pa
+
+    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pyarrow.Table:
     """Rows as a table of Arrow."""
     import pyarrow as pa
 
-    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
-    return pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows], schema)
+    def value(content: Any) -> Any:  # names of files and of tensors may hold what UTF-8 cannot
+        return content.encode("utf-8", "backslashreplace").decode() if isinstance(content, str) else content
 
-
-def _write(table: pyarrow.Table, path: Path) -> None:
-    """A file that appears only when it is complete."""
-    import pyarrow.parquet as pq
-
-    partial = path.with_suffix(".partial")
-    pq.write_table(table, partial, compression="zstd")
-    os.replace(partial, path)
-
-
-def check(folder: str | os.PathLike[str]) -> Path:
-    """The folder of a data set.
-
-    Raises:
-        InputError: there is none.
-    """
-    path = Path(folder)
-    if not (path / "models").is_dir():
-        raise InputError(f"{path}: is not a data set of models; make one with flopwise zoo build SOURCE -o {path}")
-    return path
+    return pa.Table.from_pylist([{name: value(row.get(name)) for name in columns} for row in rows], schema(columns))

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
+from flopwise.analyses.zoo import attributes, chains
 from flopwise.analyses.zoo.sources import Entry
-from flopwise.graph import STORED, Node, Tensor
+from flopwise.graph import STORED, Tensor
 from flopwise.operators.counts import CLASSES
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
+from flopwise.readers.source.location import shown
 
 #: Column -> its type in Arrow, of the table of models.
 MODELS: dict[str, str] = {
     "key": "string",
     "name": "string",
-    "model": "string",
-    "inputs": "string",
+    "source": "string",
+    "arguments": "string",
+    "hash": "string",
     "family": "string",
     "year": "int64",
     "tags": "string",
     "format": "string",
+    "opset": "int64",
+    "inputs": "string",
+    "dtypes": "string",
     "status": "string",
     "error": "string",
     "layers": "int64",
@@ -38,24 +44,39 @@ MODELS: dict[str, str] = {
     "unknown": "string",
     "notes": "string",
     "seconds": "double",
+    "build_seconds": "double",
+    "profile_seconds": "double",
     "peak_memory": "int64",
     "flopwise": "string",
 }
 
-#: The same of the table of layers.
+#: What makes two layers the same; their signature is a hash of it.
+SAME = ("op", "attributes", "inputs", "outputs", "weights", "dtypes")
+
+#: Column -> its type in Arrow, of the table of layers.
 LAYERS: dict[str, str] = {
     "model": "string",
     "family": "string",
+    "year": "int64",
     "position": "int64",
     "name": "string",
     "op": "string",
     "origin": "string",
     "scope": "string",
+    "kernel": "string",
+    "stride": "string",
+    "padding": "string",
+    "dilation": "string",
+    "groups": "int64",
+    "heads": "int64",
+    "hidden": "int64",
+    "axis": "int64",
     "attributes": "string",
     "inputs": "string",
     "outputs": "string",
     "dtypes": "string",
     "weights": "string",
+    "signature": "int64",
     **dict.fromkeys(CLASSES, "int64"),
     "macs": "int64",
     "flops": "int64",
@@ -67,37 +88,47 @@ LAYERS: dict[str, str] = {
     "activations": "int64",
     "times": "int64",
     "follower": "int64",
+    "view": "bool",
+    "written": "int64",
+    **chains.columns(),
 }
+
+#: Figures of a profile's totals that the row of a model has.
+_TOTALS = (
+    "macs",
+    "flops",
+    "params",
+    "buffers",
+    "weight_bytes",
+    "output_bytes",
+    "activations",
+    "peak_activation_bytes",
+)
 
 
 def model_row(entry: Entry, key: str, version: str, **figures: Any) -> dict[str, Any]:
-    """The row of a model; figures that are not given are null."""
+    """The row of a model; what is not among the figures is null."""
     row: dict[str, Any] = dict.fromkeys(MODELS)
-    row |= {"key": key, "name": entry.name, "model": entry.model, "inputs": " ".join(entry.inputs)}
+    row |= {"key": key, "name": entry.name, "source": shown(entry.model), "inputs": " ".join(entry.inputs)}
+    row |= {"arguments": json.dumps(dict(entry.arguments)) if entry.arguments else ""}
     row |= {"family": entry.family, "year": entry.year, "tags": " ".join(entry.tags), "flopwise": version}
     return row | figures
 
 
 def figures_of(profile: Profile) -> dict[str, Any]:
     """The figures of a profile for the row of its model."""
-    content = profile.to_dict()
+    content, graph = profile.to_dict(), profile.graph
     totals = content["totals"]
-    kept = (
-        "macs",
-        "flops",
-        "params",
-        "buffers",
-        "weight_bytes",
-        "output_bytes",
-        "activations",
-        "peak_activation_bytes",
-    )
+    versions = [row.node.version for row in profile.rows if "::" not in row.node.op]
     return {
-        "format": profile.graph.format,
+        "format": graph.format,
+        "opset": max(versions, default=0) or None,
+        "inputs": " ".join(f"{t.name}:{t.dtype or '?'}:{attributes.shapes([t])}" for t in graph.inputs),
+        "dtypes": attributes.dtypes(t for t in (*graph.inputs, *graph.outputs)),
         "status": "ok",
         "layers": len(profile.rows),
-        **(totals["ops"] or {}),
-        **{key: totals[key] for key in kept},
+        **{name: _whole(count) for name, count in (totals["ops"] or {}).items()},
+        **{key: _whole(totals[key]) for key in _TOTALS},
         "exact": profile.exact,
         "unknown": json.dumps(content["coverage"]["unknown"]) if profile.unknown else "",
         "notes": "\n".join(profile.notes),
@@ -107,66 +138,62 @@ def figures_of(profile: Profile) -> dict[str, Any]:
 def layer_rows(entry: Entry, profile: Profile) -> list[dict[str, Any]]:
     """A row for each layer, in execution order.
 
-    ``follower`` is the position of the only layer that uses its first result, where there is just one: the two could be
-    fused.
+    ``follower`` is the position of the only layer that uses its first result, where there is just one, ``written`` the
+    bytes of that result, and ``view`` whether it is one, which moves nothing.
     """
-    folding = fold(profile.graph)
-    users: dict[str, list[int]] = {}
-    for position, row in enumerate(profile.rows):
-        for tensor in row.node.known_inputs:
-            users.setdefault(tensor.name, []).append(position)
-    kept = {tensor.name for tensor in profile.graph.outputs}
+    folding, links = fold(profile.graph), chains.followers(profile)
     rows = []
-    for position, row in enumerate(profile.rows):
-        node, made = row.node, row.node.outputs[0] if row.node.outputs else None
-        after = sorted(set(users.get(made.name, ()))) if made is not None and made.name not in kept else []
+    for position, (row, follower) in enumerate(zip(profile.rows, links, strict=True)):
+        node = row.node
         stored = [t for t in folding.stored(node) if t.kind in ("weight", "buffer")]
-        rows.append(
-            {
-                "model": entry.name,
-                "family": entry.family,
-                "position": position,
-                "name": row.name,
-                "op": node.op,
-                "origin": node.origin,
-                "scope": node.module,
-                "attributes": _attributes(node),
-                "inputs": _shapes([t for t in node.known_inputs if t.kind not in STORED]),
-                "outputs": _shapes(node.known_outputs),
-                "dtypes": " ".join(dict.fromkeys(t.dtype or "?" for t in (*node.known_inputs, *node.known_outputs))),
-                "weights": _shapes(stored),
-                **dict(zip(CLASSES, row.counts or [None] * len(CLASSES), strict=True)),
-                "macs": row.macs,
-                "flops": row.flops,
-                "params": row.params,
-                "buffers": row.buffers,
-                "weight_bytes": row.weight_bytes,
-                "input_bytes": row.input_bytes,
-                "output_bytes": row.output_bytes,
-                "activations": row.activations,
-                "times": row.times,
-                "follower": after[0] if len(after) == 1 and len(users[made.name]) == 1 else None,  # type: ignore[union-attr]
-            }
-        )
+        layer: dict[str, Any] = {
+            "model": entry.name,
+            "family": entry.family,
+            "year": entry.year,
+            "position": position,
+            "name": row.name,
+            "op": node.op,
+            "origin": node.origin,
+            "scope": node.module,
+            **attributes.columns(node),
+            "attributes": attributes.text(node),
+            "inputs": attributes.shapes(_changing(node.known_inputs)),
+            "outputs": attributes.shapes(node.known_outputs),
+            "dtypes": attributes.dtypes((*node.known_inputs, *node.known_outputs)),
+            "weights": attributes.shapes(stored),
+            **{name: _whole(count) for name, count in zip(CLASSES, row.counts or [None] * len(CLASSES), strict=True)},
+            "macs": _whole(row.macs),
+            "flops": _whole(row.flops),
+            "params": _whole(row.params),
+            "buffers": _whole(row.buffers),
+            "weight_bytes": _whole(row.weight_bytes),
+            "input_bytes": _whole(row.input_bytes),
+            "output_bytes": _whole(row.output_bytes),
+            "activations": _whole(row.activations),
+            "times": _whole(row.times),
+            "follower": follower,
+            "view": chains.is_view(node),
+            "written": _whole(chains.written(row)),
+        }
+        layer["signature"] = signature(layer)
+        rows.append(layer)
+    chains.with_chains(rows)
     return rows
 
 
-def _shapes(tensors: Any) -> str:
-    """Shapes of tensors as a text: ``1x3x224x224 64``."""
-    return " ".join("?" if t.shape is None else "x".join(map(str, t.shape)) or "scalar" for t in tensors)
+def signature(layer: dict[str, Any]) -> int:
+    """The same number for layers with the same operator, attributes, shapes and types, and another for all others."""
+    text = "\0".join(str(layer.get(name) or "") for name in SAME)
+    return int.from_bytes(
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True
+    )
 
 
-def _attributes(node: Node) -> str:
-    """The attributes that decide what the operator computes, as JSON with sorted keys."""
+def _changing(tensors: tuple[Tensor, ...]) -> list[Tensor]:
+    """The tensors that are not stored in the model."""
+    return [t for t in tensors if t.kind not in STORED]
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return _shapes([value])
-        if isinstance(value, Mapping):
-            return {str(k): plain(v) for k, v in sorted(value.items(), key=lambda item: str(item[0]))}
-        if isinstance(value, (list, tuple)):
-            return [plain(v) for v in value]
-        return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
-    own = {key: value for key, value in node.attrs.items() if key != "args"} or node.attrs.get("args", {})
-    return json.dumps(plain(own), sort_keys=True)[:4096]
+def _whole(figure: Any) -> int | None:
+    """A figure as a column can hold it; None where it is a formula, or no 64 bits hold it."""
+    return figure if isinstance(figure, int) and abs(figure) < 1 << 63 else None

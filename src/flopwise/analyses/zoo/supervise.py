@@ -1,17 +1,30 @@
-"""Worker processes that may hang, grow or die: each job costs one result, and no other job notices."""
+"""One job at a time in a process of its own, which may hang, grow or die: it costs one result, and no other job."""
 
 from __future__ import annotations
 
-import multiprocessing
+import contextlib
+import json
 import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from typing import Any
 
-#: How often workers are looked at, in seconds.
-_TICK = 0.2
+from flopwise.analyses.zoo import worker
+
+#: How often a process is looked at, in seconds.
+_TICK = 0.05
+
+#: Seconds that a process has to start; a machine may be busy.
+_START = 300.0
+
+#: A process that holds more than this share of its memory after a job is replaced before the next.
+_FULL = 0.75
 
 
 @dataclass(frozen=True)
@@ -24,128 +37,147 @@ class Outcome:
     #: Why there is no value; "" where there is one.
     error: str
     seconds: float
+    #: Whether another process might do better: this one died, grew, or stumbled over what nobody foresaw.
+    again: bool = False
 
 
-class _Worker:
-    """A process, the pipe to it, and the job that it works on."""
-
-    def __init__(self, work: Callable[[Any], Any]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(work, theirs), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.job: Any = None
-        self.since = 0.0
-
-    def give(self, job: Any) -> None:
-        self.job, self.since = job, time.monotonic()
-        self.pipe.send(job)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
+class StoppedError(Exception):
+    """Nobody wants the result any more."""
 
 
-def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
-    """The loop of a worker process."""
-    import signal
-
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # an interrupt is the parent's, who lets the workers finish or ends them
-    while True:
-        try:
-            job = pipe.recv()
-        except (EOFError, OSError):
-            return
-        try:
-            pipe.send((work(job), ""))
-        except BaseException as error:
-            pipe.send((None, f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"))
-
-
-def run(
-    work: Callable[[Any], Any], jobs: Iterable[Any], workers: int = 1, seconds: float = 600.0, memory: int = 1 << 30
-) -> Iterator[Outcome]:
-    """The outcome of each job, as they come.
+class Supervisor:
+    """Does jobs in a process, which it starts, watches, ends and replaces.
 
     Args:
-        work: what a worker does; a function at the top of a module.
-        jobs: what it is called with, one at a time.
-        workers: processes.
-        seconds: how long a job may take; then its process is ended.
-        memory: bytes that a worker may grow by in a job; then its process is ended.
+        work: what is done, as ``module:function``; it takes and returns what JSON can say.
+        seconds: how long a job may take.
+        memory: bytes that the process may have in use.
+        stop: when it is set, jobs end with :class:`StoppedError`.
     """
-    queue = iter(jobs)
-    idle: list[_Worker] = []
-    busy: list[_Worker] = []
-    try:
+
+    def __init__(
+        self, work: str, seconds: float = 600.0, memory: int = 1 << 30, stop: threading.Event | None = None
+    ) -> None:
+        self.work, self.seconds, self.memory = work, seconds, memory
+        self.stop = stop or threading.Event()
+        self._process: _Process | None = None
+
+    def do(self, job: Any) -> Outcome:
+        """What becomes of a job. What fails in a process that did others before is tried once more in a new one.
+
+        Raises:
+            StoppedError: it was interrupted.
+        """
+        used = self._process is not None
+        outcome = self._once(job)
+        if outcome.again and used:
+            self.end()
+            outcome = self._once(job)
+        return outcome
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    def _once(self, job: Any) -> Outcome:
+        if self._process is None:
+            self._process = _Process()
+            ready = self._answer(_START, 0)
+            if ready.error:
+                self.end()
+                return Outcome(job, None, f"no process could be started: {ready.error}", ready.seconds)
+        with contextlib.suppress(OSError):  # a process that is gone says so below
+            self._process.send({"work": self.work, "job": job})
+        reply = self._answer(self.seconds, self.memory)
+        if reply.value is None or self._process.resident() > _FULL * self.memory:
+            self.end()
+        if reply.value is None:
+            return Outcome(job, None, reply.error, reply.seconds, reply.again)
+        if "error" in reply.value:
+            return Outcome(job, None, reply.value["error"], reply.seconds, not reply.value["expected"])
+        return Outcome(job, reply.value["value"], "", reply.seconds)
+
+    def _answer(self, seconds: float, memory: int) -> Outcome:
+        """The answer of the process as the value, or why there is none."""
+        assert self._process is not None
+        start = time.monotonic()
         while True:
-            for job in queue:
-                worker = idle.pop() if idle else _Worker(work)
-                worker.give(job)
-                busy.append(worker)
-                if len(busy) >= workers:
-                    break
-            if not busy:
-                return
-            ready = wait([worker.pipe for worker in busy], _TICK)
-            for worker in list(busy):
-                took = time.monotonic() - worker.since
-                outcome = _outcome(worker, worker.pipe in ready, took, seconds, memory)
-                if outcome is None:
-                    continue
-                busy.remove(worker)
-                if outcome.value is None and worker.job is None:
-                    worker.end()
-                else:
-                    idle.append(worker)
-                yield outcome
-    finally:
-        for worker in (*busy, *idle):
-            worker.end()
+            took = time.monotonic() - start
+            if self.stop.is_set():
+                self.end()
+                raise StoppedError
+            with contextlib.suppress(queue.Empty):
+                line = self._process.answers.get(timeout=_TICK)
+                if line is None:
+                    return Outcome(None, None, f"the process ended ({self._process.reason()})", took, again=True)
+                return Outcome(None, json.loads(line), "", took)
+            if took > seconds:
+                return Outcome(None, None, f"took more than {seconds:g} s", took)
+            if memory and self._process.resident() > memory:
+                return Outcome(None, None, f"took more than {memory / 2**30:g} GiB of memory", took, again=True)
 
 
-def _outcome(worker: _Worker, ready: bool, took: float, seconds: float, memory: int) -> Outcome | None:
-    """What became of a worker's job by now; None while it works. A worker that is to be ended has no job any more."""
-    job = worker.job
-    if ready:
+class _Process:
+    """A worker process, and the queue of its answers; None in it says that the process has ended."""
+
+    def __init__(self) -> None:
+        self.answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        environment = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **os.environ}
+        self._child = subprocess.Popen(
+            [sys.executable, "-c", worker.COMMAND, json.dumps(sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._child.stdout is not None
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._child.stdout:
+                self.answers.put(line)
+        self.answers.put(None)
+
+    def send(self, request: dict[str, Any]) -> None:
+        assert self._child.stdin is not None
+        self._child.stdin.write(json.dumps(request) + "\n")
+        self._child.stdin.flush()
+
+    def end(self) -> None:
+        self._child.kill()
+        self._child.wait()
+        for pipe in (self._child.stdin, self._errors):
+            with contextlib.suppress(OSError, ValueError):
+                pipe.close()  # type: ignore[union-attr]
+
+    def reason(self) -> str:
+        """Why the process has ended."""
+        code = self._child.wait()
+        if code < 0:
+            return signal.Signals(-code).name
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(self._errors.tell() - 2000, 0))
+        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f"exit code {code}{': ' + last[: worker.LONGEST] if code and last else ''}"
+
+    def resident(self) -> int:
+        """Bytes of memory that the process has in use; 0 where that cannot be known."""
         try:
-            value, error = worker.pipe.recv()
-            return Outcome(job, value, error, took)
-        except (EOFError, OSError):
-            worker.process.join()
-            worker.job = None
-            return Outcome(job, None, f"the process ended ({_reason(worker.process.exitcode)})", took)
-    if took > seconds:
-        worker.job = None
-        return Outcome(job, None, f"took more than {seconds:g} s", took)
-    if _resident(worker.process.pid) > memory:
-        worker.job = None
-        return Outcome(job, None, f"took more than {memory / 2**30:g} GiB of memory", took)
-    return None
+            with open(f"/proc/{self._child.pid}/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError, IndexError):
+            pass
+        try:
+            import psutil
 
-
-def _reason(code: int | None) -> str:
-    import signal
-
-    if code is not None and code < 0:
-        return signal.Signals(-code).name
-    return f"exit code {code}"
-
-
-def _resident(process: int | None) -> int:
-    """Bytes of memory that a process has in use; 0 where nobody knows."""
-    try:
-        with open(f"/proc/{process}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        import psutil
-
-        return int(psutil.Process(process).memory_info().rss)
-    except Exception:  # it has ended, or psutil is missing
-        return 0
+            return int(psutil.Process(self._child.pid).memory_info().rss)
+        except Exception:  # it has ended, or psutil is missing
+            return 0

@@ -3,84 +3,226 @@
 from __future__ import annotations
 
 import os
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.zoo.dataset import check
+from flopwise.analyses.zoo.chains import LONGEST
+from flopwise.analyses.zoo.dataset import UNIQUE, Dataset
+from flopwise.analyses.zoo.records import SAME
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow
 
-#: Longest chain of layers in the view ``chains``.
-LONGEST = 5
+#: Memory of a query; what needs more goes to the disk, or fails.
+MEMORY = "3GiB"
 
-#: What makes two layers the same.
-_SAME = "op, attributes, inputs, outputs, weights, dtypes"
+_SAME = ", ".join(SAME)
+
+#: Lengths of the chains that each layer's row has counted.
+_LENGTHS = range(2, LONGEST + 1)
 
 #: View -> its query; they come in this order, because later ones use earlier ones.
 VIEWS: dict[str, str] = {
-    "all_models": "SELECT * FROM read_parquet('{folder}/models/*.parquet')",
     "models": "SELECT * FROM all_models WHERE status = 'ok'",
-    "failures": "SELECT name, model, error, seconds FROM all_models WHERE status <> 'ok'",
-    "layers": "SELECT * FROM read_parquet('{folder}/layers/*.parquet')",
+    "failures": "SELECT name, source, error, seconds FROM all_models WHERE status <> 'ok'",
     "unique_layers": f"""
-        SELECT {_SAME}, count(*) AS layers, count(DISTINCT model) AS models, any_value(macs) AS macs_each,
-               sum(macs * coalesce(times, 1)) AS macs,
-               100.0 * sum(macs * coalesce(times, 1)) / nullif((SELECT sum(macs * coalesce(times, 1)) FROM layers), 0)
-                   AS macs_percent
-        FROM layers GROUP BY {_SAME} ORDER BY layers DESC, macs DESC""",
+        SELECT {_SAME}, c.layers, c.models, c.macs // nullif(c.times, 0) AS macs_each, c.macs,
+               100.0 * c.macs / nullif(sum(c.macs) OVER (), 0) AS macs_percent, signature
+        FROM (SELECT signature, count(*) AS layers, sum((firsts >> 1) & 1) AS models,
+                     sum(coalesce(times, 1)) AS times, sum(macs) AS macs
+              FROM layers GROUP BY signature) c
+        JOIN signatures USING (signature) ORDER BY layers DESC, macs DESC""",
     "census": """
-        SELECT op, l.family, m.year, count(*) AS layers, count(DISTINCT l.model) AS models, sum(l.macs) AS macs,
-               sum(l.params) AS params
-        FROM layers l JOIN models m ON m.name = l.model GROUP BY op, l.family, m.year ORDER BY layers DESC""",
+        SELECT op, family, year, count(*) AS layers, sum(firsts & 1) AS models, sum(macs) AS macs,
+               sum(flops) AS flops, sum(params) AS params
+        FROM layers GROUP BY op, family, year ORDER BY layers DESC""",
     "chains": f"""
-        WITH RECURSIVE runs(model, first, last, length, ops, saved_bytes) AS (
-            SELECT model, position, position, 1, op, 0::HUGEINT FROM layers
-            UNION ALL
-            SELECT r.model, r.first, n.position, r.length + 1, r.ops || ' ' || n.op,
-                   r.saved_bytes + 2 * coalesce(p.output_bytes, 0)
-            FROM runs r
-            JOIN layers p ON p.model = r.model AND p.position = r.last
-            JOIN layers n ON n.model = r.model AND n.position = p.follower
-            WHERE r.length < {LONGEST})
-        SELECT ops, length, count(*) AS times, count(DISTINCT model) AS models, sum(saved_bytes) AS saved_bytes
-        FROM runs WHERE length > 1 GROUP BY ops, length ORDER BY times DESC, length DESC""",
+        SELECT array_to_string(ops[:length], ' ') AS ops, length, sum(times) AS times,
+               sum(models[length - 1]) AS models, sum(saved[length - 1]) AS saved_bytes
+        FROM (SELECT string_split(chain, ' ') AS ops, count(*) AS times,
+                     [{", ".join(f"sum((firsts >> {n}) & 1)" for n in _LENGTHS)}] AS models,
+                     [{", ".join(f"sum(saved_{n})" for n in _LENGTHS)}] AS saved
+              FROM layers GROUP BY chain), range(2, {LONGEST + 1}) lengths(length)
+        WHERE len(ops) >= length GROUP BY ALL ORDER BY times DESC, length DESC""",
 }
 
+#: Chains of any length, ``FROM chains_of(8)``: they follow ``follower`` from layer to layer, which takes its time.
+CHAINS_OF = """
+    CREATE MACRO chains_of(longest) AS TABLE
+    WITH RECURSIVE runs(model, follower, length, ops, saved_bytes, between) AS (
+        SELECT model, follower, 1, op, 0::HUGEINT, 2 * coalesce(written, 0) FROM layers
+        UNION ALL
+        SELECT r.model, n.follower, r.length + 1, r.ops || ' ' || n.op,
+               CASE WHEN n.view THEN r.saved_bytes ELSE r.saved_bytes + r.between END,
+               CASE WHEN n.view THEN r.between ELSE 2 * coalesce(n.written, 0) END
+        FROM runs r JOIN layers n ON n.model = r.model AND n.position = r.follower
+        WHERE r.length < longest)
+    SELECT ops, length, count(*) AS times, count(DISTINCT model) AS models, sum(saved_bytes) AS saved_bytes
+    FROM runs WHERE length > 1 GROUP BY ops, length ORDER BY times DESC, length DESC"""
 
-def connect(folder: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
-    """An embedded database with the views over the files of a data set; nothing but these files is read.
+#: What can be asked.
+NAMES = (*VIEWS, "layers", "all_models")
 
-    Raises:
-        InputError: there is no data set, or DuckDB is missing.
+
+class Zoo:
+    """A data set in an embedded database: its views, and queries over them, as relations of DuckDB.
+
+    A relation has ``arrow()``, ``df()``, ``pl()`` and ``fetchall()``. Nothing but the files of the data set is read.
     """
-    path = check(folder)
-    try:
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Open a data set.
+
+        Raises:
+            InputError: there is none, or it is damaged.
+        """
+        import tempfile
+
         import duckdb
-    except ImportError:
-        raise InputError("queries need DuckDB: pip install 'flopwise[zoo]'") from None
-    connection = duckdb.connect(":memory:")
-    place = str(path.resolve()).replace("'", "''").replace("*", "[*]").replace("?", "[?]")
-    for name, query in VIEWS.items():
-        connection.execute(f"CREATE VIEW {name} AS {query.replace('{folder}', place)}")
-    connection.execute(f"SET allowed_directories = ['{place}']")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
 
-
-def query(folder: str | os.PathLike[str], sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Columns and rows of a query over the views.
-
-    Raises:
-        InputError: there is no data set, DuckDB is missing, or the query fails.
-    """
-    import duckdb
-
-    with connect(folder) as connection:
+        self._spill = tempfile.TemporaryDirectory(prefix="flopwise-", ignore_cleanup_errors=True)
+        data = Dataset(folder)
+        self.name = data.place.name
+        files = data.files()
+        self.connection = duckdb.connect(":memory:", config={"temp_directory": self._spill.name})
         try:
-            result = connection.execute(sql)
+            for name, query in _tables(self.connection, data, files).items():
+                self.connection.execute(f"CREATE VIEW {name} AS {query}")
+            for name, query in VIEWS.items():
+                self.connection.execute(f"CREATE VIEW {name} AS {query}")
         except duckdb.Error as error:
-            raise InputError(f"the query fails: {' '.join(str(error).split())}; views: {', '.join(VIEWS)}") from error
-        columns = [column[0] for column in result.description or ()]
-        return columns, result.fetchall() if columns else []
+            self.close()
+            raise InputError(
+                f"{self.name}: is damaged, or of another version of flopwise: {' '.join(str(error).split())}"
+            ) from error
+        self.connection.execute(CHAINS_OF)
+        if data.place.files is None:
+            self.connection.execute(f"SET allowed_directories = [{_quoted(data.place.root)}]")
+        self.connection.execute(f"SET memory_limit = '{MEMORY}'")
+        self.connection.execute("SET enable_external_access = false")
+        self.connection.execute("SET lock_configuration = true")
+
+    def __enter__(self) -> Zoo:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """One line: where the data set lies, and what can be asked."""
+        return f"<Zoo {self.name!r}: {', '.join(NAMES)}>"
+
+    def close(self) -> None:
+        """Close the database."""
+        self.connection.close()
+        self._spill.cleanup()
+
+    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """What a query over the views gives.
+
+        Raises:
+            InputError: it is no query that DuckDB understands.
+        """
+        import duckdb
+
+        try:
+            relation = self.connection.sql(query)
+        except duckdb.Error as error:
+            raise _failed(error) from error
+        if relation is None:
+            raise InputError("the query gives nothing; it has to be a SELECT, or FROM with the name of a view")
+        return relation
+
+    def view(self, name: str) -> duckdb.DuckDBPyRelation:
+        """One of the views: models, layers, unique_layers, chains, census, failures, all_models.
+
+        Raises:
+            InputError: there is no such view.
+        """
+        if name not in NAMES:
+            raise InputError(f"no view {name!r}; views: {', '.join(NAMES)}")
+        return self.connection.view(name)
+
+    def arrow(self, name: str) -> pyarrow.Table:
+        """A view as a table of Arrow."""
+        return self.view(name).to_arrow_table()
+
+    def pandas(self, name: str) -> Any:
+        """A view as a table of pandas."""
+        return self.view(name).df()
+
+    def polars(self, name: str) -> Any:
+        """A view as a table of Polars."""
+        return self.view(name).pl()
+
+    def rows(self, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Columns and rows of a query.
+
+        Raises:
+            InputError: it fails.
+        """
+        import duckdb
+
+        try:
+            result = self.connection.execute(query)
+            columns = [column[0] for column in result.description or ()]
+            return columns, result.fetchall() if columns else []
+        except duckdb.Error as error:
+            raise _failed(error) from error
+
+
+def _failed(error: Exception) -> InputError:
+    return InputError(f"the query fails: {' '.join(str(error).split())}; views: {', '.join(NAMES)}")
+
+
+def _tables(connection: duckdb.DuckDBPyConnection, data: Dataset, files: dict[str, list[str]]) -> dict[str, str]:
+    """The queries of what lies in files: all_models, layers, signatures.
+
+    While a build goes on, or after it was cut off, what is finished lies in parts; a part counts and not what was
+    gathered before of a model of the same name.
+    """
+    read = {name: _reader(connection, data, name, paths) for name, paths in files.items() if paths}
+    models, layers = read.get("models"), read.get("layers")
+    signatures = ", ".join(UNIQUE)
+    if "models parts" not in read:
+        return {
+            "all_models": f"SELECT * FROM {models}",
+            "layers": f"SELECT * FROM {layers}",
+            "signatures": f"SELECT {signatures} FROM {read.get('unique')}",
+        }
+    fresh, fresh_layers = read["models parts"], read["layers parts"]
+    old = f"UNION ALL SELECT * FROM {models} WHERE name NOT IN (SELECT name FROM {fresh})" if models else ""
+    old_layers = f"UNION ALL SELECT * FROM {layers} WHERE model NOT IN (SELECT name FROM {fresh})" if layers else ""
+    return {
+        "all_models": f"SELECT * FROM {fresh} {old}",
+        "layers": f"SELECT * FROM {fresh_layers} {old_layers}",
+        "signatures": f"SELECT DISTINCT ON (signature) {signatures} FROM layers",
+    }
+
+
+def _reader(connection: duckdb.DuckDBPyConnection, data: Dataset, name: str, files: list[str]) -> str:
+    """What stands behind FROM for files of Parquet; of other file systems than this machine's, Arrow reads them."""
+    paths = [data.place.path(file) for file in files]
+    if data.place.files is None:
+        return f"read_parquet([{', '.join(map(_quoted, paths))}])"
+    import pyarrow
+    import pyarrow.dataset
+    import pyarrow.fs
+
+    try:
+        system = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(data.place.files))
+        content = pyarrow.dataset.dataset(paths, filesystem=system, format="parquet")
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{data.place.name}: is damaged: {' '.join(str(error).split())}") from error
+    view = f"remote_{name.replace(' ', '_')}"
+    connection.register(view, content)
+    return view
+
+
+def _quoted(text: str) -> str:
+    """A text in SQL; a path has no wildcards."""
+    return "'" + text.replace("'", "''") + "'"

@@ -28,12 +28,28 @@ def command() -> None:
     "-o", "--output", "folder", required=True, type=click.Path(file_okay=False), metavar="DIR", help="The data set."
 )
 @option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Worker processes.")
+@option(
+    "--engine",
+    type=click.Choice(["processes", "ray", "dask"]),
+    default="processes",
+    show_default=True,
+    help="Who runs the workers.",
+)
+@option("--address", metavar="ADDRESS", help="Of a cluster of Ray or Dask; without it, one starts on this machine.")
 @option("--time", "seconds", type=float, default=600, show_default=True, metavar="S", help="Seconds for each model.")
-@option("--memory", default="2 GiB", show_default=True, metavar="BYTES", help="Memory of each worker.")
+@option("--memory", default="1 GiB", show_default=True, metavar="BYTES", help="Memory of each worker.")
 @option("--retry", is_flag=True, help="Try models that failed before again.")
 @option("--strict", is_flag=True, help="Exit with 1 when a model failed.")
 def build(
-    sources: tuple[str, ...], folder: str, jobs: int, seconds: float, memory: str, retry: bool, strict: bool
+    sources: tuple[str, ...],
+    folder: str,
+    jobs: int,
+    engine: str,
+    address: str | None,
+    seconds: float,
+    memory: str,
+    retry: bool,
+    strict: bool,
 ) -> int:
     """Profile the models of all SOURCES into Parquet files, a row for each model and for each layer.
 
@@ -49,6 +65,8 @@ def build(
             *sources,
             output=folder,
             jobs=jobs,
+            engine=engine,
+            address=address,
             seconds=seconds,
             memory=int(quantity(memory, bytes_=True)),
             retry=retry,
@@ -77,7 +95,8 @@ def query(folder: str, sql: str, output: Output) -> int:
     """Ask the data set in DIR in SQL (DuckDB's).
 
     Views: models, layers, unique_layers (same operator, attributes, shapes and types, with how often), chains
-    (sequences of layers that could be fused), census (operators by family and year), failures, all_models.
+    (sequences of layers that could be fused; chains_of(8) has longer ones), census (operators by family and year),
+    failures, all_models.
     """
     from flopwise.api import zoo
     from flopwise.report.commands.zoo import query_report

@@ -1,0 +1,151 @@
+"""The catalogues of libraries: their models by name, each with its own input size, its family and its paper's year."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+#: What says the year and month of a paper in a text or a link.
+_ARXIV = re.compile(r"arxiv(?:\.org/(?:abs|pdf)/|:)\s*(\d\d)(\d\d)\.\d{4,5}", re.IGNORECASE)
+
+#: Rooms of torchvision's models, and the names of them that are tags.
+_ROOMS = ("segmentation", "video", "optical_flow", "detection")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A model of a catalogue; the fields are those of an entry of the data set."""
+
+    name: str
+    model: str
+    inputs: tuple[str, ...] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    family: str = ""
+    year: int | None = None
+    tags: tuple[str, ...] = ()
+
+
+def year_of(*texts: str | None) -> int | None:
+    """The year of the first paper that the texts name, by its number at arXiv.
+
+    >>> year_of(None, "Deep Residual Learning - https://arxiv.org/abs/1512.03385"), year_of("arXiv:2010.11929")
+    (2015, 2020)
+    """
+    found = next(filter(None, (_ARXIV.search(text) for text in texts if text)), None)
+    return None if found is None else 2000 + int(found[1])
+
+
+def _imported(names: Callable[[], Any]) -> Any:
+    from flopwise.readers.torch.imports import repaired
+
+    return repaired(names)
+
+
+def torchvision(pattern: str) -> Iterator[Listed]:
+    """torchvision's models whose names match, each at the input size of its weights."""
+
+    def import_it() -> Any:
+        import torchvision
+
+        return torchvision
+
+    models = _imported(import_it).models
+    for name in models.list_models():
+        if not fnmatchcase(name, pattern):
+            continue
+        builder = models.get_model_builder(name)
+        kind = builder.__module__.partition("torchvision.models.")[2].partition(".")[0]
+        if kind == "quantization":
+            continue  # their weights are of int8, which no model on the meta device can have
+        room = kind if kind in _ROOMS else ""
+        family = builder.__module__.rpartition(".")[2]
+        yield Listed(
+            f"torchvision/{name}",
+            f"torchvision.models{'.' + room if room else ''}:{name}",
+            *_torchvision_call(models.get_model_weights(name).DEFAULT, name, room),
+            family=family,
+            year=year_of(builder.__doc__, getattr(_module(builder), "__doc__", None)),
+            tags=(room or "classification",),
+        )
+
+
+def _module(thing: Any) -> Any:
+    import sys
+
+    return sys.modules.get(thing.__module__)
+
+
+def _torchvision_call(weights: Any, name: str, room: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The inputs and arguments of a model: the size that its weights are evaluated at."""
+    arguments = {"weights": "None"}
+    if room in ("segmentation", "detection"):
+        arguments["weights_backbone"] = "None"
+    if name in ("inception_v3", "googlenet"):
+        arguments["init_weights"] = "False"
+    keywords = getattr(weights.transforms, "keywords", {})
+    crop = keywords.get("crop_size") or keywords.get("resize_size") or 224
+    sides = [crop, crop] if isinstance(crop, int) else list(crop) * (2 if len(crop) == 1 else 1)
+    if name.startswith("vit_") and sides[0] != 224:
+        arguments["image_size"] = str(sides[0])
+    size = f"{sides[0]}x{sides[-1]}"
+    if room == "video":
+        return (f"1x3x16x{size}",), arguments
+    if room == "optical_flow":
+        return ("1x3x512x512", "1x3x512x512"), arguments
+    return (f"1x3x{size}",), arguments
+
+
+def timm(pattern: str) -> Iterator[Listed]:
+    """timm's models whose names match, each at its own input size."""
+
+    def import_it() -> Any:
+        import timm
+
+        return timm
+
+    library = _imported(import_it)
+    for name in library.list_models():
+        if not fnmatchcase(name, pattern):
+            continue
+        config = library.get_pretrained_cfg(name)
+        size = getattr(config, "input_size", None) or (3, 224, 224)
+        papers = getattr(config, "paper_ids", None) or ""
+        module = _module(library.model_entrypoint(name))
+        yield Listed(
+            f"timm/{name}",
+            "timm:create_model",
+            ("x".join(map(str, (1, *size))),),
+            {"model_name": name},
+            family=module.__name__.rpartition(".")[2],
+            year=year_of(papers if isinstance(papers, str) else " ".join(papers), module.__doc__),
+            tags=("classification",),
+        )
+
+
+def transformers(pattern: str) -> Iterator[Listed]:
+    """The model types of transformers whose names match, each with its default configuration and inputs."""
+
+    def import_it() -> Any:
+        import transformers
+
+        return transformers.CONFIG_MAPPING, transformers.MODEL_MAPPING
+
+    configurations, models = _imported(import_it)
+    for kind in configurations:
+        if not fnmatchcase(kind, pattern):
+            continue
+        config = configurations[kind]
+        if config in models:
+            arguments = {"config": f"{config.__module__}:{config.__name__}"}
+            yield Listed(f"transformers/{kind}", "transformers:AutoModel", (), arguments, family=kind.replace("-", "_"))
+
+
+#: Name of each catalogue -> its models whose names match a pattern.
+CATALOGUES: dict[str, Callable[[str], Iterator[Listed]]] = {
+    "torchvision": torchvision,
+    "timm": timm,
+    "transformers": transformers,
+}

@@ -1,0 +1,219 @@
+"""Who runs the workers: processes of this machine, or a cluster of Ray or Dask.
+
+Whatever the engine, a model is profiled in a process of its own, which writes its rows itself; only what became of it
+comes back.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any, TypeAlias
+
+from flopwise.analyses.zoo import profiling
+from flopwise.analyses.zoo.supervise import Supervisor
+from flopwise.errors import InputError
+
+#: How often a model is tried whose cluster worker has died under it.
+TRIES = 3
+
+#: Seconds that Dask's scheduler has to answer.
+PATIENCE = 20.0
+
+#: Memory for the objects of a local Ray: outcomes are small.
+_OBJECTS = 100 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a model may take: seconds, and bytes of memory."""
+
+    seconds: float = 600.0
+    memory: int = 1 << 30
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a model."""
+
+    key: str
+    name: str
+    #: Why it could not be profiled; "" if it was.
+    error: str
+    seconds: float
+    #: Seconds of building, profiling and writing.
+    parts: dict[str, float]
+
+
+Jobs: TypeAlias = Sequence[dict[str, Any]]
+Outcomes: TypeAlias = Generator[Done, None, None]
+
+
+def run(engine: str, jobs: Jobs, workers: int, limits: Limits, address: str | None = None) -> Outcomes:
+    """What became of each model, as they come.
+
+    Args:
+        engine: a key of ENGINES.
+        jobs: of :func:`flopwise.analyses.zoo.profiling.job`.
+        workers: processes; of a cluster at an address, as many as it has.
+        limits: of each model.
+        address: of a cluster; None starts one on this machine.
+
+    Raises:
+        InputError: there is no such engine, it is not installed, or nobody answers at the address.
+    """
+    if engine not in ENGINES:
+        raise InputError(f"no engine {engine!r}; engines: {', '.join(ENGINES)}")
+    if address is not None and engine == "processes":
+        raise InputError(f"an address is for a cluster ({', '.join(e for e in ENGINES if e != 'processes')})")
+    return ENGINES[engine](jobs, workers, limits, address)
+
+
+def attempt(job: dict[str, Any], limits: dict[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
+    """Profile a model in a process of its own and write its rows, those of a failure too; what became of it.
+
+    Raises:
+        StoppedError: it was interrupted; then nothing is written.
+    """
+    supervisor = _supervisor(Limits(**limits), stop)
+    outcome = supervisor.do(job)
+    if outcome.error:
+        profiling.failed(job, outcome.error, outcome.seconds)
+    return {"error": outcome.error, "seconds": outcome.seconds, "parts": outcome.value or {}}
+
+
+#: The supervisor of each thread of a cluster's worker; its process serves one model after another.
+_OWN = threading.local()
+_EVERY: list[Supervisor] = []
+
+
+def _supervisor(limits: Limits, stop: threading.Event | None) -> Supervisor:
+    supervisor: Supervisor | None = getattr(_OWN, "supervisor", None)
+    if supervisor is None or (supervisor.seconds, supervisor.memory) != (limits.seconds, limits.memory):
+        if supervisor is not None:
+            supervisor.end()
+        supervisor = _OWN.supervisor = Supervisor(profiling.WORK, limits.seconds, limits.memory, stop)
+        _EVERY.append(supervisor)
+        if len(_EVERY) == 1:
+            atexit.register(_end_all)
+    return supervisor
+
+
+def _end_all() -> None:
+    while _EVERY:
+        _EVERY.pop().end()
+
+
+def _done(job: dict[str, Any], outcome: dict[str, Any]) -> Done:
+    return Done(job["key"], job["entry"]["name"], outcome["error"], outcome["seconds"], outcome["parts"])
+
+
+def _lost(job: dict[str, Any], error: BaseException) -> Done:
+    """A model whose cluster worker has died as often as it was tried: its row is written here."""
+    text = f"the worker of the cluster was lost {TRIES} times ({type(error).__name__})"
+    profiling.failed(job, text, 0.0)
+    return Done(job["key"], job["entry"]["name"], text, 0.0, {})
+
+
+def _processes(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outcomes:
+    """Threads of this process, each of which supervises one process."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    stop, limit = threading.Event(), asdict(limits)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        futures = {pool.submit(attempt, job, limit, stop): job for job in jobs}
+        for future in as_completed(futures):
+            yield _done(futures[future], future.result())
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        _end_all()
+
+
+def _ray(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outcomes:
+    """Tasks of Ray, one for a model and a CPU: https://docs.ray.io/en/latest/ray-core/tasks.html."""
+    ray = _imported("ray", "ray")
+    ours = not ray.is_initialized()
+    if ours:
+        local = {"num_cpus": workers, "object_store_memory": _OBJECTS, "include_dashboard": False}
+        with _reached("ray", address):
+            ray.init(
+                address=address or "local", log_to_driver=False, logging_level="error", **({} if address else local)
+            )
+    try:
+        task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
+        limit, waiting, running = asdict(limits), iter(jobs), {}
+        width = max(int(ray.cluster_resources().get("CPU", 1)), 1) * 2
+        while True:
+            for job in waiting:
+                running[task.remote(job, limit)] = job
+                if len(running) >= width:
+                    break
+            if not running:
+                return
+            (ready, *_), _ = ray.wait(list(running), num_returns=1)
+            job = running.pop(ready)
+            try:
+                outcome = ray.get(ready)
+            except ray.exceptions.RayError as error:
+                yield _lost(job, error)
+            else:
+                yield _done(job, outcome)
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _dask(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outcomes:
+    """Futures of Dask, one for a model: https://distributed.dask.org/en/stable/client.html."""
+    distributed = _imported("distributed", "dask")
+    with contextlib.ExitStack() as stack:
+        with _reached("dask", address):
+            cluster: Any = address
+            if address is None:
+                cluster = distributed.LocalCluster(
+                    n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+                )
+                stack.enter_context(cluster)
+            client = stack.enter_context(distributed.Client(cluster, timeout=PATIENCE))
+        futures = client.map(attempt, jobs, limits=asdict(limits), pure=False, retries=TRIES - 1)
+        owners = dict(zip((future.key for future in futures), jobs, strict=True))
+        for future in distributed.as_completed(futures):
+            job = owners.pop(future.key)
+            try:
+                outcome = future.result()
+            except distributed.KilledWorker as error:
+                yield _lost(job, error)
+            else:
+                yield _done(job, outcome)
+            future.release()
+
+
+def _imported(package: str, engine: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError:
+        raise InputError(f"the engine {engine} needs {package}: pip install 'flopwise[zoo,{engine}]'") from None
+
+
+@contextlib.contextmanager
+def _reached(engine: str, address: str | None) -> Iterator[None]:
+    """Whatever a cluster answers when it is not there becomes one line."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, ImportError) as error:  # Ray's ConnectionError and Dask's timeouts too
+        where = f"{engine} at {address}" if address else f"a local cluster of {engine}"
+        raise InputError(f"{where}: cannot be reached ({' '.join(str(error).split())[:300]})") from error
+
+
+#: Name of each engine -> what runs jobs on it.
+ENGINES: dict[str, Callable[[Jobs, int, Limits, str | None], Outcomes]] = {
+    "processes": _processes,
+    "ray": _ray,
+    "dask": _dask,
+}

@@ -1,0 +1,180 @@
+"""Where a data set lies: a folder on this machine, or one behind a URL of any file system that fsspec knows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from flopwise.errors import InputError
+from flopwise.readers.source.location import is_url, shown
+from flopwise.writers.atomic import whole
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class Place:
+    """A folder; its files appear only when they are complete, and any process that can see it may write to it."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Open a folder by its path, or by a URL such as ``s3://bucket/zoo`` or ``dir::file:///data``.
+
+        Raises:
+            InputError: fsspec is missing, or does not know such a URL.
+        """
+        self.name = shown(os.fsdecode(folder))
+        text = os.fsdecode(folder)
+        #: What any process of this machine, or of a cluster that sees the same files, opens it by.
+        self.address = text
+        #: None on this machine's own disks.
+        self.files: Any = None
+        if is_url(text) or "::" in text:
+            self.files, self.root = _opened(text)
+            if _is_local(self.files):
+                self.files = None
+        else:
+            self.root = self.address = os.path.abspath(text)
+        if self.files is None and os.path.exists(self.root) and not os.path.isdir(self.root):
+            raise InputError(f"{self.name}: is a file; a data set is a folder")
+
+    def path(self, name: str = "") -> str:
+        """Where a file of the folder lies on its file system."""
+        return f"{self.root.rstrip('/')}/{name}" if name else self.root
+
+    def list(self, folder: str, ending: str = "") -> list[str]:
+        """The files of a folder inside, by their names in this place, in order."""
+        if self.files is None:
+            try:
+                names = os.listdir(self.path(folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        else:
+            with contextlib.suppress(Exception):  # not every file system caches what it has listed
+                self.files.invalidate_cache()
+            try:
+                names = [str(path).rstrip("/").rpartition("/")[2] for path in self.files.ls(self.path(folder), False)]
+            except FileNotFoundError:
+                return []
+        return [f"{folder}/{name}" for name in sorted(names) if name.endswith(ending) and name[0] != "."]
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file or folder."""
+        if self.files is None:
+            return os.path.exists(self.path(name))
+        with contextlib.suppress(Exception):
+            self.files.invalidate_cache()
+        return bool(self.files.exists(self.path(name)))
+
+    def write(self, name: str, data: Any) -> None:
+        """Write a file, whole or not at all.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        try:
+            if self.files is None:
+                os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+                with whole(self.path(name)) as file:
+                    file.write(data)
+            else:
+                self.files.makedirs(self.path(name).rpartition("/")[0], exist_ok=True)
+                self.files.pipe_file(self.path(name), bytes(data))
+        except OSError as error:
+            raise InputError(f"{self.name}: {name} cannot be written ({error.strerror or error})") from error
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file."""
+        if self.files is None:
+            with open(self.path(name), "rb") as file:
+                return file.read()
+        return bytes(self.files.cat_file(self.path(name)))
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[Any]:
+        """A file to read from, which can seek.
+
+        Raises:
+            InputError: it is not there, or no Parquet file.
+        """
+        import pyarrow
+
+        try:
+            with open(self.path(name), "rb") if self.files is None else self.files.open(self.path(name)) as file:
+                yield file
+        except (OSError, pyarrow.ArrowException) as error:  # Arrow's are ValueErrors and OSErrors as well
+            raise InputError(f"{self.path(name)}: is damaged ({' '.join(str(error).split())})") from error
+
+    def copy(self, name: str, to: str) -> None:
+        """Copy a file within the place."""
+        self.write(to, self.read(name))
+
+    def remove(self, *names: str) -> None:
+        """Remove files; those that are gone already are no error."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                if self.files is None:
+                    os.remove(self.path(name))
+                else:
+                    self.files.rm_file(self.path(name))
+
+    def remove_folder(self, name: str) -> None:
+        """Remove a folder and what is in it."""
+        if self.files is None:
+            import shutil
+
+            shutil.rmtree(self.path(name), ignore_errors=True)
+        elif self.exists(name):
+            self.files.rm(self.path(name), recursive=True)
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise InputError(f"{shown(url)}: a data set behind a URL needs fsspec: pip install 'flopwise[zoo]'") from None
+    try:
+        files, root = url_to_fs(url)
+    except (ImportError, ValueError, OSError) as error:
+        raise InputError(f"{shown(url)}: cannot be opened ({' '.join(str(error).split())})") from error
+    return files, str(root)
+
+
+def _is_local(files: Any) -> bool:
+    from fsspec.implementations.local import LocalFileSystem
+
+    return type(files) is LocalFileSystem
+
+
+@contextlib.contextmanager
+def alone(place: Place) -> Iterator[None]:
+    """Hold a folder on this machine against a second build.
+
+    Raises:
+        InputError: another build writes there.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        fcntl = None  # type: ignore[assignment]
+    if place.files is not None or fcntl is None:
+        yield
+        return
+    os.makedirs(place.root, exist_ok=True)
+    with open(place.path(".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{place.name}: another build writes to this data set") from None
+        yield
+
+
+def parquet(table: pyarrow.Table, rows: int | None = None) -> Any:
+    """A table as the bytes of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", row_group_size=rows)
+    return sink.getvalue()

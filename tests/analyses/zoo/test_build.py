@@ -1,0 +1,236 @@
+"""Builds of data sets: what is in them, and how they go on where they stopped, however that was."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("duckdb")
+pytest.importorskip("pyarrow")
+
+import onnx
+import pyarrow.compute as pc
+
+import flopwise
+from flopwise import zoo
+from flopwise.analyses.zoo.dataset import Dataset
+from flopwise.analyses.zoo.sources import entries, with_own_names
+from flopwise.cli import main
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SOURCES = (str(EXAMPLES),)
+PATHS = os.pathsep.join(sys.path)
+TIMED = "seconds, build_seconds, profile_seconds, peak_memory"
+
+#: A model whose making takes as long as it is told.
+SLOW = """
+import time
+import torch
+
+def model(wait=False):
+    if wait:
+        time.sleep(600)
+    return torch.nn.Linear(4, 4)
+"""
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoo") / "light"
+    built = zoo.build(str(LIGHT), output=folder)
+    assert not built.failures
+    return folder
+
+
+def _ask(folder: str | Path, sql: str) -> list[tuple[Any, ...]]:
+    return zoo.query(folder, sql)[1]
+
+
+def test_models_have_the_figures_of_their_profiles(light: Path) -> None:
+    rows = dict(_ask(light, "SELECT name, [layers, macs, flops, params] FROM models"))
+    assert rows.keys() == {path.name for path in LIGHT.glob("*.onnx")}
+    for name, figures in rows.items():
+        profile = flopwise.profile(LIGHT / name)
+        assert figures == [len(profile.rows), *(profile.total(f) for f in ("macs", "flops", "params"))]
+
+
+def test_unique_layers_equal_a_count_of_our_own(light: Path) -> None:
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for path in LIGHT.glob("*.onnx"):
+        for row in flopwise.profile(path).rows:
+            tensors = (*row.node.known_inputs, *row.node.known_outputs)
+            facts = tuple((t.shape, t.dtype, t.kind in ("weight", "buffer", "constant")) for t in tensors)
+            seen[row.node.op, json.dumps(row.node.attrs, default=str, sort_keys=True), facts] += 1
+    assert sorted(n for (n,) in _ask(light, "SELECT layers FROM unique_layers")) == sorted(seen.values())
+
+
+def test_the_census_adds_up(light: Path) -> None:
+    census = dict(_ask(light, "SELECT op, sum(layers) FROM census GROUP BY op"))
+    assert census == Counter(row.node.op for path in LIGHT.glob("*.onnx") for row in flopwise.profile(path).rows)
+
+
+def same(one: str | Path, other: str | Path) -> bool:
+    """Whether two data sets have the same rows, but for how long they took."""
+    views = ("* FROM layers ORDER BY model, position", f"* EXCLUDE ({TIMED}) FROM all_models ORDER BY name")
+    return all(_ask(one, f"SELECT {view}") == _ask(other, f"SELECT {view}") for view in views)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoo") / "whole"
+    zoo.build(*SOURCES, output=folder, jobs=2)
+    return folder
+
+
+def test_a_build_goes_on_where_it_stopped(tmp_path: Path, whole: Path) -> None:
+    seen = 0
+
+    def interrupt(step: str) -> None:
+        nonlocal seen
+        if " of " in step:
+            seen += 1
+            if seen == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        zoo.build(*SOURCES, output=tmp_path / "parts", progress=interrupt)
+    finished = len(_ask(tmp_path / "parts", "SELECT * FROM all_models"))
+    assert 2 <= finished < 9
+    rest = zoo.build(*SOURCES, output=tmp_path / "parts")
+    assert rest.kept == finished
+    assert same(tmp_path / "parts", whole)
+    again = zoo.build(*SOURCES, output=tmp_path / "parts")
+    assert again.kept == again.models
+    assert same(tmp_path / "parts", whole)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_command_that_is_ended_loses_nothing(tmp_path: Path, whole: Path, number: signal.Signals) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    listed = tmp_path / "list.txt"
+    listed.write_text("\n".join(f"{tmp_path}/slow.py:model --name m{i} -i 1x4 --arg wait={i > 2}" for i in range(6)))
+    folder = tmp_path / "zoo"
+    command = [sys.executable, "-m", "flopwise", "zoo", "build", str(listed), "-o", str(folder), "-j", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=PATHS))
+    deadline = time.monotonic() + 120
+    while len(list(folder.glob("parts/*.models.parquet"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.communicate()[1].strip() == ("flopwise: interrupted" if number == signal.SIGINT else "")
+    assert process.returncode == (130 if number == signal.SIGINT else -number)
+    assert _ask(folder, "SELECT name FROM all_models ORDER BY name") == [("m0",), ("m1",), ("m2",)]
+    assert _ask(folder, "SELECT count(*), sum(layers) FROM unique_layers") == [(1, 3)]
+    (tmp_path / "slow.py").write_text(SLOW.replace("600", "0"))  # the same models under another hash
+    built = zoo.build(str(listed), output=folder)
+    assert (built.models, built.failures, built.layers) == (6, (), 6)
+
+
+def test_a_gathering_that_was_cut_off_is_finished(tmp_path: Path, whole: Path) -> None:
+    """Wherever a process dies while it gathers, all rows are there, once, before and after the next build."""
+    origin = Dataset(whole)
+    for stop in range(1, 60):
+        folder = tmp_path / str(stop)
+        shutil.copytree(whole, folder)
+        data, left = Dataset(folder), stop
+        for name in ("alexnet.prototxt", "tiny_resnet.onnx"):  # two models as parts, as a second build leaves them
+            table = origin._read("models/00000.parquet", "models")
+            (row,) = table.filter(pc.equal(table["name"], name)).to_pylist()
+            layers = origin._read("layers/00000.parquet", "layers")
+            data.put(row, layers.filter(pc.equal(layers["model"], name)).to_pylist())
+
+        def dying(work: Any) -> Any:
+            def call(*args: Any) -> Any:
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+                return work(*args)
+
+            return call
+
+        place = data.place
+        for verb in ("write", "copy", "remove", "remove_folder"):
+            setattr(place, verb, dying(getattr(place, verb)))
+        try:
+            data.gather()
+        except KeyboardInterrupt:
+            assert same(folder, whole)
+            Dataset(folder).gather()
+            assert same(folder, whole)
+        else:
+            assert left > 0
+            assert not list(folder.glob("[pf]*"))
+            return
+    pytest.fail("gathering never ended")
+
+
+def test_failures_are_rows(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "broken.onnx").write_bytes(b"\x08\x07nothing")
+    built = zoo.build(str(tmp_path / "models"), output=tmp_path / "zoo")
+    ((name, error),) = built.failures
+    assert name == "broken.onnx"
+    assert _ask(tmp_path / "zoo", "SELECT name, error FROM failures") == [(name, error)]
+    assert _ask(tmp_path / "zoo", "SELECT * FROM models") == []
+
+
+def test_lists_of_models(tmp_path: Path) -> None:
+    listed = tmp_path / "models.txt"
+    listed.write_text(
+        "# two models\n"
+        f"{EXAMPLES}/tiny_resnet.onnx -i x:f32:2x3x64x64 --name small --family resnet --year 2015 --tag vision\n"
+        "torchvision.models:resnet18 -i 1x3x224x224 --arg num_classes=10\n"
+    )
+    first, second = entries([str(listed)])
+    assert (first.name, first.family, first.year, first.tags) == ("small", "resnet", 2015, ("vision",))
+    assert second.arguments == {"num_classes": "10"}
+    listed.write_text("model.onnx --colour red")
+    with pytest.raises(flopwise.InputError, match="line 1: after the model stand"):
+        entries([str(listed)])
+
+
+def test_sources_that_stand_for_nothing(tmp_path: Path) -> None:
+    with pytest.raises(flopwise.InputError, match="no such file, directory or model"):
+        entries([str(tmp_path / "*.onnx")])
+
+
+def test_names_are_unique() -> None:
+    path = str(EXAMPLES / "tiny_resnet.onnx")
+    assert [entry.name for entry in with_own_names(entries([path, path]))] == [path, f"{path}#2"]
+
+
+def test_a_catalogue() -> None:
+    import tests.torch_vision  # noqa: F401 - it declares what torchvision lacks here
+
+    found = {entry.name: entry for entry in entries(["torchvision:resnet*"])}
+    assert found["torchvision/resnet50"].inputs == ("1x3x224x224",)
+    with pytest.raises(flopwise.InputError, match="no model of torchvision has such a name"):
+        entries(["torchvision:nothing*"])
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "zoo")
+    assert main(["zoo", "build", str(EXAMPLES / "tiny_resnet.onnx"), "-o", folder]) == 0
+    assert "1 model: 1 profiled now, 0 there before, 0 failed; 54 layers" in capsys.readouterr().out
+    assert (
+        main(["zoo", "query", folder, "SELECT op, count(*) AS n FROM layers GROUP BY op ORDER BY n DESC", "-f", "json"])
+        == 0
+    )
+    assert {"op": "Conv", "n": 15} in json.loads(capsys.readouterr().out)
+    assert main(["zoo", "query", folder, "SELECT nothing"]) == 2
+    assert "the query fails" in capsys.readouterr().err
+    assert main(["zoo", "query", str(tmp_path), "FROM models"]) == 2
+    assert "is not a data set of models" in capsys.readouterr().err

@@ -1,0 +1,105 @@
+"""Engines: the same rows whoever runs the workers, and a worker of a cluster that is killed loses nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("duckdb")
+pytest.importorskip("pyarrow")
+from onnx import TensorProto, helper, save
+from tests.analyses.zoo.test_build import same
+
+from flopwise import InputError, zoo
+from flopwise.analyses.zoo import engines
+from flopwise.analyses.zoo.engines import ENGINES
+
+MODELS = 100
+
+
+def needs(engine: str) -> None:
+    package = {"dask": "distributed"}.get(engine, engine)
+    pytest.importorskip(package, reason=f"pip install 'flopwise[zoo,{engine}]'")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files of models, one of them damaged."""
+    folder = tmp_path_factory.mktemp("models")
+    for number in range(MODELS - 1):
+        names = [f"t{i}" for i in range(number % 7 + 2)]
+        nodes = [helper.make_node("Relu" if i % 2 else "Exp", [a], [b]) for i, (a, b) in enumerate(pairwise(names))]
+        values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, number + 1]) for n in (names[0], names[-1])]
+        save(helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:])), folder / f"{number}.onnx")
+    (folder / "broken.onnx").write_bytes(b"\x08\x07nothing")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reference(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoo") / "processes"
+    built = zoo.build(str(models), output=folder, jobs=2)
+    assert (built.models, len(built.failures)) == (MODELS, 1)
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["ray", "dask"])
+def test_a_cluster_gives_the_same_rows(models: Path, reference: Path, tmp_path: Path, engine: str) -> None:
+    """Two processes of the cluster write into the data set by a URL, and one of them is killed on the way."""
+    needs(engine)
+    folder = f"dir::file://{tmp_path}/zoo"
+    killed: list[int] = []
+
+    def kill_one(step: str) -> None:
+        if " of " in step and not killed and int(step.split()[0]) >= 10:
+            killed.append(_workers_of(engine)[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    built = zoo.build(str(models), output=folder, jobs=2, engine=engine, progress=kill_one)
+    assert killed
+    assert (built.models, len(built.failures)) == (MODELS, 1)
+    assert same(folder, reference)
+
+
+def _workers_of(engine: str) -> list[int]:
+    """The processes of the cluster below this one that have supervised a model."""
+    import psutil
+
+    below = psutil.Process().children(recursive=True)
+    parents = [p.parent() for p in below if any("flopwise.analyses.zoo.worker" in word for word in p.cmdline())]
+    return [parent.pid for parent in parents if parent is not None]
+
+
+def test_a_cluster_at_an_address(models: Path, tmp_path: Path) -> None:
+    needs("dask")
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        built = zoo.build(str(models / "1*.onnx"), output=tmp_path / "zoo", engine="dask", address=address)
+    assert (built.models, built.failures) == (11, ())
+
+
+def test_engines_that_are_not_there(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = str(models / "1.onnx")
+    with pytest.raises(InputError, match="no engine 'spark'; engines: processes, ray, dask"):
+        zoo.build(source, output=tmp_path / "zoo", engine="spark")
+    with pytest.raises(InputError, match="an address is for a cluster"):
+        zoo.build(source, output=tmp_path / "zoo", address="tcp://127.0.0.1:1")
+    for engine, package in (("ray", "ray"), ("dask", "distributed")):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(InputError, match=rf"needs {package}: pip install 'flopwise\[zoo,{engine}\]'"):
+            zoo.build(source, output=tmp_path / "zoo", engine=engine)
+    assert set(ENGINES) == {"processes", "ray", "dask"}
+
+
+def test_nobody_at_an_address(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("dask")
+    monkeypatch.setattr(engines, "PATIENCE", 1.0)
+    with pytest.raises(InputError, match=r"dask at tcp://127.0.0.1:9: cannot be reached"):
+        zoo.build(str(models / "1.onnx"), output=tmp_path / "zoo", engine="dask", address="tcp://127.0.0.1:9")
