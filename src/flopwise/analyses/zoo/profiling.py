@@ -14,7 +14,7 @@ from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.records import figures_of, layer_rows, model_row
 from flopwise.analyses.zoo.sources import Entry
 from flopwise.analyses.zoo.worker import peak_memory
-from flopwise.profiles.profile import profile_graph
+from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.options import TorchOptions, options_of
 
