@@ -16,6 +16,7 @@ from torch import nn  # noqa: E402
 import flopwise  # noqa: E402
 from flopwise.cli import main  # noqa: E402
 from flopwise.errors import InputError, ModelError  # noqa: E402
+from flopwise.readers.torch import load  # noqa: E402
 
 NET = """
 import torch
@@ -201,3 +202,17 @@ def test_a_trap_inside_an_exported_program(tmp_path: Path) -> None:
         flopwise.profile(str(trapped))
     assert "\n" not in str(caught.value)
     assert not sprung.exists()
+
+
+def test_a_callable_that_decides_by_values_takes_no_memory_for_its_weights(tmp_path: Path) -> None:
+    """torchvision's RegNet reads the elements of a tensor that it makes, which the meta device does not have."""
+    file = tmp_path / "wide.py"
+    file.write_text(
+        "import torch\n\ndef model():\n    width = int(torch.arange(4).sum()) << 17\n"
+        "    first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)\n    second.weight = first.weight\n"
+        "    return torch.nn.Sequential(first, second, torch.nn.Linear(4, width), torch.nn.Linear(width, 1 << 12))\n"
+    )
+    module = load.made(f"{file}:model")
+    assert all(parameter.is_meta for parameter in module.parameters())
+    assert module[0].weight is module[1].weight
+    assert flopwise.profile(f"{file}:model", (1, 4)).total("params") == 20 + 4 + (6 << 17) * 5 + (6 << 29) + 4096

@@ -12,7 +12,7 @@ from typing import Any
 _ARXIV = re.compile(r"arxiv(?:\.org/(?:abs|pdf)/|:)\s*(\d\d)(\d\d)\.\d{4,5}", re.IGNORECASE)
 
 #: Rooms of torchvision's models, and the names of them that are tags.
-_ROOMS = ("segmentation", "video", "optical_flow", "detection")
+_ROOMS = ("segmentation", "video", "optical_flow")
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def torchvision(pattern: str) -> Iterator[Listed]:
             continue
         builder = models.get_model_builder(name)
         kind = builder.__module__.partition("torchvision.models.")[2].partition(".")[0]
-        if kind == "quantization":
-            continue  # their weights are of int8, which no model on the meta device can have
+        if kind in ("detection", "quantization"):
+            continue  # what they do follows from the elements of their weights, which a catalogue has not
         room = kind if kind in _ROOMS else ""
         family = builder.__module__.rpartition(".")[2]
         yield Listed(
@@ -81,7 +81,7 @@ def _module(thing: Any) -> Any:
 def _torchvision_call(weights: Any, name: str, room: str) -> tuple[tuple[str, ...], dict[str, str]]:
     """The inputs and arguments of a model: the size that its weights are evaluated at."""
     arguments = {"weights": "None"}
-    if room in ("segmentation", "detection"):
+    if room == "segmentation":
         arguments["weights_backbone"] = "None"
     if name in ("inception_v3", "googlenet"):
         arguments["init_weights"] = "False"

@@ -46,11 +46,37 @@ def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool
         raise ModelError(f"{model}: is {_kind(thing)}, not a callable that returns a torch.nn.Module")
     try:
         result = _called(model, thing, arguments or {}, None if in_memory else torch.device("meta"))
-    except ModelError:
-        result = _called(model, thing, arguments or {}, None)  # a few decide by values while they are made
+    except ModelError:  # a few decide by values while they are made
+        try:
+            with contextlib.nullcontext() if in_memory else _hollow_parameters():
+                result = _called(model, thing, arguments or {}, None)
+        except ModelError:
+            if in_memory:
+                raise
+            result = _called(model, thing, arguments or {}, None)
     if not isinstance(result, torch.nn.Module):
         raise ModelError(f"{model}: returned {_kind(result)}, not a torch.nn.Module")
     return result
+
+
+@contextlib.contextmanager
+def _hollow_parameters() -> Iterator[None]:
+    """Parameters go to the meta device as soon as a module has them; other tensors have elements."""
+    from torch import nn
+
+    own: Any = nn.Module
+    register = own.register_parameter
+
+    def hollow(module: nn.Module, name: str, param: nn.Parameter | None) -> None:
+        register(module, name, param)
+        if param is not None and type(param) is nn.Parameter and not param.is_meta:
+            module._parameters[name] = nn.Parameter(param.data.to("meta"), param.requires_grad)
+
+    own.register_parameter = hollow
+    try:
+        yield
+    finally:
+        own.register_parameter = register
 
 
 def _kind(thing: Any) -> str:
