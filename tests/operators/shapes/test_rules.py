@@ -1,0 +1,273 @@
+"""Shape rules by themselves, in forms that no runtime here executes: rows of inputs, attributes and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import defs, helper, numpy_helper, shape_inference
+
+from flopwise.operators.shape import Call, UnresolvedError
+from flopwise.operators.tables import OPERATORS, ROWS
+
+#: An element type and a shape; a tensor of float32 is its shape alone, one whose elements are known an array.
+Type = Any
+
+
+class Plain(Call):
+    """One application of an operator, all of it written down."""
+
+    def __init__(self, op: str, inputs: Sequence[Type], attrs: Mapping[str, Any], around: Sequence[Plain] = ()) -> None:
+        self.name = op
+        self.given = inputs
+        self.attrs = attrs
+        self.around = around
+
+    @property
+    def op(self) -> str:
+        return self.name.rpartition("::")[2]
+
+    @property
+    def inputs(self) -> int:
+        return len(self.given)
+
+    def has(self, place: int) -> bool:
+        return place < len(self.given) and self.given[place] is not None
+
+    def type(self, place: int) -> Type | None:
+        if not self.has(place):
+            return None
+        one = self.given[place]
+        if isinstance(one, np.ndarray):
+            return str(one.dtype), one.shape
+        return one if one and isinstance(one[0], str) else ("float32", one)
+
+    def type_of(self, name: str) -> Type | None:
+        return None
+
+    def shape(self, place: int) -> tuple[int, ...] | None:
+        return self.type(place)[1] if self.has(place) else None
+
+    def dtype(self, place: int) -> str:
+        return str(self.type(place)[0]) if self.has(place) else "float32"
+
+    def value(self, place: int) -> Any:
+        one = self.given[place] if self.has(place) else None
+        return one if isinstance(one, np.ndarray) else None
+
+    def number(self, place: int) -> int | None:
+        value = self.value(place)
+        return None if value is None else int(value.ravel()[0])
+
+    def attribute(self, name: str, default: Any) -> Any:
+        return self.attrs.get(name, default)
+
+    def type_attribute(self, name: str, default: str) -> str:
+        return str(self.attrs.get(name, default))
+
+    def tensor(self, dtype: str, dims: Any) -> Type | None:
+        return None if dims is None else (dtype, tuple(map(int, dims)))
+
+    def ask(
+        self,
+        op: str,
+        inputs: Sequence[Type | None],
+        *,
+        without: Sequence[str] = (),
+        only: Sequence[str] | None = None,
+        more: Mapping[str, Any] | None = None,
+        values: Sequence[Any] = (),
+    ) -> tuple[int, ...] | None:
+        attrs = {k: v for k, v in self.attrs.items() if k not in without and (only is None or k in only)}
+        names = ["" if one is None else f"x{i}" for i, one in enumerate(inputs)]
+        node = helper.make_node(op, names, ["y"], **attrs, **(more or {}))
+        types = {
+            n: helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(t[0])), t[1])
+            for n, t in zip(names, inputs, strict=True)
+            if t is not None
+        }
+        data = {n: numpy_helper.from_array(v, n) for n, v in zip(names, values, strict=False) if v is not None}
+        imports = [helper.make_opsetid("", 17)]
+        made = shape_inference.infer_node_outputs(defs.get_schema(op, 17), node, types, data, opset_imports=imports)
+        return tuple(d.dim_value for d in made["y"].tensor_type.shape.dim)
+
+    def others(self, op: str) -> Sequence[Plain]:
+        return [one for one in self.around if one.op == op]
+
+    def feeds(self, other: Call) -> bool:
+        return bool(self.attrs.get("feeds"))
+
+
+MS, NCHWC = "com.microsoft::", "com.microsoft.nchwc::"
+_ = None
+
+
+def ints(*numbers: int) -> Any:
+    return np.array(numbers, np.int64)
+
+
+def scalar(number: float) -> Any:
+    return np.array(number)
+
+
+CACHE, NEW = ("float16", (2, 4, 6, 8)), ("float16", (2, 5, 32))
+PAGE = {"num_heads": 4, "kv_num_heads": 2}
+
+#: Operator, inputs, attributes -> results; None is one of which nothing is known.
+ROWS_OF_SHAPES: list[tuple[str, list[Type], dict[str, Any], list[Type]]] = [
+    ("ai.onnx.ml::LinearRegressor", [(5, 3)], {}, [(5, 1)]),
+    ("ai.onnx.ml::LinearRegressor", [(5, 3)], {"targets": 4}, [(5, 4)]),
+    ("ai.onnx.ml::SVMRegressor", [(5, 3)], {}, [(5, 1)]),
+    ("ai.onnx.ml::TreeEnsembleRegressor", [(5, 3)], {}, [(5, 1)]),
+    ("ai.onnx.ml::TreeEnsembleRegressor", [(5, 3)], {"n_targets": 3}, [(5, 3)]),
+    ("GivenTensorFill", [(4, 3)], {"extra_shape": [2]}, [(4, 3, 2)]),
+    ("FC", [(2, 3, 4), (5, 12)], {}, [(2, 5)]),
+    ("DynamicSlice", [(7, 8, 9), ints(1, 2), ints(5, -1), ints(0, 2)], {}, [(4, 8, 6)]),
+    ("DynamicSlice", [(7, 8, 9), ints(1, 2), ints(5, -1)], {}, [(4, 5, 9)]),
+    (
+        f"{MS}DynamicSparseAttention",
+        [NEW, ("float16", (2, 5, 16)), ("float16", (2, 5, 16)), ("float16", (2, 2, 6, 8)), *[_] * 6, scalar(9)],
+        PAGE,
+        [("float16", (2, 5, 32)), *[("float16", (2, 2, 9, 8))] * 2],
+    ),
+    (
+        f"{MS}DynamicSparseAttention",
+        [NEW, ("float16", (2, 5, 16)), ("float16", (2, 5, 16)), ("float16", (2, 2, 12, 8)), *[_] * 6, scalar(9)],
+        PAGE,
+        [("float16", (2, 5, 32)), *[("float16", (2, 2, 12, 8))] * 2],
+    ),
+    (f"{MS}DynamicSparseAttention", [("float16", (2, 5, 64)), *[_] * 9, scalar(9)], PAGE,
+     [("float16", (2, 5, 32)), *[("float16", (2, 2, 9, 8))] * 2]),
+    (f"{MS}DynamicSparseAttention", [NEW, NEW, NEW], PAGE, [("float16", (2, 5, 32))]),
+    (f"{MS}SparseAttentionIndexer", [(2, 5, 32)], {"index_topk": 7}, [("int32", (2, 5, 7))]),
+    (
+        f"{MS}SparseAttentionIndexer",
+        [(2, 5, 32)],
+        {"policy_mode": b"qsa", "token_budget": 6, "compress_ratio": 4},
+        [("int32", (2, 5, 9))],
+    ),
+    (
+        f"{MS}PackedSparseAttentionIndexer",
+        [(9, 32), *[_] * 11, (3, 1), (3, 2), (3, 3), (3, 4)],
+        {"index_topk": 7},
+        [("int32", (9, 7)), ("int32", (9,)), (3, 1), (3, 2), (3, 3), (3, 4)],
+    ),
+    (
+        f"{MS}GemmaRotaryEmbedding",
+        [(2, 5, 8), ("float16", (2, 3, 5, 8)), ("float16", (2, 3, 5, 9)), ("float16", (2, 1, 5, 8)), _],
+        {},
+        [("float16", (2, 3, 5, 8)), ("float16", (2, 1, 5, 8))],
+    ),
+    (f"{MS}RelativePositionBias", [("float16", (32, 4)), scalar(5), scalar(7)], {}, [("float16", (1, 4, 5, 7))]),
+    (
+        f"{MS}GatedRelativePositionBias",
+        [(2, 5, 32), (32,), (1, 4, 5, 5), (8, 8), (8,), (1, 4, 1, 1), (3, 6)],
+        {"num_heads": 4},
+        [(3, 4, 5, 5)],
+    ),
+    (f"{MS}QuantizeLinear", [(2, 3), (), ("int8", ())], {}, [("int8", (2, 3))]),
+    (f"{MS}QuantizeLinear", [(2, 3), ()], {}, [("uint8", (2, 3))]),
+    (
+        f"{MS}QLinearConcat",
+        [(), ("uint8", ()), ("uint8", (2, 3)), (), ("uint8", ()), ("uint8", (4, 3)), (), ("uint8", ())],
+        {},
+        [("uint8", (6, 3))],
+    ),
+    (f"{MS}GatherBlockQuantized", [("uint8", (8, 16)), (3,), ("float16", (8, 2))], {}, [("float16", (3, 32))]),
+    (
+        f"{MS}GatherBlockQuantized",
+        [("uint8", (8, 16)), ("int64", (3,)), ("float16", (8, 2))],
+        {"bits": 2},
+        [("float16", (3, 64))],
+    ),
+    (f"{MS}MurmurHash3", [("int64", (4, 5))], {}, [("uint32", (4, 5))]),
+    (f"{MS}MurmurHash3", [("int64", (4, 5))], {"positive": 0}, [("int32", (4, 5))]),
+    (f"{MS}WordConvEmbedding", [("int32", (2, 5, 9)), (7, 1, 3, 4), (7,), (60, 4)], {}, [(2, 5, 7)]),
+    (f"{MS}WordConvEmbedding", [("int32", (2, 5, 9)), (7, 1, 3, 4), (7,), (60, 4)], {"embedding_size": 6}, [(2, 5, 6)]),
+    (
+        f"{MS}BeamSearch",
+        [("int32", (2, 5)), scalar(20), scalar(1), scalar(4), scalar(3)],
+        {},
+        [("int32", (2, 3, 20)), (2, 3)],
+    ),
+    (f"{MS}Sampling", [("int32", (2, 5)), scalar(20)], {}, [("int32", (2, 20))]),
+    (f"{MS}Unique", [(9,)], {}, [_, ("int64", (9,)), _]),
+    (f"{MS}BitmaskDropout", [(2, 3, 33)], {}, [(2, 3, 33), ("uint32", (7,))]),
+    (f"{MS}Rfft", [(4, 16)], {"signal_ndim": 1}, [(4, 9, 2)]),
+    (f"{MS}Irfft", [(4, 9, 2)], {"signal_ndim": 1}, [(4, 16)]),
+    (f"{MS}UnfoldTensor", [(4, 9, 11)], {"size": 3, "step": 2}, [(4, 9, 5, 3)]),
+    (f"{MS}UnfoldTensor", [(4, 9, 11)], {"dim": 1, "size": 3, "step": 2}, [(4, 4, 11, 3)]),
+    (f"{MS}Range", [scalar(2.0), scalar(9.0), scalar(2.0)], {}, [("float64", (4,))]),
+    (f"{MS}Range", [np.array([2.0], np.float32), scalar(9.0)], {}, [(7,)]),
+    (f"{MS}NGramRepeatBlock", [("int64", (2, 5)), (2, 30)], {"ngram_size": 2}, [(2, 30)]),
+    (f"{NCHWC}Conv", [(2, 16, 9, 9), (24, 8, 3, 3)], {"group": 2}, [(2, 24, 7, 7)]),
+    (f"{NCHWC}Conv", [(2, 16, 9, 9), (24, 3, 3, 3)], {"strides": [2, 2], "activation": "Relu"}, [(2, 24, 4, 4)]),
+    (f"{NCHWC}Upsample", [(2, 16, 5, 6)], {"scales": [1, 1, 2, 3]}, [(2, 16, 10, 18)]),
+    (f"{NCHWC}ReorderOutput", [(2, 16, 5, 6)], {"channels": 10}, [(2, 10, 5, 6)]),
+    (f"{NCHWC}ReorderOutput", [(2, 16, 5, 6)], {"channels": 10, "channels_last": 1}, [(2, 5, 6, 10)]),
+    (
+        f"{MS}DecoderMaskedMultiHeadAttention",
+        [(2, 1, 16), (2, 1, 16), (2, 1, 16), _, _, (2, 4, 6, 4), (2, 4, 6, 4)],
+        {"num_heads": 4},
+        [(2, 1, 16), (2, 4, 7, 4), (2, 4, 7, 4), (2, 4, 1, 7)],
+    ),
+    (
+        f"{MS}DecoderMaskedMultiHeadAttention",
+        [(2, 1, 4, 3, 4), _, _, _, _, (2, 4, 6, 4), (2, 4, 6, 4)],
+        {"num_heads": 4, "past_present_share_buffer": 1},
+        [(2, 1, 16), (2, 4, 6, 4), (2, 4, 6, 4), (2, 4, 1, 6)],
+    ),
+    (
+        f"{MS}MultiHeadAttention",
+        [(2, 5, 16), (2, 4, 7, 4), (2, 4, 7, 3)],
+        {"num_heads": 4},
+        [(2, 5, 12), (2, 4, 7, 4), (2, 4, 7, 3), (2, 4, 5, 7)],
+    ),
+    (f"{MS}PackedMultiHeadAttention", [(9, 4, 3, 8)], {"num_heads": 4}, [(9, 32)]),
+    (f"{MS}PackedMultiHeadAttention", [(9, 32), (9, 32), (9, 24)], {"num_heads": 4}, [(9, 24)]),
+]  # fmt: skip
+
+
+def full(types: Sequence[Type]) -> list[Type]:
+    """Results with their element types."""
+    return [t if t is None or isinstance(t[0], str) else ("float32", t) for t in types]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "results"), ROWS_OF_SHAPES, ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_shapes(op: str, inputs: list[Type], attrs: dict[str, Any], results: list[Type]) -> None:
+    rule = ROWS[op].shape
+    assert rule is not None
+    found = list(rule(Plain(op, inputs, attrs)))
+    assert found[: len(results)] == full(results)
+    assert len(found) <= len(results) or f"{MS}MultiHeadAttention" == op
+
+
+def test_blocks_are_as_large_as_the_weights_behind_them() -> None:
+    rule = ROWS[f"{NCHWC}ReorderInput"].shape
+    assert rule is not None
+    behind = Plain(f"{NCHWC}Conv", [(2, 16, 9, 9), (24, 8, 3, 3)], {"group": 2})
+    assert rule(Plain("ReorderInput", [(2, 3, 9, 7)], {"feeds": 1}, [behind])) == [("float32", (2, 16, 9, 7))]
+    assert rule(Plain("ReorderInput", [(2, 9, 7, 3)], {"feeds": 1, "channels_last": 1}, [behind])) == [
+        ("float32", (2, 16, 9, 7))
+    ]
+    assert rule(Plain("ReorderInput", [(2, 10, 9, 7)], {}, [behind])) == [("float32", (2, 16, 9, 7))]
+    narrow = Plain(f"{NCHWC}Conv", [(2, 8, 9, 9), (8, 8, 3, 3)], {})
+    assert rule(Plain("ReorderInput", [(2, 10, 9, 7)], {}, [narrow])) == [("float32", (2, 16, 9, 7))]
+    assert rule(Plain("ReorderInput", [(2, 3, 9, 7)], {}, [narrow])) == [("float32", (2, 8, 9, 7))]
+
+
+@pytest.mark.parametrize("rank", [3, 5])
+def test_only_images_go_into_blocks(rank: int) -> None:
+    for op in ("ReorderInput", "ReorderOutput"):
+        rule = ROWS[f"{NCHWC}{op}"].shape
+        assert rule is not None
+        with pytest.raises(UnresolvedError):
+            rule(Plain(op, [(2,) * rank], {"channels": 2}))
+
+
+def test_each_is_a_row_of_the_tables() -> None:
+    assert {row[0] for row in ROWS_OF_SHAPES} <= {*OPERATORS, *ROWS}
