@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from flopwise.analyses.formula.sizes import closed_model, open_inputs
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError
-from flopwise.graph import Graph
+from flopwise.graph import Graph, Tensor
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec
@@ -33,6 +33,7 @@ from flopwise.readers.source.location import shown
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from flopwise.readers.onnx.signature import Signature
     from flopwise.readers.options import Keywords, Options
 
 
@@ -114,6 +115,9 @@ def _of_onnx(
     signed = signature(model)
     loops: list[str] = []
     named: list[Graph] = []  # with the names of modules, which the lighter form lacks
+    if options.past is not None or options.new is not None:
+        with _naming(model):
+            return _of_onnx_steps(model, signed, inputs, counting, dims, batch_size, options, progress)
     with _naming(model):
         opened = open_inputs(signed.inputs, inputs, dims, batch_size)
 
@@ -264,11 +268,7 @@ def _of_steps(
 
     if inputs is not None:
         raise InputError("past and new tokens make the inputs of a language model; give no others")
-    given = {"batch": "batch" if batch_size is None else batch_size, "past": options.past or 0, "new": options.new or 1}
-    given = {name: (dims or {}).get(value, value) if isinstance(value, str) else value for name, value in given.items()}
-    symbols = {name: value for name, value in given.items() if isinstance(value, str)}
-    if not symbols:
-        raise InputError("no size is open; write a name in place of a number, such as --past past")
+    given, symbols = _open_lengths(dims, batch_size, options)
 
     def call(point: Mapping[str, int]) -> dict[str, Any]:
         sizes = {name: point[value] if isinstance(value, str) else value for name, value in given.items()}
@@ -285,12 +285,72 @@ def _of_steps(
         return _followed(lambda: graph_of(made), sizes)
 
     point = {value: _APART[name] for name, value in symbols.items()}
-    names = {size: symbol(value) for value, size in point.items()}
-    shapes: list[derivation.Shape] = [
-        (t.name, t.dtype, tuple([names.get(int(d), int(d)) for d in t.dims])) for t in graph_of(call(point)).inputs
-    ]
+    shapes = _in_lengths(graph_of(call(point)).inputs, symbols, given)
     hints = {value: _APART[name] for name, value in symbols.items()}
     return derivation.derive(tuple(symbols.values()), at, counting, hints, shapes, progress=progress, follow=follow)
+
+
+def _of_onnx_steps(
+    model: object,
+    signed: Signature,
+    inputs: Any,
+    counting: Counting,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    options: OnnxOptions,
+    progress: Callable[[str], None],
+) -> Formula:
+    """The same of an exported language model, whose state is among its inputs.
+
+    Raises:
+        InputError: as for :func:`_of_steps`, or the model takes no state.
+    """
+    from flopwise.analyses.formula.facts import facts_of
+    from flopwise.readers.onnx.read import graph_of, resolve_onnx
+
+    if inputs is not None:
+        raise InputError("past and new tokens make the inputs of a language model; give no others")
+    given, symbols = _open_lengths(dims, batch_size, options)
+
+    def at(point: Mapping[str, int]) -> Reading:
+        sizes = {name: point[value] if isinstance(value, str) else value for name, value in given.items()}
+        lengths = replace(options, past=sizes["past"], new=sizes["new"])
+        resolved = resolve_onnx(model, None, dims, sizes["batch"], lengths)
+        graph = graph_of(resolved)
+        return Reading(graph, facts_of(resolved, graph.weights))
+
+    hints = {value: _APART[name] for name, value in symbols.items()}
+    shapes = _in_lengths(at(hints).graph.inputs, symbols, given)
+    return derivation.derive(tuple(symbols.values()), at, counting, hints, shapes, progress=progress)
+
+
+def _open_lengths(
+    dims: Mapping[str, int] | None, batch_size: int | None, options: TorchOptions | OnnxOptions
+) -> tuple[dict[str, int | str], dict[str, str]]:
+    """Batch, past and new tokens as numbers or names, and those of them that are names.
+
+    Raises:
+        InputError: all are numbers.
+    """
+    given = {"batch": "batch" if batch_size is None else batch_size, "past": options.past or 0, "new": options.new or 1}
+    given = {name: (dims or {}).get(value, value) if isinstance(value, str) else value for name, value in given.items()}
+    symbols = {name: value for name, value in given.items() if isinstance(value, str)}
+    if not symbols:
+        raise InputError("no size is open; write a name in place of a number, such as --past past")
+    return given, symbols
+
+
+def _in_lengths(
+    inputs: Iterable[Tensor], symbols: Mapping[str, str], given: Mapping[str, int | str]
+) -> list[derivation.Shape]:
+    """The shapes of inputs at sizes that lie apart, in the symbols for these."""
+    names: dict[int, Any] = {_APART[name]: symbol(value) for name, value in symbols.items()}
+    past, new = (
+        (_APART[name], symbol(value)) if isinstance(value, str) else (value, value)
+        for name, value in (("past", given["past"]), ("new", given["new"]))
+    )
+    names.setdefault(past[0] + new[0], past[1] + new[1])
+    return [(t.name, t.dtype, tuple([names.get(int(d), int(d)) for d in t.dims])) for t in inputs]
 
 
 #: Sizes that no other dimension of a model has, by which the symbols are found in the shapes of its inputs.

@@ -218,7 +218,7 @@ _LANGUAGE = all_of(
         type=_Tokens(0),
         metavar="P",
         group="Language models",
-        help="Tokens in the state (cache) that the model is handed.",
+        help="Tokens in the state (cache) that the model is handed; also of ONNX exports.",
     ),
     option("--new", type=_Tokens(1), metavar="N", group="Language models", help="Tokens fed now; with --past: 1."),
 )

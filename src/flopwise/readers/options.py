@@ -39,6 +39,10 @@ class OnnxOptions(Options):
     assume: Mapping[str, int] | None = None
     #: Bytes that a graph may take without its weights; None: 512 MB, which is some millions of operators.
     largest_graph: int | None = None
+    #: Of a language model with a state among its inputs: tokens in it, and tokens that are fed now; for a formula also
+    #: names of symbols.
+    past: int | str | None = None
+    new: int | str | None = None
 
 
 @dataclass(frozen=True)
@@ -138,3 +142,16 @@ def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[st
     for models, names in strangers.items():
         raise InputError(f"{' and '.join(names)}: only for {models}")
     return replace(chosen, **changes)
+
+
+def tokens_of(option: str, value: int | str | None, dims: Mapping[str, int] | None) -> int | None:
+    """The number of tokens that an option stands for.
+
+    Raises:
+        InputError: it is a name without a value.
+    """
+    if isinstance(value, str):
+        if value not in (dims or {}):
+            raise InputError(f"{option} {value!r}: has no value; give --dim {value}=NUMBER, or ask for a formula")
+        return (dims or {})[value]
+    return value

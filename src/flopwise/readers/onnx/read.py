@@ -36,7 +36,7 @@ from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.suggestions import complete, error_of, working_sizes
 from flopwise.readers.onnx.types import Shapes, in_short, one_line
-from flopwise.readers.options import OnnxOptions
+from flopwise.readers.options import OnnxOptions, tokens_of
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.signature import refuse_other_formats
 from flopwise.readers.source.source import Source
@@ -62,6 +62,8 @@ class Resolved:
     #: Whether the user's input shapes are others than those in the file.
     changed: bool
     warnings: tuple[str, ...]
+    #: Names of the inputs that are the state of a language model.
+    states: tuple[str, ...] = ()
 
 
 def read_onnx(
@@ -227,6 +229,9 @@ def _resolve(
     if proto.functions:
         progress("inlining functions")
     proto, warnings = unify(proto)
+    held: tuple[str, ...] = ()
+    if options.past is not None or options.new is not None:
+        inputs, batch_size, held = _step(proto, inputs, batch_size, dims, options)
     fill_small(proto.graph, skeleton.initializers, name, reopen)
     nodes = in_execution_order(proto.graph)
     try:
@@ -251,7 +256,27 @@ def _resolve(
         raise InputError(f"the input shapes are impossible: {faults[0]}")
     shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
     remarks = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
-    return Resolved(proto, nodes, shapes, skeleton, name, reopen, noted, changed, remarks)
+    return Resolved(proto, nodes, shapes, skeleton, name, reopen, noted, changed, remarks, held)
+
+
+def _step(
+    proto: onnx.ModelProto, inputs: Any, batch_size: int | None, dims: Mapping[str, int], options: OnnxOptions
+) -> tuple[Any, int | None, tuple[str, ...]]:
+    """The inputs of a call with so many tokens in the state, the batch size left to set, and the inputs that are state.
+
+    Raises:
+        InputError: the model takes no state, inputs are given as well, or a name has no number.
+    """
+    from flopwise.readers.onnx.language import states, step_specs
+    from flopwise.readers.onnx.signature import declared
+
+    if inputs is not None:
+        raise InputError("past and new tokens make the inputs of a language model; give no others")
+    past, new = (tokens_of(name, getattr(options, name), dims) for name in ("past", "new"))
+    values = declared(proto)
+    batch = dims.get("batch") if batch_size is None else batch_size
+    specs = step_specs(values, past or 0, 1 if new is None else new, batch)
+    return specs, None, tuple(states(values))
 
 
 def _fits(model: onnx.ModelProto, options: OnnxOptions) -> bool:
@@ -299,13 +324,13 @@ def parsed(skeleton: Skeleton) -> onnx.ModelProto:
 def _build(resolved: Resolved) -> Graph:
     proto, name = resolved.proto, resolved.name
     built = Builder(resolved.skeleton, name, resolved.reopen, resolved.notes, proto.opset_import)
-    built.main(proto.graph, resolved.nodes, resolved.shapes)
+    built.main(proto.graph, resolved.nodes, resolved.shapes, resolved.states)
     initializers = {t.name for t in proto.graph.initializer} & built.weights.keys()
     values = tuple(t for i in proto.graph.input if i.name not in initializers and (t := built.tensor(i.name)))
     empty = [
         f"input {t.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
         for t in values
-        if t.shape and 0 in t.shape
+        if t.shape and 0 in t.shape and t.kind != "state"
     ]
     return Graph(
         name=_title(proto, name),

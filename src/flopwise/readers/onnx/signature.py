@@ -50,14 +50,19 @@ def signature(model: object) -> Signature:
         proto = onnx.ModelProto.FromString(skeleton.model)
     except (DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"not an ONNX model, or damaged ({error})") from error
-    stored = {t.name for t in proto.graph.initializer}
-    inputs = tuple(_declared(value) for value in proto.graph.input if value.name not in stored)
+    inputs = declared(proto)
     loops = any(node.op_type in CONTROL_FLOW for nodes in _all_nodes(proto) for node in nodes)
     if any(kept(t.data_type, t.dims) and t.data_location == t.EXTERNAL for t in proto.graph.initializer):
         return Signature(inputs, model, loops)  # what lies in another file is found from the model's own place only
     for node in proto.graph.node:
         node.ClearField("metadata_props")  # names of modules, which change no size
     return Signature(inputs, proto.SerializeToString(), loops)
+
+
+def declared(proto: onnx.ModelProto) -> tuple[Declared, ...]:
+    """The inputs of a model as it declares them, those with stored values left out."""
+    stored = {t.name for t in proto.graph.initializer}
+    return tuple(_declared(value) for value in proto.graph.input if value.name not in stored)
 
 
 def _all_nodes(proto: onnx.ModelProto) -> Iterator[Iterable[onnx.NodeProto]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.readers.options import TorchOptions
+from flopwise.readers.options import TorchOptions, tokens_of
 from flopwise.readers.source.location import is_callable, is_url, shown
 from flopwise.readers.torch.kinds import is_function, is_module
 from flopwise.readers.torch.language.config import is_language_model, require
@@ -81,21 +81,8 @@ def _step(
     if not hasattr(getattr(module, "config", None), "model_type"):
         raise InputError(f"{name or type(module).__name__}: past and new tokens are for models of transformers")
     batch = (dims or {}).get("batch", 1) if batch_size is None else batch_size
-    past, new = (_number(name, getattr(options, name), dims) for name in ("past", "new"))
+    past, new = (tokens_of(name, getattr(options, name), dims) for name in ("past", "new"))
     return step(module, past or 0, 1 if new is None else new, batch).inputs, None
-
-
-def _number(option: str, value: int | str | None, dims: Mapping[str, int] | None) -> int | None:
-    """The number of tokens that an option stands for.
-
-    Raises:
-        InputError: it is a name without a value.
-    """
-    if isinstance(value, str):
-        if value not in (dims or {}):
-            raise InputError(f"{option} {value!r}: has no value; give --dim {value}=NUMBER, or ask for a formula")
-        return (dims or {})[value]
-    return value
 
 
 def module_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -61,11 +61,13 @@ class Builder:
         #: Name of an operator by domain and type.
         self.ops: dict[tuple[str, str], str] = {}
 
-    def main(self, graph: onnx.GraphProto, nodes: Sequence[Listed], shapes: Shapes) -> None:
-        """Take in the main graph."""
+    def main(
+        self, graph: onnx.GraphProto, nodes: Sequence[Listed], shapes: Shapes, states: Collection[str] = ()
+    ) -> None:
+        """Take in the main graph; ``states`` are the inputs that are a language model's state."""
         stored = self.stored(graph, nodes, shapes, self.skeleton.initializers, "")
         for value in graph.input:
-            stored.kinds.setdefault(value.name, "input")
+            stored.kinds.setdefault(value.name, "state" if value.name in states else "input")
         self.tensor = _lookup(shapes, stored, "", "")
         self.graph(nodes, shapes, self.tensor, (), ())
 
