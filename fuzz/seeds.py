@@ -158,3 +158,9 @@ def configurations() -> list[bytes]:
             }
         ).encode()
     ]
+
+
+def lies() -> list[bytes]:
+    """Choices of a server: honest, and one of each lie and each way to send it, about each file."""
+    ways = [bytes([0, 0, way, 3]) for way in range(5)]
+    return [b"", *(bytes([lie % 3, lie, 5, 1, 0]) for lie in range(1, 15)), *ways]

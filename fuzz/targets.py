@@ -69,6 +69,20 @@ def _read(name: str, weights: bool = False) -> Callable[[bytes], None]:
     return run
 
 
+def _server(data: bytes) -> None:
+    """A model or a file of weights from a server that lies; the first byte says which of them."""
+    import flopwise
+    from fuzz.lying_server import with_lies
+
+    def read(url: str) -> None:
+        with contextlib.suppress(FlopwiseError), flopwise.limits(request_seconds=1, silent_seconds=0.3):
+            (flopwise.weights if weights else flopwise.profile)(url)
+
+    files = [(seeds.onnx_models()[0], False), (seeds.safetensors()[0], True), (seeds.archives()[0], True)]
+    file, weights = files[data[0] % len(files) if data else 0]
+    with_lies(file, read, data[1:])
+
+
 def _text(parse: Callable[[str], object]) -> Callable[[bytes], None]:
     """What parses a text."""
 
@@ -122,6 +136,7 @@ TARGETS: dict[str, Target] = {
     "npz": Target(_read("m.npz", weights=True), seeds.archives),
     "checkpoint": Target(_read("m.pth", weights=True), seeds.checkpoints),
     "program": Target(_read("m.pt2", weights=True), seeds.programs),
+    "server": Target(_server, seeds.lies),
     "config": Target(_read("config.json"), seeds.configurations),
     "input": Target(_text(_input), _texts("x:f32:1x3x224x224", "input:0:i64:2:1,2", "x:Nx3")),
     "at": Target(_text(_at), _texts("batch=1,2,4 seq=128:4096:128")),
@@ -130,4 +145,4 @@ TARGETS: dict[str, Target] = {
 }
 
 #: Those that may load a framework, and are slow for it.
-SLOW: frozenset[str] = frozenset({"checkpoint", "program", "config", "hdf5"})
+SLOW: frozenset[str] = frozenset({"checkpoint", "program", "config", "hdf5", "server"})

@@ -45,17 +45,18 @@ def _left_out(rows: Sequence[Row], names: dict[int, str]) -> tuple[set[tuple[int
     """Branches that do not count, innermost operators first, and what each branch costs."""
     left_out: set[tuple[int, str]] = set()
     notes: list[str] = []
-    forks = {b.owner: len(row.node.within) for row in rows for b in row.node.within if b.branch}
-    for owner in sorted(forks, key=lambda owner: -owner):  # what lies inside comes later
+    inside: dict[int, list[tuple[int, Row]]] = {}  # the rows in each fork, and how deep it is around them
+    for row in rows:
+        for level, body in enumerate(row.node.within):
+            if body.branch or body.owner in inside:
+                inside.setdefault(body.owner, []).append((level, row))
+    for owner in sorted(inside, key=lambda owner: -owner):  # what lies inside comes later
         costs: dict[str, tuple[int, int]] = {}
-        for row in rows:
-            inside = [i for i, b in enumerate(row.node.within) if b.owner == owner]
-            if not inside:
-                continue
-            deeper: tuple[Body, ...] = row.node.within[inside[0] + 1 :]
+        for level, row in inside[owner]:
+            deeper: tuple[Body, ...] = row.node.within[level + 1 :]
             trips = [b.trips for b in deeper]
             runs = 0 if any((b.owner, b.part) in left_out for b in deeper) else math.prod(t or 0 for t in trips)
-            part = row.node.within[inside[0]].part
+            part = row.node.within[level].part
             count, flops = costs.get(part, (0, 0))
             costs[part] = count + (row.count or 0) * runs, flops + (row.flops or 0) * runs
         dearest = max(costs, key=lambda part: costs[part])

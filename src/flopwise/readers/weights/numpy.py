@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import io
 import math
+import warnings
 import zipfile
 from typing import Any
 
@@ -122,7 +123,9 @@ def _header(file: Any, what: str) -> tuple[tuple[int, ...], bool, numpy.dtype[An
 
 @functools.lru_cache(1024)  # arrays of an archive have few headers between them
 def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
-    return _HEADERS[version](io.BytesIO(header))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that Python 2 wrote it
+        return _HEADERS[version](io.BytesIO(header))
 
 
 def _length(shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> int:

@@ -14,6 +14,9 @@ from flopwise.readers.onnx.types import Facts, Shapes
 #: Operators in bodies that are looked at before loops are no longer followed one iteration after the other.
 STEPS = 20_000
 
+#: Ways in which the bodies of control flow may run, before a model is refused.
+BODIES = 20_000
+
 
 @dataclass(slots=True)
 class Context:
@@ -35,3 +38,7 @@ class Context:
     results: dict[Any, list[Any]] = field(default_factory=dict)
     #: How many operators may still be looked at in order to follow loops; one element, shared by all graphs.
     steps: list[int] = field(default_factory=lambda: [STEPS])
+    #: The bodies resolved so far, by all that they follow from: a body in a loop in a loop is met again and again.
+    runs: dict[Any, Any] = field(default_factory=dict)
+    #: How many more there may be; one element, shared by all graphs.
+    bodies: list[int] = field(default_factory=lambda: [BODIES])

@@ -12,8 +12,9 @@ from tests.readers.models import Dims, array, ints, model, node, shapes, value, 
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read
-from flopwise.errors import InputError
+from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
+from flopwise.readers.onnx.shapes.control_flow import run
 
 BOOL, INT = TensorProto.BOOL, TensorProto.INT64
 
@@ -320,3 +321,29 @@ def test_the_branch_that_only_hands_on() -> None:
     assert shapes(counted.graph)["y"] == (4,)
     assert counted.total("flops") == 4
     assert not counted.exact
+
+
+@pytest.mark.parametrize("growing", [False, True], ids=["as large", "growing"])
+def test_loops_in_loops_are_resolved_once_for_each_input(growing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body runs at least twice to see whether its shapes change: 2^18 times in a nest of 18, if nothing is kept."""
+    nested = loop(node("Concat", "s x", "t", axis=0) if growing else node("Relu", "s", "t"))
+    for _ in range(17):
+        nested = loop(node("Loop", "two yes s", "t", body=nested))
+    resolved: list[int] = []
+    once = run._run
+    monkeypatch.setattr(run, "_run", lambda *arguments: (resolved.append(1), once(*arguments))[1])
+    stored = [array("two", 2), array("yes", True)]
+    graph = read(model([node("Loop", "two yes x", "y", body=nested)], {"x": (2, 4)}, stored))
+    assert len(graph.nodes) > 18
+    assert len(resolved) < 200
+
+
+def test_bodies_that_run_in_too_many_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flopwise.readers.onnx.shapes.context.BODIES", 2)
+    net = model(
+        [node("Loop", "n yes x", "y", body=loop(node("Concat", "s s", "t", axis=0)))],
+        {"x": (2, 4)},
+        [array("n", 4), array("yes", True)],
+    )
+    with pytest.raises(ModelError, match="run in more than 2 ways"):
+        read(net)

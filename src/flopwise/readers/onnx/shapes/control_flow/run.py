@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 import onnx
 
+from flopwise.errors import ModelError
 from flopwise.readers.onnx.normalize.order import needs
+from flopwise.readers.onnx.shapes import context as contexts
 from flopwise.readers.onnx.shapes.state import State
 from flopwise.readers.onnx.types import Facts, Inner, Shapes, shapes_of
 
@@ -32,9 +34,50 @@ class Run:
 
 
 def run(state: State, body: onnx.GraphProto, inputs: Sequence[Facts]) -> Run:
-    """A body resolved for these inputs."""
+    """A body resolved for these inputs; one like an earlier one, with the same inputs, is that one.
+
+    Raises:
+        ModelError: there are too many.
+    """
     facts = {name: state.facts(name) for name in _captured(body)}
     facts.update((value.name, input_) for value, input_ in zip(body.input, inputs, strict=False))
+    key, runs = _key(state, body, facts), state.context.runs
+    steps = state.context.steps
+    if key is not None and key in runs:
+        earlier: tuple[Run, int] = runs[key]
+        steps[0] -= earlier[1]  # looked at once, but it becomes as many rows as before
+        return earlier[0]
+    before = steps[0]
+    state.context.bodies[0] -= 1
+    if state.context.bodies[0] < 0:
+        raise ModelError(f"the bodies of its control flow run in more than {contexts.BODIES:,} ways")
+    one = _run(state, body, facts)
+    if key is not None:
+        runs[key] = one, before - steps[0]
+    return one
+
+
+def _key(state: State, body: onnx.GraphProto, facts: Mapping[str, Facts]) -> Any:
+    """All that the shapes in a body follow from; None where that cannot be compared."""
+    around = []
+    for name in sorted(facts):
+        one = facts[name]
+        types = (one.type, *(one.items or ()))
+        parts = [b"" if type_ is None else type_.SerializeToString(deterministic=True) for type_ in types]
+        for value in (one.value, *(one.interval or ())):
+            if value is None or not isinstance(value, numpy.ndarray) or value.dtype == object:
+                if value is not None:
+                    return None
+                parts.append(b"")
+            else:
+                parts += repr((value.dtype.str, value.shape)).encode(), value.tobytes()
+        around.append((name, one.type is None, one.items is None, one.value is None, one.bound, tuple(parts)))
+    versions = tuple(sorted(state.opsets.items()))
+    return body.SerializeToString(deterministic=True), tuple(around), versions, state.ir_version
+
+
+def _run(state: State, body: onnx.GraphProto, facts: Mapping[str, Facts]) -> Run:
+    """A body resolved with these facts about its inputs and about what it takes from outside."""
     graph = onnx.GraphProto(
         name=body.name or "body",
         node=body.node,
@@ -44,7 +87,7 @@ def run(state: State, body: onnx.GraphProto, inputs: Sequence[Facts]) -> Run:
     for name, value in facts.items():
         if value.type is not None:
             graph.input.add(name=name, type=value.type)
-    context = replace(state.context, facts=facts, inside=True)
+    context = replace(state.context, facts=dict(facts), inside=True)
     context.steps[0] -= len(graph.node)
     model = onnx.ModelProto(graph=graph, opset_import=state.imports, ir_version=state.ir_version)
     shapes = context.resolver(model, context)
