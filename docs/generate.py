@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flopwise.report.reference.formats import formats_page
 from flopwise.report.reference.gradients import gradients_page
+from flopwise.report.reference.published import published_page
 from flopwise.report.reference.tables import conventions_page, operators_page
 
 HERE = Path(__file__).parent
@@ -15,6 +16,7 @@ PAGES = {
     "conventions.md": conventions_page,
     "gradients.md": gradients_page,
     "formats.md": formats_page,
+    "published.md": published_page,
 }
 
 

@@ -21,7 +21,7 @@ TOOLS = [name for name, convention in CONVENTIONS.items() if convention.sees == 
 
 
 def test_tools_of_programs() -> None:
-    names = "fvcore torch ptflops-aten ptflops thop torchstat torchinfo calflops deepspeed"
+    names = "fvcore torch ptflops-aten ptflops mmcv thop torchstat torchinfo calflops deepspeed"
     assert names.split() == TOOLS
 
 

@@ -26,6 +26,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "torch": ("tools.torch", "CONVENTION"),
     "ptflops-aten": ("tools.ptflops_aten", "CONVENTION"),
     "ptflops": ("tools.ptflops", "CONVENTION"),
+    "mmcv": ("tools.mmcv", "CONVENTION"),
     "thop": ("tools.thop", "CONVENTION"),
     "torchstat": ("tools.torchstat", "CONVENTION"),
     "torchinfo": ("tools.torchinfo", "CONVENTION"),

@@ -7,6 +7,7 @@ import sys
 import click
 
 from flopwise.cli.command import Command, option
+from flopwise.cli.commands.zoo_published import command as published
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
 from flopwise.cli.progress import Progress
@@ -106,3 +107,6 @@ def query(folder: str, sql: str, output: Output) -> int:
     columns, rows = zoo.query(folder, sql)
     output.write(query_report(columns, rows))
     return 0
+
+
+command.add_command(published)

@@ -199,9 +199,17 @@ def batch(graph: Graph) -> int:
     return shape[0] if shape else 1  # type: ignore[return-value]
 
 
-def of_modules(graph: Graph, hooks: dict[str, Callable[[Layer], int]] = HOOKS) -> list[tuple[Layer, int | None]]:
-    """What the hooks count, for the whole batch and all places of a module; None where the tool fails."""
-    places = modules.places(graph, hooks)
+def of_modules(
+    graph: Graph, hooks: dict[str, Callable[[Layer], int]] = HOOKS, once: bool = False
+) -> list[tuple[Layer, int | None]]:
+    """What the hooks count, for the whole batch; None where the tool fails.
+
+    Args:
+        graph: the program.
+        hooks: class of a module -> what its hook counts.
+        once: whether a module that stands in several places of the model counts once; else once for each.
+    """
+    places = {} if once else modules.places(graph, hooks)
     pairs: list[tuple[Layer, int | None]] = []
     for layer in modules.layers(graph):
         if layer.kind in hooks:
@@ -223,7 +231,7 @@ def of_functions(node: Node) -> Number | None:
     return total
 
 
-def _of_one(counted: int, images: int) -> Number:
+def of_one(counted: int, images: int) -> Number:
     """What one image of a batch costs."""
     if images in (0, 1):
         return counted
@@ -237,7 +245,7 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
     for layer, counted in of_modules(graph):
         if 0 <= layer.at < len(amounts):
             held = amounts[layer.at]
-            amounts[layer.at] = None if held is None or counted is None else held + _of_one(counted, images)
+            amounts[layer.at] = None if held is None or counted is None else held + of_one(counted, images)
     return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
 
 

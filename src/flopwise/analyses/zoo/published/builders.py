@@ -1,0 +1,149 @@
+"""The models of published figures, made without weights by the packages that define them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flopwise.errors import InputError
+from flopwise.readers.torch.imports import repaired
+
+
+def build(name: str, shape: tuple[int, ...], reparameterized: bool = False) -> tuple[Any, Any]:
+    """A module on the meta device where that is possible, and its inputs.
+
+    Args:
+        name: such as ``timm:resnet50``.
+        shape: of the image, without the batch.
+        reparameterized: whether branches are fused as for inference.
+
+    Raises:
+        InputError: the package is not installed, or does not know the model.
+    """
+    package, _, model = name.partition(":")
+    try:
+        return BUILDERS[package](model, shape, reparameterized)
+    except ImportError as error:
+        raise InputError(f"{name}: {package} is not installed ({error})") from error
+
+
+def _timm(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+    def imported() -> Any:
+        import timm.layers
+        import timm.models
+
+        return timm
+
+    timm = repaired(imported)
+    if not timm.is_model(name):
+        raise InputError(f"timm:{name}: timm {timm.__version__} has no such model")
+    config = timm.get_pretrained_cfg(name)
+    options = {}
+    if config is not None and config.fixed_input_size and config.input_size[-1] != shape[-1]:
+        options["img_size"] = shape[-1]
+    with _fused(timm, False):
+        if reparameterized:  # computes with the weights, so they have to be there
+            module = timm.models.reparameterize_model(timm.create_model(name, pretrained=False, **options).eval())
+        else:
+            module = _on_meta(lambda: timm.create_model(name, pretrained=False, **options)).eval()
+    return module, (1, *shape)
+
+
+@contextlib.contextmanager
+def _fused(timm: Any, fused: bool) -> Iterator[None]:
+    """Make timm's models with or without PyTorch's own attention, which some tools do not count."""
+    before = timm.layers.use_fused_attn()
+    timm.layers.set_fused_attn(fused)
+    try:
+        yield
+    finally:
+        timm.layers.set_fused_attn(before)
+
+
+def _torchvision(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+    def imported() -> Any:
+        import torchvision
+
+        return torchvision
+
+    models = repaired(imported).models
+    options: dict[str, Any] = {"weights": None}
+    if name in ("inception_v3", "googlenet"):
+        options["init_weights"] = False
+    if name == "googlenet":
+        options["aux_logits"] = False  # its weights are published without the auxiliary heads
+    if name.startswith("vit_"):
+        options["image_size"] = shape[-1]
+    try:
+        builder = models.get_model_builder(name)
+    except ValueError as error:
+        raise InputError(f"torchvision:{name}: {error}") from error
+    if "segmentation" in builder.__module__:
+        options |= {"weights_backbone": None, "num_classes": 21}
+        options |= {} if "lraspp" in name else {"aux_loss": True}
+    elif "detection" in builder.__module__:
+        options |= {"weights_backbone": None}
+    module = _on_meta(lambda: builder(**options))
+    image = (1, *shape)
+    return module.eval(), [image, image] if name.startswith("raft") else image
+
+
+def _pretrainedmodels(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+    """One of Remi Cadene's models."""
+
+    def imported() -> Any:
+        import pretrainedmodels
+
+        return pretrainedmodels
+
+    package = repaired(imported)
+    if name not in package.model_names:
+        raise InputError(f"pretrainedmodels:{name}: no such model")
+    return _on_meta(lambda: package.__dict__[name](num_classes=1000, pretrained=None)).eval(), (1, *shape)
+
+
+def _open_clip(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+    """One tower of a CLIP model, ``NAME/image`` or ``NAME/text``."""
+
+    def imported() -> Any:
+        import open_clip
+        import timm.layers
+
+        return open_clip, timm
+
+    open_clip, timm = repaired(imported)
+    name, _, tower = name.partition("/")
+    config = open_clip.get_model_config(name)
+    if config is None:
+        raise InputError(f"open_clip:{name}: open_clip {open_clip.__version__} has no such model")
+    if tower == "text" and "hf_model_name" in config["text_cfg"]:
+        raise InputError(f"open_clip:{name}: its text tower is made from a configuration on a model hub")
+    made = {"image": "_build_vision_tower", "text": "_build_text_tower"}[tower]
+    part = {"image": "vision_cfg", "text": "text_cfg"}[tower]
+    quick = config.get("quick_gelu", False)
+    with _fused(timm, False):
+        module = _on_meta(lambda: getattr(open_clip.model, made)(config["embed_dim"], config[part], quick)).eval()
+    if tower == "image":
+        return module, (1, *shape)
+    return module, [f"text:i64:1x{shape[-1]}"]
+
+
+def _on_meta(make: Callable[[], Any]) -> Any:
+    """The module that a function makes, without memory for its weights."""
+    import torch
+
+    try:
+        with torch.device("meta"):
+            return make()
+    except (NotImplementedError, RuntimeError):  # it reads values while it is made
+        return make().to("meta")
+
+
+#: Package -> how its models are made.
+BUILDERS: dict[str, Callable[[str, tuple[int, ...], bool], tuple[Any, Any]]] = {
+    "timm": _timm,
+    "torchvision": _torchvision,
+    "open_clip": _open_clip,
+    "pretrainedmodels": _pretrainedmodels,
+}

@@ -1,0 +1,138 @@
+"""Published figures and the conventions that reproduce them: a line for each figure, or for each source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, scaled
+from flopwise.report.report import Report
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
+
+if TYPE_CHECKING:
+    from flopwise.report.formats.format import Format
+
+
+def published_report(figures: Sequence[Figure], whole: bool, versions: dict[str, str]) -> Report:
+    """The figures, each with its page and the way that reproduces it.
+
+    Args:
+        figures: the figures.
+        whole: whether they are all that there are; then people see a line for each source.
+        versions: source -> what the recorded counts were made with.
+    """
+
+    def sheets(format: Format, look: Look) -> list[Sheet]:
+        if format.data:
+            return [_data(figures)]
+        return [_sources(figures, versions) if whole and format.audience == "terminal" else _lines(figures, look)]
+
+    return Report(sheets, lambda: _content(figures, versions))
+
+
+def share(figures: Sequence[Figure]) -> float:
+    """The per cent of figures that are reproduced."""
+    return 100 * sum(figure.reproduced for figure in figures) / len(figures)
+
+
+def counted(figure: Figure) -> str:
+    """The count in the unit of the figure, with two more digits than are stated."""
+    if figure.count is None:
+        return ""
+    way = Way.of(figure.way or "macs")
+    if not PREFIXES.get(figure.unit):
+        return f"{figure.count:,}"
+    digits = len(figure.stated.partition(".")[2]) + 2
+    return f"{scaled(figure, figure.count, way):,.{digits}f}"
+
+
+def _about(figures: Sequence[Figure]) -> tuple[str, ...]:
+    done = sum(figure.reproduced for figure in figures)
+    return (f"{len(figures):,} published figures", f"{done:,} reproduced ({share(figures):.1f} %)")
+
+
+def _sources(figures: Sequence[Figure], versions: dict[str, str]) -> Sheet:
+    lines = []
+    for source in dict.fromkeys(figure.source for figure in figures):
+        own = [figure for figure in figures if figure.source == source]
+        cells: list[Any] = [source]
+        for quantity in ("operations", "parameters"):
+            part = [figure for figure in own if figure.quantity == quantity]
+            cells += [len(part), sum(figure.reproduced for figure in part)]
+        ways = dict.fromkeys(f.way for f in own if f.quantity == "operations" and f.way)
+        lines.append(Line((*cells, ", ".join(ways))))
+    totals: list[Any] = [sum(line.values[i] for line in lines) for i in range(1, 5)]  # type: ignore[misc]
+    return Sheet(
+        heads=(
+            Head("source", "source", "text", 0),
+            Head("operations", "operations", "number", 1),
+            Head("operations_reproduced", "reproduced", "number", 1),
+            Head("parameters", "parameters", "number", 2),
+            Head("parameters_reproduced", "reproduced", "number", 2),
+            Head("ways", "conventions", "text", 3),
+        ),
+        lines=tuple(lines),
+        total=Line(("Total", *totals, "")),
+        about=_about(figures),
+        notes=("the figures of a source: --source NAME; those that are not reproduced, with reasons: --missing",),
+    )
+
+
+def _lines(figures: Sequence[Figure], look: Look) -> Sheet:
+    lines = [
+        Line(
+            (
+                f.model,
+                f.source,
+                look.text(f.input.replace("x", look.glyphs.times)),
+                f.quantity,
+                f"{f.stated} {f.unit}".strip(),
+                counted(f),
+                f.way,
+                f.note,
+            ),
+            "" if f.reproduced else "unknown",
+        )
+        for f in figures
+    ]
+    return Sheet(
+        heads=(
+            Head("model", "model", "text", 0),
+            Head("source", "source", "text", 5),
+            Head("input", "input", "text", 4),
+            Head("quantity", "of", "text", 3),
+            Head("stated", "stated", "text", 1),
+            Head("counted", "counted", "text", 1),
+            Head("way", "under", "text", 1),
+            Head("note", "why not", "text", 2, prose=True),
+        ),
+        lines=tuple(lines),
+        about=_about(figures),
+    )
+
+
+def _data(figures: Sequence[Figure]) -> Sheet:
+    keys = ("source", "model", "quantity", "stated", "unit", "input", "year", "page", "build", "way", "count", "note")
+    return Sheet(
+        tuple(Head(key, key, "number" if key in ("year", "count") else "text") for key in keys),
+        tuple(Line(tuple(getattr(figure, key) for key in keys)) for figure in figures),
+    )
+
+
+def _content(figures: Sequence[Figure], versions: dict[str, str]) -> dict[str, Any]:
+    """The schema ``flopwise.published/1``."""
+    return {
+        "schema": "flopwise.published/1",
+        "reproduced": sum(figure.reproduced for figure in figures),
+        "versions": versions,
+        "figures": [
+            {
+                **{key: getattr(f, key) for key in ("source", "model", "quantity", "stated", "unit", "input", "year")},
+                **{key: getattr(f, key) or None for key in ("page", "build")},
+                "convention": f.way or None,
+                "count": f.count,
+                "note": f.note or None,
+            }
+            for f in figures
+        ],
+    }
