@@ -61,7 +61,7 @@ def _sources(figures: Sequence[Figure], versions: dict[str, str]) -> Sheet:
             cells += [len(part), sum(figure.reproduced for figure in part)]
         ways = dict.fromkeys(f.way for f in own if f.quantity == "operations" and f.way)
         lines.append(Line((*cells, ", ".join(ways))))
-    totals: list[Any] = [sum(line.values[i] for line in lines) for i in range(1, 5)]  # type: ignore[misc]
+    totals: list[Any] = [sum(line.values[i] for line in lines) for i in range(1, 5)]
     return Sheet(
         heads=(
             Head("source", "source", "text", 0),

@@ -7,12 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from flopwise.errors import InputError
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 #: The first letter of a unit -> how many it stands for; "M" is also the unit of parameters in millions.
 PREFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
@@ -134,8 +130,8 @@ def _of(source: str) -> Iterable[Figure]:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    place: Traversable = resources.files(__package__) / name
-    return list(csv.DictReader(place.read_text("utf-8").splitlines()))
+    text = resources.files("flopwise.analyses.zoo.published").joinpath(name).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
 
 
 def agrees(figure: Figure, source: Source, count: int, way: Way) -> bool:
