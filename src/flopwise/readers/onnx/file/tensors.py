@@ -169,7 +169,7 @@ class TensorWalk:
         ):
             return None
         if kept(code, dims):
-            if field.end - first > SMALL:
+            if len(data) < field.end - first:  # it is long, or not all of it has been read yet
                 return None
             end = len(data)
         try:
