@@ -11,6 +11,7 @@ from flopwise.errors import InputError
 if TYPE_CHECKING:
     from flopwise.analyses.zoo.build import Built
     from flopwise.analyses.zoo.views import Zoo
+    from flopwise.report.report import Report
 
 
 def build(
@@ -75,6 +76,20 @@ def open(folder: str | os.PathLike[str]) -> Zoo:
     from flopwise.analyses.zoo.views import Zoo
 
     return Zoo(folder)
+
+
+def report(folder: str | os.PathLike[str]) -> Report:
+    """A data set to look at: ``as_text(report(DIR), "html")`` is a page of its costs, operators and unique layers.
+
+    Raises:
+        InputError: there is no data set, it is damaged, or a package is missing.
+    """
+    _needs("pyarrow", "a data set")
+    _needs("duckdb", "a report")
+    from flopwise.analyses.zoo.overview import overview
+    from flopwise.report.commands.zoo import overview_report
+
+    return overview_report(overview(folder))
 
 
 def query(folder: str | os.PathLike[str], sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -16,7 +16,7 @@ from flopwise.errors import InputError
 
 @click.group("zoo")
 def command() -> None:
-    """Many models as one data set: build it, and ask it in SQL."""
+    """Many models as one data set: build it, ask it in SQL, look at it."""
 
 
 @command.command(
@@ -25,9 +25,7 @@ def command() -> None:
     examples=["models/ -o zoo", "'torchvision:resnet*' 'timm:vit_*' -o zoo -j 4", "list.txt -o zoo --retry"],
 )
 @click.argument("sources", nargs=-1, required=True, type=Read())
-@option(
-    "-o", "--output", "folder", required=True, type=click.Path(file_okay=False), metavar="DIR", help="The data set."
-)
+@option("-o", "--output", "folder", required=True, metavar="DIR", help="The data set: a folder, or a URL (s3://...).")
 @option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Worker processes.")
 @option(
     "--engine",
@@ -89,7 +87,7 @@ def build(
         'zoo "FROM chains WHERE length = 3" -f csv',
     ],
 )
-@click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
+@click.argument("folder", metavar="DIR")
 @click.argument("sql")
 @writes("sheet", "content")
 def query(folder: str, sql: str, output: Output) -> int:
@@ -106,6 +104,20 @@ def query(folder: str, sql: str, output: Output) -> int:
         raise InputError("the query is empty")
     columns, rows = zoo.query(folder, sql)
     output.write(query_report(columns, rows))
+    return 0
+
+
+@command.command("report", cls=Command, examples=["zoo -o zoo.html", "zoo -f csv"])
+@click.argument("folder", metavar="DIR")
+@writes("sheet", "zoo")
+def report(folder: str, output: Output) -> int:
+    """Show the data set in DIR: its models, and as a page (-o zoo.html) cost against size, operators, unique layers."""
+    from flopwise.api import zoo
+
+    with Progress() as progress:
+        progress("asking the data set")
+        made = zoo.report(folder)
+    output.write(made)
     return 0
 
 

@@ -1,14 +1,18 @@
-"""The rows of a query as a sheet."""
+"""The rows of a query, and the overview of a data set, as sheets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Head, Line, Sheet
+from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet
+from flopwise.report.sheet.units import human
+
+if TYPE_CHECKING:
+    from flopwise.analyses.zoo.overview import Overview
 
 
 def query_report(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Report:
@@ -19,6 +23,19 @@ def query_report(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Repor
         lines=tuple(Line(tuple(_shown(value) for value in row)) for row in plain),
     )
     return Report(lambda format, look: [sheet], lambda: [dict(zip(columns, row, strict=True)) for row in plain])
+
+
+def overview_report(overview: Overview) -> Report:
+    """A data set: its figures and its models as a sheet; its page has all the rest."""
+    columns = overview.models.columns
+    plain = [[_plain(value) for value in row] for row in overview.models.rows]
+    sheet = Sheet(
+        heads=tuple(Head(name, name, _kind([row[i] for row in plain]), i) for i, name in enumerate(columns)),
+        lines=tuple(Line(tuple(_shown(value) for value in row)) for row in plain),
+        about=(overview.name,),
+        summary=tuple(Figure(title, f"{count:,}", human(count)) for title, count in overview.totals.items()),
+    )
+    return Report(lambda format, look: [sheet], subjects={"zoo": (overview,)})
 
 
 def _plain(value: Any) -> Any:

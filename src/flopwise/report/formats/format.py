@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 from flopwise.errors import InputError
 
 #: What a format can write. Of a "sheet" (columns and lines, which nearly every report has) and of "content" (the plain
-#: values of a JSON schema) it writes any; a "profile", its "layers", a "comparison", a "bound" or a request to a
-#: language model ("llm") it draws in a way of its own.
-Kind: TypeAlias = Literal["sheet", "content", "profile", "layers", "comparison", "bound", "llm"]
+#: values of a JSON schema) it writes any; a "profile", its "layers", a "comparison", a "bound", a request to a
+#: language model ("llm") or a data set of models ("zoo") it draws in a way of its own.
+Kind: TypeAlias = Literal["sheet", "content", "profile", "layers", "comparison", "bound", "llm", "zoo"]
 
 #: Who reads it: a person in a terminal, a person in a document, or a program, which gets every digit, all lines, and a
 #: convention beside each figure.
@@ -58,7 +58,7 @@ TABLE = (
     Format("csv", (".csv",), ("sheet",), "program"),
     Format("json", (".json",), ("content",), "program"),
     Format("latex", (".tex",), ("sheet",), "document"),
-    Format("html", (".html", ".htm"), ("profile", "comparison", "bound", "llm"), "document", several=False),
+    Format("html", (".html", ".htm"), ("profile", "comparison", "bound", "llm", "zoo"), "document", several=False),
     Format("parquet", (".parquet",), ("profile", "sheet"), "program", binary=True),
     Format("dot", (".dot", ".gv"), ("layers",), "document"),
 )

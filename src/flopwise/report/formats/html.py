@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flopwise.report.html import bound, compare, llm, model
+from flopwise.report.html import bound, compare, llm, model, zoo
 from flopwise.report.sheet.sheet import Look, model_name
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare import Comparison
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.timing.bound import Bound
+    from flopwise.analyses.zoo.overview import Overview
     from flopwise.profiles.profile import Profile
     from flopwise.report.sheet.listing import Choice
     from flopwise.report.sheet.sheet import Figure, Sheet
@@ -30,6 +31,11 @@ def render_bound(result: Bound, title: str, device: str, summary: Sequence[Figur
 def render_llm(result: Inference, sheet: Sheet, look: Look) -> str:
     """The page: figures of a request, and cost and memory against the context."""
     return llm.render(result, sheet)
+
+
+def render_zoo(overview: Overview, look: Look) -> str:
+    """The page: models, operators and unique layers of a data set."""
+    return zoo.render(overview)
 
 
 def render_comparison(
