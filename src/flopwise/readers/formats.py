@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flopwise.errors import ModelError, OtherFormatError
 from flopwise.graph import Graph
 from flopwise.readers.caffe.format import CAFFE
-from flopwise.readers.format import Format
+from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
 from flopwise.readers.options import options_of
 from flopwise.readers.source.location import naming
@@ -45,6 +45,8 @@ FORMATS: tuple[Format, ...] = (
 
 def format_of(model: object) -> Format:
     """The format of a model. What no format knows by its name is read as ONNX, or the names that are known are said."""
+    if ends_in(model, ONNX.endings):
+        return ONNX  # no other format has to look at it
     return next((format for format in FORMATS if format.match(model)), _UNNAMED)
 
 
