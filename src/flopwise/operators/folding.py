@@ -62,14 +62,14 @@ def fold(graph: Graph) -> Folding:
         if stored:  # the operator is how the file spells a stored tensor
             positions.add(position)
             continue
-        known = rows.get(node.op)
-        if known is None:
-            known = rows[node.op] = row(node.op)
-        if "shape query" in known.effects and node.has_input(0) and node.input(0).shape is not None:
+        entry = rows.get(node.op)
+        if entry is None:
+            entry = rows[node.op] = row(node.op)
+        if "shape query" in entry.effects and node.has_input(0) and node.input(0).shape is not None:
             if node.input(0).bound:  # the data decide the shape
                 continue
             behind: tuple[Tensor, ...] = ()
-        elif not any_output or not known.effects.isdisjoint(_AGAIN):
+        elif not any_output or not entry.effects.isdisjoint(_AGAIN):
             continue
         else:
             taken = False

@@ -203,7 +203,7 @@ def _together(pairs: list[_Pair]) -> list[_Pair]:
         unknown = (any(pair.unknown[0] for pair in members), any(pair.unknown[1] for pair in members))
         whole.update({id(pair.node): None for pair in members})
         whole[id(members[0].node)] = _Pair(members[0].node, layers, rows, counts, unknown, True)
-    return [found for pair in pairs if (found := whole.get(id(pair.node), pair)) is not None]
+    return [merged for pair in pairs if (merged := whole.get(id(pair.node), pair)) is not None]
 
 
 def _reason(pair: _Pair, seen: tuple[set[str], ...], product: int) -> _Reason:

@@ -19,12 +19,12 @@ def summed(cost: Callable[[int], tuple[int, ...]], first: int, last: int) -> tup
     >>> summed(lambda n: (3 * n + 1, min(n, 10)), 1, 20)
     (650, 155)
     """
-    known: dict[int, tuple[int, ...]] = {}
+    sums: dict[int, tuple[int, ...]] = {}
 
     def at(length: int) -> tuple[int, ...]:
-        if length not in known:
-            known[length] = cost(length)
-        return known[length]
+        if length not in sums:
+            sums[length] = cost(length)
+        return sums[length]
 
     def stretch(start: int, end: int) -> list[int]:
         low, high, steps = at(start), at(end), end - start

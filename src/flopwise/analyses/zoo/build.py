@@ -53,12 +53,12 @@ def build(
     wanted = entries(sources)
     with alone(place):
         data.settle()
-        known = data.known()
+        records = data.known()
         progress("hashing the models")
-        jobs = {job["key"]: job for job in _jobs(wanted, known, place.address)}
-        there = {key for key in jobs if key in known and not (retry and known[key].status != "ok")}
+        jobs = {job["key"]: job for job in _jobs(wanted, records, place.address)}
+        there = {key for key in jobs if key in records and not (retry and records[key].status != "ok")}
         waiting = [job for key, job in jobs.items() if key not in there]
-        failures = {key: known[key].error for key in there if known[key].status != "ok"}
+        failures = {key: records[key].error for key in there if records[key].status != "ok"}
         parts = {"building": 0.0, "profiling": 0.0, "writing": 0.0}
         begun = time.monotonic()
         try:
@@ -77,10 +77,10 @@ def build(
     return Built(place.name, len(jobs), len(there), failed, data.count_layers(), took, parts)
 
 
-def _jobs(wanted: Sequence[Entry], known: Mapping[str, Known], folder: str) -> Iterator[dict[str, Any]]:
+def _jobs(wanted: Sequence[Entry], records: Mapping[str, Known], folder: str) -> Iterator[dict[str, Any]]:
     """What the workers are to do. A model has the same name as before, and no name that another has."""
     contents = hashes(entry.model for entry in wanted)
-    owners = {row.name: row for row in known.values()}
+    owners = {row.name: row for row in records.values()}
 
     def taken(name: str, position: int) -> bool:
         owner = owners.get(name)

@@ -34,8 +34,8 @@ def year_of(*texts: str | None) -> int | None:
     >>> year_of(None, "Deep Residual Learning - https://arxiv.org/abs/1512.03385"), year_of("arXiv:2010.11929")
     (2015, 2020)
     """
-    found = next(filter(None, (_ARXIV.search(text) for text in texts if text)), None)
-    return None if found is None else 2000 + int(found[1])
+    match = next(filter(None, (_ARXIV.search(text) for text in texts if text)), None)
+    return None if match is None else 2000 + int(match[1])
 
 
 def _imported(names: Callable[[], Any]) -> Any:

@@ -98,8 +98,8 @@ def _of(source: str) -> Iterator[Entry]:
     else:
         paths = sorted(glob.glob(source, recursive=True)) if "\0" not in source else []
         if not paths:
-            known = ", ".join(f"{name}:*" for name in CATALOGUES)
-            raise InputError(f"{source}: no such file, directory or model; catalogues: {known}")
+            choices = ", ".join(f"{name}:*" for name in CATALOGUES)
+            raise InputError(f"{source}: no such file, directory or model; catalogues: {choices}")
         for path in paths:
             yield from _of_directory(path) if os.path.isdir(path) else (Entry(path, path),)
 

@@ -208,8 +208,8 @@ class _Part:
 
 
 def _gap(counts: Sequence[int | None]) -> float:
-    known = [count for count in counts if count is not None]
-    return float(max(known) - min(known)) if len(known) == len(counts) else math.inf
+    numbers = [count for count in counts if count is not None]
+    return float(max(numbers) - min(numbers)) if len(numbers) == len(counts) else math.inf
 
 
 def difference(profiles: Sequence[Profile], by: str = "op") -> list[dict[str, Any]]:
@@ -234,8 +234,8 @@ def _parts(profiles: Sequence[Profile], by: str) -> list[_Part]:
             key, title = (row.node.op, row.node.op) if by == "op" else (id(row.node), row.name)
             part = parts.setdefault(key, _Part(title, {p.convention.name: 0 for p in profiles}))
             part.nodes.add(id(row.node))
-            known = part.counts[name]
-            part.counts[name] = None if known is None or row.count is None else known + row.count
+            count = part.counts[name]
+            part.counts[name] = None if count is None or row.count is None else count + row.count
     return sorted(parts.values(), key=lambda part: -part.gap)
 
 

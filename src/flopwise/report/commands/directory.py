@@ -81,7 +81,7 @@ def directory_report(
     models: Sequence[Model],
     errors: Sequence[str],
     columns: Sequence[Column],
-    asked: bool,
+    chosen: bool,
     sort: str | None = None,
     top: int | None = None,
 ) -> Report:
@@ -92,7 +92,7 @@ def directory_report(
         models: its models.
         errors: a message for each of its files that could not be counted.
         columns: the columns with figures.
-        asked: whether the user chose the columns; else people see the main ones, and programs all.
+        chosen: whether the user chose the columns; else people see the main ones, and programs all.
         sort: key of the column to sort by, largest first, or "name"; None: the order of the names.
         top: how many lines people see, those of the largest count (else of the first column) unless ``sort`` says
             otherwise; the rest is one line.
@@ -105,9 +105,9 @@ def directory_report(
 
     def sheets(format: Any, look: Look) -> list[Sheet]:
         if format.data:
-            return [_data(ordered, columns, asked)]
-        shown = columns if asked else [c for c in columns if c.key in (*SHOWN, *TRAINING, PEAK.key)]
-        if not asked and all(m.convention.name in ("macs", "flops") for m in models):  # the count says it already
+            return [_data(ordered, columns, chosen)]
+        shown = columns if chosen else [c for c in columns if c.key in (*SHOWN, *TRAINING, PEAK.key)]
+        if not chosen and all(m.convention.name in ("macs", "flops") for m in models):  # the count says it already
             shown = [c for c in shown if c.key != "macs" or models[0].convention.name == "flops"]
         return [_sheet(folder, ordered, errors, shown, top, look)]
 
@@ -135,10 +135,10 @@ def _together(models: Sequence[Model], column: Column) -> Value:
     values = [model.figures[column.key] for model in models]
     if not values or any(isinstance(value, str) for value in values):
         return ""
-    known = [value for value in values if isinstance(value, int)]
-    if len(known) < len(values) or any(isinstance(value, AtLeast) for value in known):
-        return AtLeast(sum(known)) if known else None
-    return sum(known)
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) < len(values) or any(isinstance(value, AtLeast) for value in numbers):
+        return AtLeast(sum(numbers)) if numbers else None
+    return sum(numbers)
 
 
 def _sheet(
@@ -185,9 +185,9 @@ def _human(column: Column, convention: Convention) -> Any:
     return convention.display.human if column.key == "count" else None
 
 
-def _data(models: Sequence[Model], columns: Sequence[Column], asked: bool) -> Sheet:
+def _data(models: Sequence[Model], columns: Sequence[Column], chosen: bool) -> Sheet:
     """A line for each model, with its convention and whether its figures are complete; no total."""
-    texts = () if asked else ("name", "format", "inputs")
+    texts = () if chosen else ("name", "format", "inputs")
     heads = (
         Head("model", "model", "text"),
         *(Head(key, key, "text") for key in texts),

@@ -99,14 +99,14 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     kind = content.get("model_type")
     if not isinstance(kind, str):
         raise ModelError(f"{path}: has no 'model_type', which says what kind of model it is")
-    known = transformers.CONFIG_MAPPING
-    if kind not in known:
+    mapping = transformers.CONFIG_MAPPING
+    if kind not in mapping:
         if "auto_map" in content and trust_code:
             with _one_line(name):
                 return transformers.AutoConfig.from_pretrained(str(path.parent), trust_remote_code=True)
         raise ModelError(f"{path}: {_unknown(transformers, kind, 'auto_map' in content)}")
     with _one_line(str(path)):
-        return known[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
+        return mapping[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
 
 
 def _unknown(transformers: Any, kind: str, has_code: bool) -> str:

@@ -23,14 +23,14 @@ def _is_gguf(model: object) -> bool:
 
 def _read_gguf(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
     """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
-    asked = (
+    requested = (
         inputs is not None or dims or batch_size is not None or options != replace(TorchOptions(), mode=options.mode)
     )
     try:
         require(model)
         graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
     except ModelError as error:
-        if asked or not _is_missing(error):
+        if requested or not _is_missing(error):
             raise
         listed = weights.GGUF.read(model, None, None, None, progress, options)
         return replace(listed, warnings=(str(error), *listed.warnings))
