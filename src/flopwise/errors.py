@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def printable(text: str) -> str:
     r"""The text with what a terminal would obey, or nobody could see, shown as an escape.
@@ -19,6 +21,18 @@ def escaped(character: str) -> str:
     """A character as Python would write it: its code in hexadecimal digits."""
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def did_you_mean(name: str, names: Iterable[str], lead: str = "; ") -> str:
+    """A question that names what is nearest to a name that nobody knows; "" when nothing is near.
+
+    >>> did_you_mean("fvcor", ["flops", "fvcore"]), did_you_mean("x", ["flops"])
+    ("; did you mean 'fvcore'?", '')
+    """
+    from difflib import get_close_matches  # a correct command line never needs it
+
+    near = get_close_matches(name, list(names), 1)
+    return f"{lead}did you mean {near[0]!r}?" if near else ""
 
 
 class FlopwiseError(Exception):

@@ -8,7 +8,13 @@ from typing import Any
 
 from flopwise.analyses.weights.result import Weights
 from flopwise.analyses.weights.weights import check_options, measured
+from flopwise.api.read import read
+from flopwise.conventions import Convention, get
+from flopwise.graph import StoredTensor
+from flopwise.graph.names import layer_names
+from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import open_stored
+from flopwise.readers.weights.tensor import StoredTensors
 
 
 def weights(
@@ -20,6 +26,7 @@ def weights(
     layers: str | Sequence[str] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
+    convention: str | Convention | None = None,
     **options: Any,
 ) -> Weights:
     """Statistics and histograms of a model's weights, in a stream.
@@ -33,6 +40,7 @@ def weights(
         layers: only entries with a name that matches one of these patterns (``*``, ``?``, ``[...]``).
         threads: how many run side by side; None for all cores.
         progress: called with what is being done.
+        convention: the convention whose tool's names and types the layers get ("benanza"); None for flopwise's own.
         options: further arguments of :func:`flopwise.read` (``inputs``, ``batch_size``, ``arguments`` ...).
 
     Raises:
@@ -43,8 +51,24 @@ def weights(
     if progress is not None:
         options["progress"] = progress
     with open_stored(model, **options) as stored:
+        if convention is not None:
+            stored = _named(stored, model, get(convention), options)
         result = measured(stored, by, bins, histogram, layers, threads, progress)
     return replace(result, renderer=_as_text)
+
+
+def _named(stored: StoredTensors, model: object, convention: Convention, options: dict[str, Any]) -> StoredTensors:
+    """The stored tensors with the names and types that a convention's tool gives their layers."""
+    graph = read(model, **options)
+    rows = {id(row.node): row for row in profile_graph(graph, convention).rows}
+    pairs = zip(layer_names(graph.nodes), graph.nodes, strict=True)
+    named = {name: rows[id(node)] for name, node in pairs if id(node) in rows}
+
+    def renamed(tensor: StoredTensor) -> StoredTensor:
+        row = named.get(tensor.layer)
+        return tensor if row is None else replace(tensor, layer=row.name, op=row.type)
+
+    return replace(stored, tensors=tuple(map(renamed, stored.tensors)))
 
 
 def _as_text(weights: Weights) -> str:

@@ -14,8 +14,9 @@ import click
 
 from flopwise import _limits
 from flopwise._version import __version__
-from flopwise.cli.streams import open_closed, say, silence
-from flopwise.errors import FlopwiseError
+from flopwise.cli import elsewhere
+from flopwise.cli.streams import emit, open_closed, say, silence
+from flopwise.errors import FlopwiseError, did_you_mean
 
 #: Exit codes: the answer is "no", and bad usage or unreadable input.
 NO, BAD = 1, 2
@@ -44,7 +45,34 @@ COMMANDS: dict[str, str] = {
     "explain": "The formula of an operator, or where two conventions differ on a model.",
     "conventions": "The counting conventions and where they come from.",
     "operators": "The operators that flopwise can count, and their formulas.",
+    "completion": "The script that lets bash, zsh or fish complete commands, options, conventions and columns.",
 }
+
+
+#: What ``flopwise`` alone prints.
+TOUR = f"""\
+flopwise {__version__}: what a neural network costs, in every published convention.
+
+  flopwise profile model.onnx                 MACs, FLOPs, params of each layer
+  flopwise profile torchvision.models:resnet50 -i 1x3x224x224 --top 10
+  flopwise profile model.onnx -o page.html    charts, the graph and a table
+  flopwise profile models/                    a line for each model
+  flopwise memory model.onnx -b 1,8           weights, activations, their peak
+  flopwise table a.onnx b.onnx -f latex       models side by side, for a paper
+  flopwise explain MODEL -c fvcore -c thop    why two tools give two numbers
+  flopwise compare old.onnx new.onnx          what changed, layer by layer
+  flopwise check model.onnx --budget b.toml   a budget in CI
+  flopwise bound model.onnx --device h100     the least time on a device
+  flopwise llm config.json --device h100      a language model, without weights
+  flopwise formula model.onnx                 costs as formulas of the sizes
+  flopwise weights model.safetensors          ranges, zeros, histograms
+
+MODEL is .onnx, .pt2, .prototxt, .gguf, config.json, a directory, a URL, or
+package.module:callable that makes a PyTorch module.
+
+flopwise --help lists all commands; flopwise COMMAND --help ends with examples;
+flopwise completion bash completes names.
+"""
 
 
 #: The limits with their defaults, for help.
@@ -58,6 +86,7 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = elsewhere.COMMANDS.get(elsewhere.hyphens(cmd_name), cmd_name)
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"flopwise.cli.commands.{cmd_name}").command
@@ -70,12 +99,11 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args:
+            args = [elsewhere.COMMANDS.get(elsewhere.hyphens(args[0]), args[0]), *args[1:]]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            if near:
-                hint = f"; did you mean {near[0]!r}?"
+            if hint := did_you_mean(args[0], COMMANDS):
+                pass
             elif os.path.exists(args[0]):
                 hint = f"; to profile the model: flopwise profile {args[0]}"
             else:
@@ -86,7 +114,12 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    invoke_without_command=True,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 120,
+        "token_normalize_func": elsewhere.hyphens,
+    },
     epilog="Exit codes: 0 done, 1 the answer is no (--strict, --fail-on, check), 2 bad usage or unreadable input.",
 )
 @click.option(
@@ -101,6 +134,8 @@ class _Commands(click.Group):
 def cli(context: click.Context, limits: tuple[str, ...]) -> None:
     """What a neural network costs, exactly, in every published counting convention."""
     context.with_resource(_limits.limits(**dict(text.partition("=")[::2] for text in limits)))
+    if context.invoked_subcommand is None:
+        emit(TOUR)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from flopwise.cli import places
+from flopwise.cli import elsewhere, places
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,17 +44,30 @@ class Command(click.Command):
         super().__init__(*args, **settings)
         self.examples = examples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; names of options that people bring from other tools are understood."""
+        own = [name for param in self.params if isinstance(param, click.Option) for name in param.opts]
+        model = any(isinstance(param.type, places.Model) for param in self.params if isinstance(param, click.Argument))
+        return super().parse_args(ctx, elsewhere.translated(args, own, model))
+
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What the command does, and what a model is."""
         super().format_help_text(ctx, formatter)
         if any(isinstance(p.type, places.Model) for p in self.params):
-            from flopwise.readers.formats import endings
+            from flopwise.readers.formats import FORMATS
 
-            formatter.write_paragraph()
-            with formatter.indentation():
-                formatter.write_text(
-                    f"A model is the path or URL of a file that ends in {', '.join(endings())}, a directory with such "
-                    "files, or package.module:callable or file.py:callable, which makes a PyTorch module."
+            graphs = sorted((f for f in FORMATS if f.has_graph), key=lambda f: f.name != "onnx")
+            files = [e for f in graphs for e in f.endings if e != "config.json"]
+            stored = [e for f in FORMATS if not f.has_graph for e in f.endings]
+            with formatter.section("MODEL is one of"):
+                formatter.write_dl(
+                    [
+                        ("model.onnx", f"a file or its URL: {', '.join(dict.fromkeys(files))}"),
+                        ("torchvision.models:resnet50", "a callable that makes a PyTorch module; file.py:callable too"),
+                        ("config.json", "a language model: its configuration, its folder, or hf:org/name"),
+                        ("model.safetensors", f"a file with weights alone: {', '.join(dict.fromkeys(stored))}"),
+                        ("models/", "a directory: every model in it"),
+                    ]
                 )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -75,8 +88,9 @@ class Command(click.Command):
         """The examples, one command line each."""
         if self.examples:
             with formatter.section("Examples"):
+                _, _, path = ctx.command_path.partition(" ")
                 for example in self.examples:
-                    formatter.write_text(f"flopwise {self.name} {example}")
+                    formatter.write_text(f"flopwise {path} {example}")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, once it is clear that it writes over nothing that it reads."""

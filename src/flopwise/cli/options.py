@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from flopwise.cli.command import option
+from flopwise.cli.completion import COLUMN, COLUMNS, CONVENTION, Name
 from flopwise.cli.places import Model, Read
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,15 +72,6 @@ def all_of(*options: Callable[[F], F]) -> Callable[[F], F]:
         return command
 
     return decorate
-
-
-class ConventionName(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click only
-    """The name of a convention."""
-
-    name = "convention"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value
 
 
 _INPUT = option(
@@ -252,12 +244,23 @@ rules = option(
     help="Python file whose RULES maps operators to your own rules; it is executed.",
 )
 
+#: Whose names the layers get.
+names_of = option(
+    "-c",
+    "--convention",
+    metavar="NAME",
+    type=CONVENTION,
+    group="What to show",
+    help="Name layers as the tool of a convention does, such as benanza; default: as flopwise does.",
+)
+
 #: How operations are added up.
 counting = all_of(
     option(
         "-c",
         "--convention",
         metavar="NAME",
+        type=CONVENTION,
         default="flops",
         show_default=True,
         group="What to count",
@@ -305,13 +308,20 @@ units = option(
     "--human/--exact", default=False, group="What to show", help="4.09 G instead of 4,089,184,256; default: exact."
 )
 
-columns = option(
-    "--columns",
-    metavar="A,B,C",
-    callback=names,
-    group="What to show",
-    help="Columns to show, such as name,macs,params; a wrong name lists them all.",
-)
+
+def columns_of(known: Name) -> Callable[[F], F]:
+    """``--columns``, for the columns that a command has."""
+    return option(
+        "--columns",
+        metavar="A,B,C",
+        type=known,
+        callback=names,
+        group="What to show",
+        help="Columns to show, such as name,macs,params; a wrong name lists them all.",
+    )
+
+
+columns = columns_of(COLUMNS)
 
 depth = option(
     "--depth", type=click.IntRange(0), metavar="N", group="What to show", help="With --by module: how many levels."
@@ -329,7 +339,7 @@ table = all_of(
     ),
     depth,
     columns,
-    option("--sort", metavar="COLUMN", group="What to show", help="Sort by a column, largest first."),
+    option("--sort", metavar="COLUMN", type=COLUMN, group="What to show", help="Sort by a column, largest first."),
     option(
         "--top",
         type=click.IntRange(1),

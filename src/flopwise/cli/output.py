@@ -15,7 +15,7 @@ import click
 from flopwise.cli import places
 from flopwise.cli.command import option
 from flopwise.cli.streams import emit
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 from flopwise.report.formats.format import (
     ALIASES,
     FORMATS,
@@ -140,7 +140,11 @@ class _FormatName(click.Choice[str]):
     """The name of a format, or an ending that asks for it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(ALIASES.get(str(value).lower(), value), param, ctx)
+        try:
+            return super().convert(ALIASES.get(str(value).lower(), value), param, ctx)
+        except click.BadParameter as error:
+            near = did_you_mean(str(value).lower(), [*self.choices, *ALIASES])
+            raise click.BadParameter(f"{error.message.rstrip('.')}{near}", ctx, param) from None
 
 
 def write(content: str | bytes, path: str | None) -> None:

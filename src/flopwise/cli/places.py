@@ -5,13 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from flopwise.errors import FlopwiseError, InputError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
-class Read(click.types.StringParamType):
+
+class _File(click.types.StringParamType):
+    """A path or what may be one, which shells complete to files."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+class Read(_File):
     """The type of an argument or option that names what is read: a model, a directory, a file of rules, inputs."""
 
 
@@ -19,7 +32,7 @@ class Model(Read):
     """The type of an argument that names a model of any format, or a directory of them."""
 
 
-class Written(click.types.StringParamType):
+class Written(_File):
     """The type of an option that names a file to write."""
 
 

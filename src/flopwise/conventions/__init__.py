@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from flopwise.conventions.convention import Convention, Display, Listing, Override, Whole
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 
 __all__ = ["CONVENTIONS", "Convention", "Display", "Listing", "Override", "Whole", "get"]
 
@@ -67,5 +67,6 @@ def get(name: str | Convention) -> Convention:
     if isinstance(name, Convention):
         return name
     if name not in CONVENTIONS:
-        raise InputError(f"unknown convention {name!r}; known: {', '.join(CONVENTIONS)}")
+        near = did_you_mean(name, CONVENTIONS) or ";"
+        raise InputError(f"unknown convention {name!r}{near} known: {', '.join(CONVENTIONS)}")
     return CONVENTIONS[name]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flopwise.analyses.formula.polynomial import Polynomial, Term, symbol, symbols, value
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 from flopwise.readers.inputs import InputSpec, input_specs
 
 
@@ -142,7 +142,8 @@ def _refuse_unknown(fixed: Mapping[str, int], declared: Sequence[Any], specs: Ma
     for name in fixed:
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
-            raise InputError(f"no input has a dimension named {name!r}; the symbolic dimensions are: {listed}")
+            near = did_you_mean(name, known) or ";"
+            raise InputError(f"no input has a dimension named {name!r}{near} the symbolic dimensions are: {listed}")
 
 
 def _example(one: Any) -> str:

@@ -17,7 +17,7 @@ from flopwise.errors import InputError
 
 
 @click.command(
-    "bench", cls=Command, examples=["model.onnx", "model.onnx --threads 4 --time 60", "--export times.parquet"]
+    "bench", cls=Command, examples=["model.onnx", "model.onnx --threads 2 --time 5", "--export times.parquet"]
 )
 @options.engine_level
 @options.shapes

@@ -9,6 +9,7 @@ import click
 
 from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.completion import BOUND_COLUMNS, DEVICE
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Written
 from flopwise.cli.run import arguments_of, run_each
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 )
 @options.engine_level
 @options.model
-@option("--device", metavar="NAME", help="A device of flopwise devices; default: this machine's CPU.")
+@option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: this machine's CPU.")
 @option("--engine", metavar="NAME", help="The engine whose measurements count; default: onnxruntime, if there are any.")
 @option("--measure", is_flag=True, help="Measure first what the store lacks (flopwise bench --missing).")
 @option("--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     group="What to show",
     help="One line for each layer or operator.",
 )
-@options.columns
+@options.columns_of(BOUND_COLUMNS)
 @option("--sort", metavar="COLUMN", group="What to show", help="Sort by a column, largest first.")
 @option(
     "--top",

@@ -10,6 +10,7 @@ import click
 
 from flopwise.cli import BAD, NO, models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.completion import CONVENTION
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read
@@ -33,6 +34,7 @@ from flopwise.errors import InputError
 @option(
     "-c",
     "--convention",
+    type=CONVENTION,
     metavar="NAME",
     group="What to count",
     help="Convention of count; default: the one of the budget, else flops.",

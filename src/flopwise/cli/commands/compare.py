@@ -9,6 +9,7 @@ import click
 
 from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.completion import CONVENTION
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     "--convention",
     "conventions",
     metavar="NAME",
+    type=CONVENTION,
     multiple=True,
     group="What to count",
     help="Counting convention; several to compare them on A.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from flopwise.cli.command import Command, option
+from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
 from flopwise.cli.progress import Progress
 from flopwise.cli.streams import say
@@ -12,7 +13,7 @@ from flopwise.errors import InputError
 
 
 @click.command("devices", cls=Command, examples=["", "h100", "cpu -f json"])
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=DEVICE)
 @option("--measure", is_flag=True, help="Measure this machine's CPU (about ten seconds) and store the figures.")
 @option("--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
 @writes("sheet", "content")

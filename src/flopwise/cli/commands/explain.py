@@ -9,6 +9,7 @@ import click
 
 from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.completion import CONVENTION
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
@@ -31,7 +32,7 @@ from flopwise.errors import InputError
     "conventions",
     metavar="NAME",
     multiple=True,
-    type=options.ConventionName(),
+    type=CONVENTION,
     group="What to count",
     help="With MODEL: two or more conventions to compare; default: flops and macs.",
 )

@@ -18,10 +18,9 @@ from flopwise.errors import InputError
     "formula",
     cls=Command,
     examples=[
-        "model.onnx",
         "model.onnx -i x:f32:N,3,H,W --by layer",
-        'model.onnx --at "N=1,8 H=224 W=224"',
-        'model.onnx --solve "macs <= 10G for H" --at "N=1 W=224"',
+        'model.onnx -i x:f32:N,3,H,W --at "N=1,8 H=224 W=224"',
+        'model.onnx -i x:f32:N,3,H,W --solve "macs <= 1G for N" --at "H=224 W=224"',
     ],
 )
 @options.model

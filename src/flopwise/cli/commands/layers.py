@@ -14,6 +14,7 @@ from flopwise.cli.run import run
 
 @click.command("layers", cls=Command, examples=["model.onnx", "model.onnx -f json", "model.onnx -o graph.dot"])
 @options.model
+@options.names_of
 @options.no_fold
 @writes("sheet", "content", "layers")
 def command(model: str, output: Output, **given: Any) -> int:
@@ -23,4 +24,5 @@ def command(model: str, output: Output, **given: Any) -> int:
     """
     from flopwise.report.commands.layers import layers_report
 
+    given["convention"] = given["convention"] or "flops"
     return run(model, given, layers_report, output)

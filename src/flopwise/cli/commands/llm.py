@@ -8,6 +8,7 @@ import click
 
 from flopwise.cli import options
 from flopwise.cli.command import Command, option
+from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
 from flopwise.cli.progress import Progress
@@ -17,7 +18,7 @@ from flopwise.errors import InputError
 @click.command(
     "llm",
     cls=Command,
-    examples=["hf:Qwen/Qwen3-0.6B", "config.json --device h100 -b 8", "config.json --train --fsdp 8 --prompt 8192"],
+    examples=["config.json", "config.json --device h100 -b 8", "config.json --train --fsdp 8 -b 8"],
 )
 @click.argument("model", type=Read())
 @option("--prompt", type=int, default=4096, show_default=True, metavar="N", help="Tokens of the prompt.")
@@ -25,7 +26,9 @@ from flopwise.errors import InputError
 @option("-b", "--batch-size", "batch", type=int, default=1, show_default=True, metavar="N", help="Sequences.")
 @option("--dtype", metavar="TYPE", help="Element type of the weights: bf16, fp16, fp32; default: as configured.")
 @option("--kv-dtype", metavar="TYPE", help="Element type of keys and values in the cache: bf16, fp8, int8 ...")
-@option("--device", metavar="NAME", help="Bound times by a device of 'flopwise devices', and say what fits.")
+@option(
+    "--device", metavar="NAME", type=DEVICE, help="Bound times by a device of 'flopwise devices', and say what fits."
+)
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
 @option("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
 @option("--optimizer", default="adamw", show_default=True, help="--train: sgd, momentum, adam or adamw.")

@@ -9,6 +9,7 @@ import click
 
 from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
+from flopwise.cli.completion import WEIGHTS_COLUMNS
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Written
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     group="What to show",
     help="One line for all floating-point weights of a layer, or for each stored tensor.",
 )
-@options.columns
+@options.names_of
+@options.columns_of(WEIGHTS_COLUMNS)
 @option("--sort", metavar="COLUMN", group="What to show", help="Sort by a column, largest first.")
 @option(
     "--top",
@@ -115,6 +117,7 @@ def command(
             threads=given["threads"],
             progress=step,
             dims=dims,
+            convention=given["convention"],
             **arguments,
         )
         if figures is not None:

@@ -22,7 +22,7 @@ def command() -> None:
 @command.command(
     "build",
     cls=Command,
-    examples=["models/ -o zoo", "'torchvision:resnet*' 'timm:vit_*' -o zoo -j 4", "list.txt -o zoo --retry"],
+    examples=["models/ -o zoo", "'torchvision:squeezenet*' -o zoo -j 2", "list.txt -o zoo --retry"],
 )
 @click.argument("sources", nargs=-1, required=True, type=Read())
 @option("-o", "--output", "folder", required=True, metavar="DIR", help="The data set: a folder, or a URL (s3://...).")

@@ -10,7 +10,7 @@ import numpy
 import onnx
 from onnx import numpy_helper
 
-from flopwise.errors import InputError, UnknownDimensionError
+from flopwise.errors import InputError, UnknownDimensionError, did_you_mean
 from flopwise.graph.dtypes import is_float
 from flopwise.readers.inputs import LARGEST_DIM, InputSpec, input_specs
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
@@ -163,7 +163,8 @@ def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], spec
     for name, value in symbols.items():
         if name not in declared:
             listed = ", ".join(sorted(declared)) or "none"
-            message = f"no input has a dimension named {name!r}; the symbolic dimensions are: {listed}"
+            near = did_you_mean(name, declared) or ";"
+            message = f"no input has a dimension named {name!r}{near} the symbolic dimensions are: {listed}"
             raise UnknownDimensionError(message, name, tuple(sorted(declared)))
         if not isinstance(value, int) or not 0 <= value < LARGEST_DIM:
             raise InputError(f"dimension {name} cannot be {value!r}")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, did_you_mean
 
 
 class Source(ABC):
@@ -97,6 +97,10 @@ def _exactly(stream: IO[bytes], name: str, length: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+#: So many names of a folder are looked at for one that may have been meant.
+MANY = 10_000
+
+
 def _missing(name: str) -> str:
     """What is said of a file that is not there; a dotted name may have been meant for a callable.
 
@@ -108,7 +112,14 @@ def _missing(name: str) -> str:
     dotted = len(parts) > 2 or os.path.isfile(f"{home}.py") if home else False
     if dotted and all(part.isidentifier() for part in parts):
         return f"no such file; a callable is given as {home}:{last}"
-    return "no such file"
+    folder, file = os.path.split(name)
+    try:
+        with os.scandir(folder or ".") as entries:
+            there = [entry.name for entry, _ in zip(entries, range(MANY), strict=False)]
+    except (OSError, ValueError):
+        return "no such file"
+    near = did_you_mean(file, there)
+    return f"no such file{near}" if file else "no such file"
 
 
 class FileSource(Source):

@@ -48,7 +48,7 @@ def _values(row: Row, separator: str, graph: Graph | None) -> tuple[Value, ...]:
     names = [separator.join(t.name for t in tensors) for tensors in (inputs, outputs)]
     return (
         row.name,
-        row.node.op if graph is None else layer_kind(row.node, graph),
+        row.type if graph is None or row.type != row.node.op else layer_kind(row.node, graph),
         *names,
         tuple(t.shape for t in inputs),
         tuple(t.shape for t in outputs),
@@ -61,6 +61,7 @@ def _content(profile: Profile) -> dict[str, Any]:
         {
             "name": row.name,
             "op": row.node.op,
+            **({} if row.type == row.node.op else {"type": row.type}),
             "origin": row.node.origin,
             "scope": row.node.module,
             "inputs": [_tensor(t) for t in row.node.known_inputs],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flopwise.analyses.weights.entry import PERCENTILES, Entry
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 from flopwise.report.sheet.columns import Kind
 
 
@@ -85,5 +85,5 @@ def column(key: str) -> Column:
         InputError: there is none.
     """
     if key not in COLUMNS:
-        raise InputError(f"unknown column {key!r}; known: {', '.join(COLUMNS)}")
+        raise InputError(f"unknown column {key!r}{did_you_mean(key, COLUMNS) or ';'} known: {', '.join(COLUMNS)}")
     return COLUMNS[key]
