@@ -6,11 +6,12 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
 from flopwise.analyses.formula import derivation
-from flopwise.analyses.formula.dim import Guards, recording
+from flopwise.analyses.formula.dim import Guards, dim, recording
 from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.first import Reading, unknown_loops
 from flopwise.analyses.formula.formula import Formula
@@ -71,16 +72,13 @@ def formula(
 
     Raises:
         ModelError: the model cannot be read.
-        InputError: no dimension is open, no sizes were found that the model takes, the convention is unknown, or the
-            format has no formulas.
+        InputError: no dimension is open, no sizes were found that the model takes, or the convention is unknown.
     """
     format, chosen = format_of(model), conventions.get(convention)
     if not format.has_graph:
         raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
     if not format.formulas:
         raise InputError(f"{model}: formulas are not made for {format.models}")
-    if not chosen.closed:
-        raise InputError(f"{chosen.name} rounds in ways that no formula follows; give another convention")
     counting = Counting(chosen, rules, fold, train)
     if format.options is CaffeOptions:
         of_caffe = options_of(CaffeOptions, options, keywords)
@@ -202,6 +200,7 @@ def _of_module(
     progress: Callable[[str], None],
 ) -> Formula:
     """The formulas of a PyTorch module, which runs once for each point."""
+    from flopwise.readers.torch.inputs.arguments import parameters_of
     from flopwise.readers.torch.inputs.signature import open_specs
     from flopwise.readers.torch.model import module_of
 
@@ -214,11 +213,19 @@ def _of_module(
     if not opened.symbols:
         raise InputError("no size is open; write a name in place of a number, such as -i batchx3x224x224")
 
+    def call(point: Mapping[str, int]) -> Any:
+        """The arguments as :func:`flopwise.read` would pass them: some tools count by the first positional one."""
+        specs = {spec.name: spec for spec in opened.at(point)}
+        if inputs is None or isinstance(inputs, Mapping):
+            return specs
+        first = [specs.pop(name) for name in list(takewhile(specs.__contains__, parameters_of(module)))]
+        return (first, specs) if first else specs
+
     def at(point: Mapping[str, int]) -> Reading:
         return Reading(
             read(
                 module,
-                {spec.name: spec for spec in opened.at(point)},
+                call(point),
                 mode=options.mode or ("train" if counting.train else None),
                 grad=counting.train,
             ),
@@ -247,7 +254,7 @@ def _followed(run: Callable[[], Graph], sizes: Mapping[str, tuple[int, ...]]) ->
         HANDED_OUT.reset(token)
     for guard, why in program.guards.reasons.items():
         guards.reasons.setdefault(guard, why)
-    return Reading(graph, ProgramFacts(program.shapes, guards, program.open))
+    return Reading(graph, ProgramFacts(program, guards))
 
 
 def _of_steps(
@@ -264,7 +271,7 @@ def _of_steps(
     Raises:
         InputError: no number is a symbol, or inputs are given as well.
     """
-    from flopwise.readers.torch.language.state import step
+    from flopwise.readers.torch.language.state import carry, step
 
     if inputs is not None:
         raise InputError("past and new tokens make the inputs of a language model; give no others")
@@ -282,6 +289,7 @@ def _of_steps(
 
     def follow(point: Mapping[str, int], sizes: Mapping[str, tuple[int, ...]]) -> Reading:
         made = call(point)
+        carry(made, {point[value]: dim(point[value], symbol(value)) for value in symbols.values()})
         return _followed(lambda: graph_of(made), sizes)
 
     point = {value: _APART[name] for name, value in symbols.items()}

@@ -85,8 +85,6 @@ class Convention:
     unlisted: frozenset[str] = frozenset()
     #: Whether operators on weights and constants only are folded away before counting.
     fold: bool = True
-    #: Whether its counts follow a closed formula in the sizes of the inputs, which rounding may prevent.
-    closed: bool = True
     #: What it sees in a whole model, where it does not go operator by operator.
     whole: Whole | None = None
     #: What the tool counts in the backward pass: the node, the places of the inputs whose gradients are made, and the

@@ -96,3 +96,8 @@ def test_two_sizes(operation: Callable[[Any, Any], Any]) -> None:
             assert int(made) == operation(one, other)
             if one != other:
                 assert value(term(made), {"H": one, "W": other}) == operation(one, other)
+
+
+def test_rounding_a_size_leaves_it_as_it_is() -> None:
+    size = h()
+    assert all(f(size) is size for f in (math.trunc, math.floor, math.ceil, round))

@@ -13,7 +13,6 @@ from tests.analyses.formula import models
 
 import flopwise
 from flopwise.conventions import CONVENTIONS
-from flopwise.errors import InputError
 
 #: Points at which each formula is compared.
 POINTS = 20
@@ -38,12 +37,14 @@ def check(model: object, formula: flopwise.Formula, count: int = POINTS, **optio
     dearest = formula.dearest(formula.layers)[:5]
     for point in sizes(formula, count):
         profile = flopwise.profile(model, convention=formula.convention, **shapes(formula, point), **options)
-        for figure, found in formula.at(**point).items():
+        totals = formula.at(**point)
+        for figure, found in totals.items():
             if found is not None:
-                assert found == getattr(profile.sum, figure), (figure, point)
+                expected = getattr(profile.sum, figure)
+                assert found <= expected if figure in totals.lower_bounds else found == expected, (figure, point)
         for group in dearest:
             row, found_in_layer = profile.rows[layers[id(group)]], formula.evaluate(group, point)
-            assert found_in_layer["count"] == row.count, (row.name, point)
+            assert found_in_layer["count"] in (row.count, *[None] * (not group.exact("count"))), (row.name, point)
 
 
 def shapes(formula: flopwise.Formula, point: dict[str, int]) -> dict[str, Any]:
@@ -91,10 +92,6 @@ def test_totals(make: Callable[[], bytes]) -> None:
 @pytest.mark.parametrize("make", [*ROWS, models.resnet50], ids=lambda make: make.__name__)
 def test_every_convention(make: Callable[[], bytes], convention: str) -> None:
     model = make()
-    if not CONVENTIONS[convention].closed:
-        with pytest.raises(InputError, match=f"{convention} rounds in ways that no formula follows"):
-            flopwise.formula(model, convention=convention)
-        return
     formula = flopwise.formula(model, convention=convention)
     if make is not models.total_length:
         check(model, formula, 3)

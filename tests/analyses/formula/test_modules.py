@@ -75,10 +75,40 @@ class Decoder(nn.Module):  # type: ignore[misc, name-defined]
         return torch.softmax(scores.masked_fill(~mask, float("-inf")), -1) @ values
 
 
+class Parts(nn.Module):  # type: ignore[misc, name-defined]
+    """Places in a list, a product of batches that is added to, and a tensor that is written part by part."""
+
+    def forward(self, x: Any) -> Any:
+        ends = x[:, [-1, 0]].sum(1, keepdim=True)
+        joined = x.new_empty(*x.shape[:2], 12)
+        joined[..., :8] = x
+        joined[..., 8:] = ends[..., :4]
+        scores = joined[..., 0].unsqueeze(1).baddbmm(batch1=joined, batch2=joined.transpose(1, 2), beta=1.0, alpha=0.5)
+        return scores.softmax(-1) @ joined
+
+
+class Pyramid(nn.Module):  # type: ignore[misc, name-defined]
+    """A head on two scales, in train mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.down = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 8, 3, 2, 1)
+        self.head = nn.Conv2d(8, 6, 1)
+
+    def forward(self, image: Any) -> Any:
+        large = self.stem(image)
+        small = self.down(large)
+        large = large + functional.interpolate(small, size=large.shape[-2:])
+        outputs = [self.head(x).permute(0, 2, 3, 1).reshape(x.shape[0], -1, 6) for x in (large, small)]
+        return torch.cat(outputs, 1).softmax(-1)
+
+
 CASES: list[tuple[Callable[[], Any], Any, dict[str, int]]] = [
     (Convolutions, ("N", 3, "H", "W"), {"N": 0, "H": 3, "W": 3}),
     (Windows, ("N", 3, "H", "W"), {"N": 1, "H": 4, "W": 4}),
     (Branch, ("N", "S", 8), {"N": 0, "S": 1}),
+    (Parts, ("N", "S", 8), {"N": 0, "S": 1}),
+    (Pyramid, ("N", 3, "H", "W"), {"N": 1, "H": 1, "W": 1}),
     (Decoder, {"x": ("N", "S", 16), "past": ("N", "P", 16)}, {"N": 1, "S": 1, "P": 1}),
 ]
 
@@ -116,3 +146,50 @@ def test_windows_are_counted_with_their_padding() -> None:
     formula = flopwise.formula(Windows(), ("N", 3, "H", "W"))
     assert "floor(H/4) != 7*floor((H + 24)/28) (getitem)" in formula.conditions
     assert not any("min" in str(term) for term in formula.whole.terms.values())
+
+
+class Scaled(nn.Module):  # type: ignore[misc, name-defined]
+    """Poolings and an upsampling whose cost tools round."""
+
+    def __init__(self, cells: int) -> None:
+        super().__init__()
+        self.conv, self.act = nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU()
+        self.pool = nn.AdaptiveAvgPool2d(cells)
+
+    def forward(self, image: Any) -> Any:
+        x = self.act(self.conv(image))
+        return self.pool(functional.interpolate(x, scale_factor=1.5))
+
+
+@pytest.mark.parametrize("convention", ["ptflops", "thop"])
+def test_what_tools_round_is_rounded_down(convention: str) -> None:
+    model = Scaled(4)
+    formula = flopwise.formula(model, ("N", 3, "H", "W"), convention=convention)
+    assert formula.exact
+    for n, h, w in ((1, 5, 9), (2, 31, 64), (0, 8, 8), (7, 33, 101), (3, 2, 1)):
+        profile = flopwise.profile(model, (n, 3, h, w), convention=convention)
+        assert formula.at(N=n, H=h, W=w)["count"] == profile.sum.count, (n, h, w)
+
+
+def test_a_quotient_of_floating_point_numbers_has_no_formula() -> None:
+    formula = flopwise.formula(Scaled(7), ("N", 3, "H", "W"), convention="thop")
+    assert not formula.exact
+    profile = flopwise.profile(Scaled(7), (2, 3, 90, 77), convention="thop")
+    assert formula.at(N=2, H=90, W=77)["count"] < profile.sum.count
+    assert "count" in formula.at(N=2, H=90, W=77).lower_bounds
+
+
+def test_the_peak_is_that_of_the_profile_where_a_size_has_no_formula() -> None:
+    class Chosen(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return x.repeat_interleave(x.shape[1] ** 2 % 7 + 1, 0)
+
+    formula = flopwise.formula(Chosen(), ("N", "S"))
+    for point in ({"N": 3, "S": 10}, {"N": 2, "S": 5}):
+        profile = flopwise.profile(Chosen(), tuple(point.values()))
+        assert formula.value("peak_activation_bytes", **point) == profile.peak_activation_bytes
+
+
+def test_lists_of_tensors_have_no_symbols() -> None:
+    with pytest.raises(flopwise.InputError, match="is a list of tensors, whose sizes cannot be symbols"):
+        flopwise.formula(Pyramid(), {"image": [(3, "H", "W")]})

@@ -219,6 +219,11 @@ class Dim(int):
     def __pos__(self) -> Dim:
         return self
 
+    __trunc__ = __floor__ = __ceil__ = __pos__
+
+    def __round__(self, digits: Any = None) -> int:
+        return self if digits is None or digits >= 0 else int.__round__(self, digits)
+
     def __abs__(self) -> Any:
         return self if self >= 0 else -self
 

@@ -224,6 +224,10 @@ class Formula:
             if figure == "state_bytes":
                 raise
             return self._profile_at(error).peak_activation_bytes
+        if figure == "peak_activation_bytes" and (not self._alive or not self.everywhere):
+            return self._profile_at(
+                OutsideError("the model does not take these sizes", self.point(sizes))
+            ).peak_activation_bytes
         terms = self._alive if figure == "peak_activation_bytes" else [t for t in [self.state] if t is not None]
         return max((value(term, places, atoms) for term in terms), default=None)
 

@@ -12,7 +12,7 @@ from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.polynomial import Term, substituted
 from flopwise.analyses.formula.propagation import aten
 from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Propagation
-from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError
+from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, shape_of
 from flopwise.graph import Node, Tensor
 
 #: Lowers a call into ONNX's vocabulary: operator, inputs and attributes.
@@ -47,16 +47,20 @@ class ProgramSizes:
         self.shapes: dict[str, Shape | None] = dict(self.inputs)
         #: Conditions of the rules; those of the program itself are recorded by whoever runs it.
         self.guards = Guards()
+        #: Shapes of tensors that an operation on a part of them has changed: they bear the name of its result.
+        self.changed: dict[tuple[str, tuple[int, ...]], Shape] = {}
         #: The operators whose results no rule explains.
         self.open: list[str] = []
+        #: Name of a result -> the first tensor that it was made of.
+        self._sources: dict[str, Tensor] = {}
 
     def shape(self, tensor: Tensor) -> Shape | None:
         """The extents that a program gets to see."""
-        return self.shapes.get(tensor.name)
+        return self.of(tensor) if tensor.name in self.shapes else None
 
     def of(self, tensor: Tensor) -> Shape | None:
         """The shape of a tensor; a stored one has the extents that it has."""
-        return self.shapes.get(tensor.name, tensor.shape)
+        return shape_of(tensor, self.shapes, self.changed)
 
     def made(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]) -> None:
         """An operation was recorded: the shapes of its results."""
@@ -75,6 +79,23 @@ class ProgramSizes:
                 self.open.append(name)
         for guard, why in guards.reasons.items() if fits else ():
             self.guards.reasons.setdefault(guard, why)
+        source = next((thing for thing in args if isinstance(thing, Tensor)), None)
+        if source is None:
+            return
+        for output in outputs:
+            if bare.endswith("_") and not bare.endswith("__"):
+                self.change(output, source)
+            if output.name != source.name:
+                self._sources.setdefault(output.name, source)
+
+    def change(self, result: Tensor, part: Tensor) -> None:
+        """Note down the shapes of what a part that was changed in place belongs to."""
+        whole = self._sources.get(part.name)
+        while whole is not None:
+            shape = self.of(whole)
+            if shape is not None and whole.shape is not None:
+                self.changed.setdefault((result.name, whole.shape), shape)
+            whole = self._sources.get(whole.name)
 
     def results(
         self, name: str, bare: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
@@ -124,14 +145,18 @@ class Followed(ModelFacts):
 class ProgramFacts(Followed):
     """Facts about a program: the shapes of its tensors by name, with their conditions."""
 
-    def __init__(self, shapes: Mapping[str, Shape | None], guards: Guards, open_: Sequence[str]) -> None:
+    def __init__(self, program: ProgramSizes, guards: Guards) -> None:
         super().__init__(guards)
-        self.shapes = shapes
-        self.open = open_
+        self.shapes = program.shapes
+        self.changed = program.changed
+        self.open = program.open
 
     def give(self, walk: Propagation, scales: Mapping[str, Term]) -> None:
         """Hand over the shapes and conditions."""
-        for name, shape in self.shapes.items():
-            made = None if shape is None else tuple(dim(int(n), substituted(term(n), scales)) for n in shape)
-            walk.shapes[name] = made
+
+        def scaled(shape: Shape) -> Shape:
+            return tuple(dim(int(n), substituted(term(n), scales)) for n in shape)
+
+        walk.shapes.update((name, None if shape is None else scaled(shape)) for name, shape in self.shapes.items())
+        walk.changed.update((key, scaled(shape)) for key, shape in self.changed.items())
         super().give(walk, scales)

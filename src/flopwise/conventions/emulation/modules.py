@@ -5,6 +5,7 @@ A file has no modules; each of its operators then stands for the module and the 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -173,17 +174,19 @@ def shared_out(amounts: Iterable[Fraction | int | None]) -> list[int | None]:
     [1, 2, None]
     """
     numbers = list(amounts)
-    if all(amount is None or not isinstance(amount, Fraction) for amount in numbers):
+    if all(amount is None or isinstance(amount, int) for amount in numbers):
         return numbers  # type: ignore[return-value]
-    exact, rounded = Fraction(0), 0
+    exact: Fraction | int = 0
+    rounded = 0
     shares: list[int | None] = []
     for amount in numbers:
         if amount is None:
             shares.append(None)
             continue
-        exact += amount
-        shares.append(int(exact) - rounded)
-        rounded = int(exact)
+        exact = amount + exact  # in this order: amounts may carry expressions, which fractions do not know
+        whole = math.trunc(exact)
+        shares.append(whole - rounded)
+        rounded = whole
     return shares
 
 

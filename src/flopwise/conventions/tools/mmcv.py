@@ -55,8 +55,8 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
     amounts: list[int | Fraction | None] = [0 for _ in graph.nodes]
     for layer, counted in ptflops.of_modules(graph, HOOKS, once=True):
         if 0 <= layer.at < len(amounts):
-            held = amounts[layer.at]
-            amounts[layer.at] = None if held is None or counted is None else held + ptflops.of_one(counted, images)
+            held, own = amounts[layer.at], None if counted is None else ptflops.of_one(counted, images)
+            amounts[layer.at] = None if held is None or own is None else held + own
     return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
 
 
@@ -74,6 +74,5 @@ CONVENTION = Convention(
         totals={"params": modules.trained},
         remarks=lambda graph: modules.remarks("mmcv", graph, modules.without_rule(graph, HOOKS)),
     ),
-    closed=False,
     notes=("mmcv divides by the batch; functions and operators outside modules count nothing",),
 )

@@ -156,7 +156,12 @@ def _resampled(node: Node) -> Number:
         return node.output().numel
     if isinstance(scales, tuple):
         return node.input(0).numel * product([int(scale) for scale in scales])
-    return Fraction(node.input(0).numel * scales[0] ** len(scales))
+    elements, scale = node.input(0).numel, scales[0] ** len(scales)
+    if type(elements) is int:
+        return Fraction(elements * scale)
+    if Fraction(scale).denominator > 64:
+        raise ValueError("the tool's product is rounded as floating-point numbers are")
+    return elements * Fraction(scale)
 
 
 def _product(node: Node) -> int:
@@ -231,12 +236,13 @@ def of_functions(node: Node) -> Number | None:
     return total
 
 
-def of_one(counted: int, images: int) -> Number:
-    """What one image of a batch costs."""
-    if images in (0, 1):
-        return counted
-    # a formula is not an int
-    return Fraction(counted, images) if isinstance(counted, int) and isinstance(images, int) else counted / images
+def of_one(counted: int, images: int) -> Number | None:
+    """What one image of a batch costs; None where the batch is an expression that does not divide the cost."""
+    if type(images) is not int:
+        share = counted // images
+        rest = counted - share * images
+        return share if type(rest) is int and rest == 0 else None
+    return counted if images in (0, 1) else Fraction(counted, images)
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
@@ -244,8 +250,8 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
     amounts: list[Number | None] = [of_functions(node) for node in graph.nodes]
     for layer, counted in of_modules(graph):
         if 0 <= layer.at < len(amounts):
-            held = amounts[layer.at]
-            amounts[layer.at] = None if held is None or counted is None else held + of_one(counted, images)
+            held, own = amounts[layer.at], None if counted is None else of_one(counted, images)
+            amounts[layer.at] = None if held is None or own is None else held + own
     return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
 
 
@@ -263,6 +269,5 @@ CONVENTION = Convention(
         totals={"params": modules.trained},
         remarks=lambda graph: modules.remarks("ptflops", graph, modules.without_rule(graph, HOOKS)),
     ),
-    closed=False,
     notes=("ptflops divides what modules cost by the batch, and does not what functions cost",),
 )

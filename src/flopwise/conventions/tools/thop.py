@@ -63,9 +63,20 @@ def _average(layer: Layer) -> int:
 
 
 def _adaptive_average(layer: Layer) -> int:
-    """(cells of X for one of Y, + 1) × numel(Y)."""
-    pairs: Any = zip(layer.x.dims[2:], layer.y.dims[2:], strict=True)
-    return int((math.prod([ins / outs for ins, outs in pairs]) + 1) * layer.y.numel)
+    """(cells of X for one of Y, + 1) × numel(Y), rounded down.
+
+    Raises:
+        ValueError: an extent carries an expression, and the tool's quotient is no exact floating-point number.
+    """
+    pairs: Any = list(zip(layer.x.dims[2:], layer.y.dims[2:], strict=True))
+    plain = all(type(n) is int for pair in pairs for n in pair) and type(layer.y.numel) is int
+    exact = all(
+        type(outs) is int and (outs & (outs - 1) == 0 or (type(i) is int and i % outs == 0)) for i, outs in pairs
+    )
+    if not plain and not exact:
+        raise ValueError("the tool rounds as floating-point numbers are rounded")
+    work: float = (math.prod([ins / outs for ins, outs in pairs]) + 1) * layer.y.numel
+    return math.trunc(work)
 
 
 #: Mode of an upsampling -> operations per element.
@@ -188,6 +199,5 @@ CONVENTION = Convention(
         totals={"params": _params},
         remarks=lambda graph: modules.remarks("thop", graph, modules.without_rule(graph, HOOKS)),
     ),
-    closed=False,
     notes=("thop counts nothing for functions, operators and classes that it has no rule for",),
 )

@@ -185,7 +185,11 @@ def select(x: Of, dim: int, index: Any) -> Shapes:
 def getitem(x: Of, index: Any) -> Shapes:
     """Parts by whole numbers, slices, new axes, and tensors of places side by side."""
     parts = list(index) if isinstance(index, (tuple, list)) else [index]
-    if any(isinstance(p, Of) and p.flags for p in parts) or (isinstance(index, list) and index):
+    if isinstance(index, list) and index and not all(type(p) is int for p in index):
+        raise UnknownError
+    parts = [index] if isinstance(index, list) else parts
+    parts = [Of((len(p),)) if isinstance(p, list) and all(type(n) is int for n in p) else p for p in parts]
+    if any(isinstance(p, Of) and p.flags for p in parts):
         raise UnknownError
     used = sum(p is not None and p is not Ellipsis for p in parts)
     if Ellipsis not in [p for p in parts if not isinstance(p, Of)]:
@@ -223,7 +227,11 @@ def _part(extent: int, part: slice) -> int:
         return extent
     start = 0 if part.start is None else part.start
     made = sliced(extent, start, extent if part.stop is None else part.stop, part.step or 1)
-    require(term(made) - term(extent), "==" if int(made) == int(extent) else "!=")  # what is whole stays contiguous
+    whole = int(made) == int(extent)  # what is whole stays contiguous
+    if type(start) is int and start < 0 and part.stop is None and part.step in (None, 1):
+        require(term(-start - extent) if whole else term(extent + start - 1), ">=")
+    else:
+        require(term(made) - term(extent), "==" if whole else "!=")
     return made
 
 
@@ -433,8 +441,12 @@ def matmul(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
     return [(*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))]
 
 
-def addmm(x: Of, a: Of, b: Of, **more: Any) -> Shapes:
-    return [broadcast(x.shape, matmul(a, b)[0])]
+def addmm(input: Of, mat1: Of, mat2: Of, **more: Any) -> Shapes:
+    return [broadcast(input.shape, matmul(mat1, mat2)[0])]
+
+
+def baddbmm(input: Of, batch1: Of, batch2: Of, **more: Any) -> Shapes:
+    return addmm(input, batch1, batch2)
 
 
 def linear(x: Of, weight: Of, bias: Any = None) -> Shapes:
@@ -504,6 +516,7 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     outer: "outer ger",
     matmul: "matmul bmm mm mv __matmul__",
     addmm: "addmm",
+    baddbmm: "baddbmm",
     linear: "linear",
     broadcasting: "ne not_equal eq lt le gt ge greater greater_equal less less_equal where maximum minimum floor_divide"
     " remainder fmod atan2 clamp clamp_min clamp_max clip neg abs sqrt rsqrt exp log sin cos sigmoid tanh"

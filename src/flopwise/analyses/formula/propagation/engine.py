@@ -12,7 +12,7 @@ from flopwise.analyses.formula.dim import Dim, Guards, Ratio, dim, recording, re
 from flopwise.analyses.formula.facts import Flow, ModelFacts
 from flopwise.analyses.formula.propagation import movement, pointwise, products, values, windows
 from flopwise.analyses.formula.propagation.by_row import by_row
-from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, Value, array, whole
+from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, Value, array, shape_of, whole
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Body, Graph, Node, Tensor
 from flopwise.operators.tables import row, with_effect
@@ -60,6 +60,8 @@ class Propagation:
     #: What finds a shape for which there is no rule; None: nothing does.
     explain: Explain | None = None
     shapes: dict[str, Shape | None] = field(default_factory=dict)
+    #: Shapes of tensors of which a part has the same name, by name and extents at the hint.
+    changed: dict[tuple[str, tuple[int, ...]], Shape] = field(default_factory=dict)
     values: dict[str, Value | None] = field(default_factory=dict)
     guards: Guards = field(default_factory=Guards)
     #: Outputs without a shape: position of the node and place of the output.
@@ -146,7 +148,7 @@ class Propagation:
         constant = not any(map(varies, site.shapes)) and not any(map(has_sizes, site.values))
         if constant and "random" not in row(node.op).effects:
             return [self.unchanging(position, place, site) for place in range(len(site.hints))]
-        program = node.origin.startswith(("aten.", "torch.", "quantized."))
+        program = self.graph.format == "torch"
         rule = RULES.get(node.op, _by_row) if not program or node.op in PROGRAMS else None
         found: Sequence[Shape | None] = ()
         guards = Guards(reason=self.guards.reason)
@@ -372,24 +374,38 @@ class Propagation:
             if old is None or old.name not in self.shapes:
                 return old
             if id(old) not in made:
-                shape = self.shapes[old.name]
+                shape = shape_of(old, self.shapes, self.changed)
                 made[id(old)] = old if shape is old.shape else replace(old, shape=shape)
             return made[id(old)]
 
+        def arguments(thing: Any) -> Any:
+            if isinstance(thing, Tensor):
+                return tensor(thing)
+            if isinstance(thing, (list, tuple)) and not hasattr(thing, "_fields"):
+                return type(thing)(map(arguments, thing))
+            return thing
+
         nodes = []
         for node in self.graph.nodes:
+            attrs = node.attrs
+            if isinstance(attrs.get("args"), Mapping):  # what a call of a program was called with
+                attrs = {**attrs, "args": {name: arguments(thing) for name, thing in attrs["args"].items()}}
             within = tuple(self.bodies(node.within)) if node.within else ()
             nodes.append(
                 replace(
                     node,
                     inputs=tuple(map(tensor, node.inputs)),
                     outputs=tuple(map(tensor, node.outputs)),
+                    attrs=attrs,
                     within=within,
                 )
             )
         inputs = tuple(t for t in map(tensor, self.graph.inputs) if t is not None)
         outputs = tuple(t for t in map(tensor, self.graph.outputs) if t is not None)
-        return replace(self.graph, inputs=inputs, outputs=outputs, nodes=tuple(nodes))
+        calls = tuple(
+            replace(call, inputs=arguments(call.inputs), outputs=arguments(call.outputs)) for call in self.graph.calls
+        )
+        return replace(self.graph, inputs=inputs, outputs=outputs, nodes=tuple(nodes), calls=calls)
 
     def bodies(self, within: Sequence[Body]) -> Sequence[Body]:
         """The control flow around a node, with sizes for the numbers of trips."""

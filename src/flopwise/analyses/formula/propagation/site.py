@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy
 
 from flopwise.analyses.formula.dim import Dim, require
-from flopwise.graph import Node
+from flopwise.graph import Node, Tensor
 
 #: Extents, each an integer or a Dim.
 Shape: TypeAlias = "tuple[int, ...]"
 
 #: Elements of a small tensor: an array of objects, whose whole numbers may be Dims.
 Value: TypeAlias = Any
+
+
+def shape_of(
+    tensor: Tensor, shapes: Mapping[str, Shape | None], changed: Mapping[tuple[str, tuple[int, ...]], Shape]
+) -> Shape | None:
+    """The shape of a tensor by its name, or, where a part of it has the name as well, by its name and extents."""
+    shape = shapes.get(tensor.name, tensor.shape)
+    if shape is None or tensor.shape is None or tuple(map(int, shape)) == tensor.shape:
+        return shape
+    return changed.get((tensor.name, tensor.shape))
 
 
 class UnknownError(Exception):

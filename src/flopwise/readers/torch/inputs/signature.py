@@ -19,10 +19,14 @@ from flopwise.readers.torch.inputs.making import WHOLE
 def open_specs(model: nn.Module, inputs: Any) -> list[InputSpec]:
     """The inputs of a module as the caller describes them, each with its element type; see `_described`."""
     floats = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    return [
-        replace(spec, dtype=spec.dtype or ("int64" if spec.name in WHOLE else DTYPES[floats]))
-        for spec in _described(model, inputs)
-    ]
+    specs = _described(model, inputs)
+    listed = next((s.name for s in specs if s.items is not None), None)
+    if listed is not None:
+        raise InputError(
+            f"input {listed!r} is a list of tensors, whose sizes cannot be symbols; wrap the module so that"
+            " its inputs are tensors"
+        )
+    return [replace(spec, dtype=spec.dtype or ("int64" if spec.name in WHOLE else DTYPES[floats])) for spec in specs]
 
 
 def _described(model: nn.Module, inputs: Any) -> list[InputSpec]:

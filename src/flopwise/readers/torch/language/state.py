@@ -66,6 +66,19 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
     return Step(inputs, past, new, tensors)
 
 
+def carry(inputs: Mapping[str, Any], sizes: Mapping[int, int]) -> None:
+    """Put sizes that carry expressions in place of the numbers that the caches among the inputs keep of themselves.
+
+    Args:
+        inputs: the arguments of a step.
+        sizes: number -> size of that value.
+    """
+    for value in inputs.values():
+        for part in (value, *getattr(value, "layers", ())):
+            held = getattr(part, "__dict__", {})
+            held.update((name, sizes[n]) for name, n in list(held.items()) if type(n) is int and n in sizes)
+
+
 def training_inputs(model: nn.Module, batch: int, sequence: int) -> dict[str, Any]:
     """The arguments of a training step on tensors without memory: tokens, and the labels where the model has a loss."""
     inputs = _tokens(sequence, batch, bool(getattr(model.config, "is_encoder_decoder", False)))
