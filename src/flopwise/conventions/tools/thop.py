@@ -63,7 +63,7 @@ def _average(layer: Layer) -> int:
 
 
 def _adaptive_average(layer: Layer) -> int:
-    """(cells of X for one of Y, + 1) × numel(Y), rounded down.
+    """(cells of X for one of Y, + 1) × numel(Y).
 
     Raises:
         ValueError: an extent carries an expression, and the tool's quotient is no exact floating-point number.
