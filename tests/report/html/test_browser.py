@@ -95,7 +95,7 @@ def test_the_convention_changes_in_the_page(resnet: Page) -> None:
 def test_the_measure_changes_the_areas_and_colours(resnet: Page) -> None:
     for measure in ("params", "weight_bytes", "output_bytes", "count"):
         resnet.pick("#measure", measure)
-        assert resnet.run("return document.querySelectorAll('#treemap .leaf').length") > 3
+        assert resnet.run("return document.querySelectorAll('#where-view .leaf').length") > 3
         assert resnet.run("return flopwise.state.measure") == measure
         assert "100" in resnet.find("#operator-bars").text or "%" in resnet.find("#operator-bars").text
     assert resnet.errors() == []
@@ -137,10 +137,10 @@ def test_modules_open_and_close_in_the_graph(resnet: Page) -> None:
 
 
 def test_the_treemap_goes_into_modules_and_back(resnet: Page) -> None:
-    resnet.click("#treemap .cell.module")
-    assert len(resnet.browser.find_elements("css selector", "#crumbs button")) == 2
+    resnet.click("#where-view .cell.module")
+    assert resnet.count("#crumbs button") > 1
     resnet.click("#crumbs button")
-    assert len(resnet.browser.find_elements("css selector", "#crumbs button")) == 1
+    assert resnet.count("#crumbs button") == 1
 
 
 def test_keys_do_what_the_pointer_does(resnet: Page) -> None:
@@ -201,6 +201,7 @@ def test_thousands_of_layers_scroll_and_are_found(browser: Any, tmp_path: Path) 
         chain(names, paths=[f"stage{i // 250}.block{i // 10}.linear{i % 10}" for i in range(2000)])
     )
     page = Page(browser, render(profile, "html"), tmp_path)
+    page.click("#layers .fold")  # all of them are alike
     assert len(page.column("name")) < 400
     page.keys("#table tr[tabindex='0']", "End")
     page.run("flopwise.choose(1234, '')")

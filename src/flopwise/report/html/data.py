@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.names import layer_names
 from flopwise.memory import Buffer, liveness
+from flopwise.report.html.folds import Layers
+from flopwise.report.html.kinds import KINDS, kinds_of
 from flopwise.report.html.modules import groups
 from flopwise.report.html.views import Views, views
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, cell
@@ -46,12 +48,16 @@ def page_data(profile: Profile) -> dict[str, Any]:
     position = {id(node): index for index, node in enumerate(profile.graph.nodes)}
     own = {id(row.node): row.name for row in reversed(profile.rows)}
     called = [text(own.get(id(node)) or names[position[id(node)]]) for node in nodes]
-    modules, owners = groups(text(profile.graph.name or "model"), nodes, called)
+    edges = _edges(profile.graph, nodes)
+    makers = _makers(edges, len(nodes))
+    alike = Layers([_likeness(node, row) for node, row in zip(nodes, rows, strict=True)], makers)
+    modules, owners = groups(text(profile.graph.name or "model"), nodes, called, alike)
     content = profile.to_dict()
     shapes, ops = Index(), Index()
     layers = {
         "name": called,
         "op": [ops.of(text(node.op)) for node in nodes],
+        "kind": kinds_of(nodes, rows, modules, owners, makers),
         "origin": _sparse(text(node.origin) if node.origin != node.op else "" for node in nodes),
         "scope": _sparse(text(node.module) for node in nodes),
         "group": owners,
@@ -80,9 +86,13 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "atLeast": [key for key in FIGURES if isinstance(cell(COLUMNS[key], profile.sum, profile), AtLeast)],
         "shapes": shapes.values,
         "ops": ops.values,
-        "groups": [[text(g.name), text(g.kind), -1 if g.parent is None else g.parent, int(g.run)] for g in modules],
+        "kinds": KINDS,
+        "groups": [
+            [text(g.name), text(g.kind), -1 if g.parent is None else g.parent, g.period + 1 if g.period else int(g.run)]
+            for g in modules
+        ],
         "layers": layers,
-        "edges": _edges(profile.graph, nodes, shapes),
+        "edges": [number for maker, user, shape in edges for number in (maker, user, shapes.of(shape))],
         "memory": _memory(profile.graph, nodes),
     }
 
@@ -186,8 +196,8 @@ def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | Non
     }
 
 
-def _edges(graph: Graph, nodes: Sequence[Node], shapes: Index) -> list[int]:
-    """From, to and shape of each value that one layer hands to another, three numbers each; -1 is the outside.
+def _edges(graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int, str]]:
+    """From, to and shape of each value that one layer hands to another; -1 is the outside.
 
     Through an operator that is not a layer, such as one on constants alone, nothing flows.
     """
@@ -196,15 +206,32 @@ def _edges(graph: Graph, nodes: Sequence[Node], shapes: Index) -> list[int]:
     for node in graph.nodes:
         if id(node) in layer:
             maker.update({t.name: layer[id(node)] for t in node.known_outputs})
-    found: dict[tuple[int, int, int], None] = {}
+    edges: dict[tuple[int, int, str], None] = {}
     for index, node in enumerate(nodes):
         for tensor in node.known_inputs:
             if tensor.name in maker and maker[tensor.name] != index:
-                found[maker[tensor.name], index, shapes.of(shape_text(tensor.shape, _LOOK))] = None
+                edges[maker[tensor.name], index, shape_text(tensor.shape, _LOOK)] = None
     for tensor in graph.outputs:
         if maker.get(tensor.name, -1) >= 0:
-            found[maker[tensor.name], -1, shapes.of(shape_text(tensor.shape, _LOOK))] = None
-    return [number for edge in found for number in edge]
+            edges[maker[tensor.name], -1, shape_text(tensor.shape, _LOOK)] = None
+    return list(edges)
+
+
+def _makers(edges: Sequence[tuple[int, int, str]], layers: int) -> list[list[int]]:
+    """For each layer the layers whose results it takes."""
+    makers: list[list[int]] = [[] for _ in range(layers)]
+    for maker, user, _ in edges:
+        if maker >= 0 and user >= 0:
+            makers[user].append(maker)
+    return makers
+
+
+def _likeness(node: Node, row: Row) -> tuple[Any, ...]:
+    """What a layer has in common with another one that does the same work on tensors of the same sizes."""
+    tensors = tuple(
+        None if t is None else (t.shape, t.dtype, t.kind in STORED) for t in (*node.inputs, None, *node.outputs)
+    )
+    return node.op, node.origin, tensors, row.counts, row.times
 
 
 def _memory(graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:

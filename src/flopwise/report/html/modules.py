@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flopwise.graph import Module, Node
+from flopwise.report.html.folds import Layers, Part, fold
 
 #: The longest name of a run that is made of the names of its first and last part.
 SHORT = 16
@@ -26,31 +26,25 @@ class Group(NamedTuple):
     parent: int | None
     #: Whether it is a run of parts and no module of the model.
     run: bool
+    #: Of parts that repeat: how many of them are one period; 0 for a module and a run.
+    period: int = 0
 
 
-@dataclass(slots=True)
-class _Part:
-    """A module with its parts in the order in which they first run, or a layer."""
-
-    name: str
-    kind: str = ""
-    layer: int | None = None
-    run: bool = False
-    parts: list[_Part] = field(default_factory=list)
-    modules: dict[str, _Part] = field(default_factory=dict)
-
-
-def groups(name: str, nodes: Sequence[Node], names: Sequence[str]) -> tuple[list[Group], list[int]]:
+def groups(
+    name: str, nodes: Sequence[Node], names: Sequence[str], layers: Layers | None = None
+) -> tuple[list[Group], list[int]]:
     """The modules, the model itself first and each after the one around it; and the module of each layer, by index.
 
-    Where the model names no modules, the paths in the names of its layers take their place ("inception_3a/1x1").
+    Where the model names no modules, the paths in the names of its layers take their place ("inception_3a/1x1"). Parts
+    that repeat are parts of a group of their own.
 
     Args:
         name: of the model.
         nodes: the layers.
         names: what each layer is called.
+        layers: what makes layers alike; None: nothing repeats.
     """
-    root = _Part(name)
+    root = Part(name)
     paths = [_path(node.scope) for node in nodes]
     if not any(paths):
         paths = _prefixes(names)
@@ -58,17 +52,19 @@ def groups(name: str, nodes: Sequence[Node], names: Sequence[str]) -> tuple[list
         around = root
         for module in path:
             if module.path not in around.modules:
-                around.modules[module.path] = _Part(_short(module.path, around), module.kind)
+                around.modules[module.path] = Part(_short(module.path, around), module.kind)
                 around.parts.append(around.modules[module.path])
             around = around.modules[module.path]
-        around.parts.append(_Part(names[index], layer=index))
+        around.parts.append(Part(names[index], nodes[index].op, layer=index))
+    if layers is not None:
+        fold(root, layers)
     found: list[Group] = []
     owners = [0] * len(nodes)
-    pending: list[tuple[_Part, int | None]] = [(root, None)]
+    pending: list[tuple[Part, int | None]] = [(root, None)]
     while pending:
         part, parent = pending.pop()
         own = len(found)
-        found.append(Group(part.name, part.kind, parent, part.run))
+        found.append(Group(part.name, part.kind, parent, part.run, part.period))
         part.parts = _in_runs(part.parts)
         for inner in part.parts:
             if inner.layer is not None:
@@ -99,7 +95,7 @@ def _beginnings(name: str) -> Iterator[str]:
         yield "/".join(parts[:count])
 
 
-def _short(path: str, around: _Part) -> str:
+def _short(path: str, around: Part) -> str:
     """The path as seen from the module around it, of which ``modules`` are not yet asked."""
     for mark in (".", "/"):
         head, found, tail = path.rpartition(mark)
@@ -108,17 +104,17 @@ def _short(path: str, around: _Part) -> str:
     return path
 
 
-def _in_runs(parts: list[_Part]) -> list[_Part]:
+def _in_runs(parts: list[Part]) -> list[Part]:
     """The parts, or as few runs of them as fit, each of about the same length."""
     while len(parts) > MOST:
         levels = math.ceil(math.log(len(parts), MOST))
         size = math.ceil(len(parts) ** (1 / levels))
         runs = [parts[start : start + size] for start in range(0, len(parts), size)]
-        parts = [run[0] if len(run) == 1 else _Part(_called(run), run=True, parts=run) for run in runs]
+        parts = [run[0] if len(run) == 1 else Part(_called(run), run=True, parts=run) for run in runs]
     return parts
 
 
-def _called(run: list[_Part]) -> str:
+def _called(run: list[Part]) -> str:
     """The names of the first and the last part, or, where these are long, the numbers of the first and last layer."""
     first, last = run[0], run[-1]
     name = f"{first.name} … {last.name}"

@@ -103,5 +103,26 @@ const flopwise = (() => {
   }
   const svg = (element, width, height, label) => d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", label).call((made) => { element.replaceChildren(made.node()); });
 
-  return { data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, noun, counted, cut, choose, tip, untip, sized, svg };
+  // What a screen reader says of parts of a drawing; the texts that are seen are hidden from it.
+  const said = (parts, text) => parts.append("text").attr("class", "said").text(text);
+
+  // A cue at each edge beyond which a box has more to scroll to.
+  function cue(box) {
+    const frame = make("div", { class: "cue" });
+    box.replaceWith(frame);
+    frame.append(box);
+    const look = () => {
+      const [x, y] = [box.scrollLeft, box.scrollTop];
+      const more = { left: x > 1, right: x + box.clientWidth < box.scrollWidth - 1, up: y > 1, down: y + box.clientHeight < box.scrollHeight - 1 };
+      for (const [edge, is] of Object.entries(more)) frame.classList.toggle(`more-${edge}`, is);
+      // what scrolls can be reached by the keyboard
+      if (!box.querySelector("tr[tabindex]")) { if (Object.values(more).some(Boolean)) box.tabIndex = 0; else box.removeAttribute("tabindex"); }
+    };
+    box.addEventListener("scroll", () => requestAnimationFrame(look), { passive: true });
+    new ResizeObserver(look).observe(box);
+    new MutationObserver(() => requestAnimationFrame(look)).observe(box, { childList: true, subtree: true });
+    look();
+  }
+
+  return { cue, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, noun, counted, cut, choose, tip, untip, sized, svg };
 })();

@@ -1,12 +1,14 @@
 "use strict";
 // The graph: modules that open and close, laid out by dagre as far as they are open, so that thousands of layers are no
-// burden; colour is the share of the measure, shapes stand on the edges.
+// burden; what repeats is drawn once. Colour is the kind of work, its strength the share of the measure; shapes stand on
+// the edges, and a value that goes to many boxes has a sign at each of them in place of a wire.
 (() => {
-  const { data, count, groups, make, human, percent, cut, noun, measures } = flopwise;
+  const { data, count, groups, make, percent, cut, noun, partsOf, single, shownAs } = flopwise;
   const view = document.getElementById("graph-view");
   const START = 40; // boxes shown at first
   const MOST = 400; // boxes shown at once, an open module as two: the frames cost dagre more time than the boxes
-  const WIDE = 176, HIGH = 44, IO = [120, 30];
+  const WIDE = 188, HIGH = 44, IO = [120, 30];
+  const FAN = 5; // a box with results for more boxes than this has no wires
   const open = new Set([0, flopwise.top]);
   let shown = { nodes: new Map(), edges: [] };
   let at = ""; // the box that Tab reaches
@@ -15,33 +17,35 @@
   for (let g = flopwise.top; g > 0; g = groups[g].parent) open.add(g);
 
   // A module of one layer is shown as that layer.
-  const single = (group) => {
-    let at = groups[group];
-    while (at.parts.length === 1) {
-      if (at.parts[0].layer !== undefined) return at.parts[0].layer;
-      at = groups[at.parts[0].group];
-    }
-    return -1;
-  };
-  const singles = groups.map((group) => single(group.index));
+  let singles = [];
   const key = (part) => (part.layer !== undefined ? `l${part.layer}` : singles[part.group] >= 0 ? `l${singles[part.group]}` : `g${part.group}`);
+
+  // The module that one holds, where it holds nothing else.
+  function within(group) {
+    for (let at = group; ;) {
+      const parts = partsOf(at);
+      if (parts.length !== 1 || parts[0].group === undefined || singles[parts[0].group] >= 0) return at;
+      at = parts[0].group;
+    }
+  }
 
   const FRAME = 2;
   // How many boxes there are, open modules included.
   function boxes() {
-    const visit = (group) => groups[group].parts.reduce((all, part) => all + (part.group !== undefined && singles[part.group] < 0 && open.has(part.group) ? visit(part.group) + FRAME : 1), 0);
+    const visit = (group) => partsOf(group).reduce((all, part) => all + (part.group !== undefined && singles[part.group] < 0 && open.has(part.group) ? visit(part.group) + FRAME : 1), 0);
     return visit(0);
   }
-  // Level by level, as long as all modules of a level fit.
+  // Level by level, as long as all modules of a level fit; those that hold next to nothing stay closed.
   function openWithin(most) {
+    const sums = flopwise.groupSums(), whole = flopwise.total();
     for (;;) {
-      const level = visibleClosed();
-      if (!level.length || boxes() + d3.sum(level, (group) => groups[group].parts.length - 1) > most) return;
+      const level = visibleClosed().filter((group) => !whole || sums[group].value >= whole / 100);
+      if (!level.length || boxes() + d3.sum(level, (group) => partsOf(group).length - 1) > most) return;
       level.forEach((group) => open.add(group));
     }
   }
   function visibleClosed() {
-    const found = [], visit = (group) => groups[group].parts.forEach((part) => {
+    const found = [], visit = (group) => partsOf(group).forEach((part) => {
       if (part.group === undefined || singles[part.group] >= 0) return;
       if (open.has(part.group)) visit(part.group);
       else found.push(part.group);
@@ -55,18 +59,20 @@
     const standing = new Array(groups.length);
     groups.forEach((group, index) => {
       const above = index === 0 ? null : standing[group.parent];
-      standing[index] = above || (singles[index] >= 0 && index > 0 ? `l${singles[index]}` : open.has(index) ? null : `g${index}`);
+      const free = open.has(index) || flopwise.bare(group);
+      standing[index] = above || (singles[index] >= 0 && index > 0 ? `l${singles[index]}` : free ? null : `g${index}`);
     });
-    return Array.from({ length: count }, (_, layer) => standing[data.layers.group[layer]] || `l${layer}`);
+    return Array.from({ length: count }, (_, layer) => standing[data.layers.group[shownAs(layer)]] || `l${shownAs(layer)}`);
   }
 
   function layout() {
+    singles = groups.map((group) => single(group.index));
     const boxOf = place();
     const graph = new dagre.graphlib.Graph({ compound: true });
     graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 34, edgesep: 14, marginx: 16, marginy: 16, ranker: "network-simplex" });
     graph.setDefaultEdgeLabel(() => ({}));
     const nodes = new Map();
-    const visit = (group) => groups[group].parts.forEach((part) => {
+    const visit = (group) => partsOf(group).forEach((part) => {
       const id = key(part);
       if (id[0] === "g" && open.has(part.group)) {
         graph.setNode(`c${part.group}`, {});
@@ -81,12 +87,26 @@
     visit(flopwise.top);
     const edges = new Map();
     for (let e = 0; e < data.edges.length; e += 3) {
-      const from = data.edges[e] < 0 ? "in" : boxOf[data.edges[e]];
-      const to = data.edges[e + 1] < 0 ? "out" : boxOf[data.edges[e + 1]];
-      if (from === to) continue;
+      const [maker, user] = [data.edges[e], data.edges[e + 1]];
+      const from = maker < 0 ? "in" : boxOf[maker];
+      const to = user < 0 ? "out" : boxOf[user];
+      if (from === to || (maker >= 0 && user >= 0 && flopwise.carried(maker, user))) continue;
       const id = `${from} ${to}`;
-      if (!edges.has(id)) edges.set(id, { from, to, shapes: [] });
-      edges.get(id).shapes.push(data.edges[e + 2]);
+      if (!edges.has(id)) edges.set(id, { from, to, shapes: new Map() });
+      const shapes = edges.get(id).shapes; // of what repeats one turn is shown
+      const one = maker < 0 ? `in ${data.edges[e + 2]}` : shownAs(maker);
+      shapes.set(`${one} ${user < 0 ? "" : shownAs(user)} ${data.edges[e + 2]}`, data.edges[e + 2]);
+    }
+    // Wires of a value for many boxes, such as a table of positions, would cover the others.
+    const reach = d3.rollup(edges.values(), (list) => list.length, (edge) => edge.from);
+    const signs = new Map();
+    for (const [id, edge] of edges) {
+      edge.shapes = [...edge.shapes.values()];
+      const near = nodes.get(edge.from), user = nodes.get(edge.to);
+      if (reach.get(edge.from) <= FAN || !near || !user) continue;
+      edges.delete(id);
+      if (!signs.has(edge.to)) signs.set(edge.to, []);
+      signs.get(edge.to).push(edge.from);
     }
     for (const edge of edges.values()) {
       for (const end of [edge.from, edge.to]) {
@@ -101,7 +121,7 @@
     clusters.sort((a, b) => groups[a.group].depth - groups[b.group].depth);
     const laid = graph.edges().map((e) => ({ ...graph.edge(e), from: e.v, to: e.w }));
     const size = graph.graph();
-    shown = { nodes, clusters, edges: laid, width: Math.max(size.width || 0, 10), height: Math.max(size.height || 0, 10), boxOf };
+    shown = { nodes, clusters, signs, fans: new Map([...reach].filter(([from, many]) => many > FAN && nodes.has(from))), edges: laid, width: Math.max(size.width || 0, 10), height: Math.max(size.height || 0, 10), boxOf };
   }
 
   const svg = d3.create("svg").attr("role", "group").attr("aria-label", "Graph of the model; arrow keys move from box to box");
@@ -115,65 +135,79 @@
   view.addEventListener("wheel", (event) => { if (event.ctrlKey || event.metaKey) event.preventDefault(); }, { passive: false });
 
   const line = d3.line((p) => p.x, (p) => p.y).curve(d3.curveBasis);
-  const shareOf = (node, sums, whole) => {
-    if (node.layer >= 0) return flopwise.share(node.layer);
-    if (node.group < 0) return 0;
-    return whole ? (100 * sums[node.group].value) / whole : 0;
+  const shareOf = (node, sums, own, whole) => {
+    if (node.layer < 0 && node.group < 0) return 0;
+    const value = node.layer >= 0 ? own[node.layer] : sums[node.group].value;
+    if (flopwise.unknown(value)) return null;
+    return whole ? (100 * flopwise.number(value)) / whole : 0;
   };
+  const frame = ({ name, kind }, room) => `− ${cut(name, room)}${kind && name.length + 8 < room ? `  ${cut(kind, room - name.length - 2)}` : ""}`;
+  const nameOf = (id) => (id === "in" ? "input" : id[0] === "g" ? groups[Number(id.slice(1))].name : near(Number(id.slice(1))));
   const near = (layer) => {
     const name = data.layers.name[layer].replace(/\/+$/, "");
     return name.split("/").filter(Boolean).slice(-2).join("/") || name;
   };
 
   function draw() {
-    const measure = flopwise.state.measure;
     const sums = flopwise.groupSums();
-    const whole = flopwise.total();
+    const whole = flopwise.total(), own = flopwise.folded();
     const nodes = [...shown.nodes.values()];
-    nodes.forEach((node) => { node.share = shareOf(node, sums, whole); });
+    nodes.forEach((node) => { node.share = shareOf(node, sums, own, whole); node.kind = node.layer >= 0 ? data.layers.kind[node.layer] : node.group >= 0 ? sums[node.group].kind : -1; });
     const most = d3.max(nodes, (node) => node.share || 0) || 0;
     const heat = (node) => (most ? Math.sqrt((node.share || 0) / most) : 0);
-    const legend = document.getElementById("graph-legend");
-    legend.replaceChildren(`${measures[measure].title()}  0 %`, make("i", {}), percent(most));
+    const present = d3.groupSort(nodes.filter((node) => node.kind >= 0 && node.share), (list) => -d3.sum(list, (node) => node.share), (node) => node.kind);
+    document.getElementById("graph-legend").replaceChildren(...present.slice(0, 6).map((kind) => { const dot = make("i", { class: "dot" }); dot.style.background = flopwise.colour(kind); return make("span", {}, dot, data.kinds[kind]); }));
     const chosen = flopwise.state.chosen >= 0 ? shown.boxOf[flopwise.state.chosen] : "";
     if (!shown.nodes.has(at)) at = nodes.length ? nodes[0].id : "";
 
     canvas.selectChildren().remove();
     const cluster = canvas.append("g").selectAll("g").data(shown.clusters).join("g").attr("class", "cluster").attr("role", "button").attr("tabindex", -1)
-      .attr("aria-label", (c) => `Module ${groups[c.group].name}, open; Enter closes it`)
+      .attr("data-group", (c) => c.group)
       .attr("transform", (c) => `translate(${c.x - c.width / 2},${c.y - c.height / 2})`)
       .on("click", (event, c) => toggle(c.group))
       .on("keydown", (event, c) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); toggle(c.group); } });
     cluster.append("rect").attr("y", -8).attr("width", (c) => c.width).attr("height", (c) => c.height + 8).attr("rx", 10);
-    cluster.append("text").attr("x", 10).attr("y", 7).text((c) => `− ${cut(groups[c.group].name, Math.floor((c.width - 30) / 7))}${groups[c.group].kind && c.width > 200 ? `  ${cut(groups[c.group].kind, 24)}` : ""}`);
+    flopwise.said(cluster, (c) => `Module ${groups[c.group].name}, open; Enter closes it`);
+    cluster.append("text").attr("aria-hidden", "true").attr("x", 10).attr("y", 7).text((c) => frame(groups[c.group], Math.floor((c.width - 34) / 7.6)));
 
     const edge = canvas.append("g").selectAll("g").data(shown.edges).join("g");
     edge.append("path").attr("class", (e) => `edge${chosen && (e.from === chosen || e.to === chosen) ? " chosen" : ""}`).attr("d", (e) => line(e.points)).attr("marker-end", "url(#arrow)");
     edge.append("text").attr("class", "edge-label").attr("x", (e) => e.x + 8).attr("y", (e) => e.y + 4).text((e) => cut(e.edge.label, 26));
+    // the wires that are left out, where one of their ends is chosen
+    const wires = [...shown.signs].flatMap(([to, makers]) => makers.filter((from) => chosen && (from === chosen || to === chosen)).map((from) => [shown.nodes.get(from), shown.nodes.get(to)]));
+    canvas.append("g").selectAll("path").data(wires).join("path").attr("class", "edge chosen").attr("marker-end", "url(#arrow)")
+      .attr("d", ([a, b]) => { const [y0, y1] = [a.y + a.height / 2, b.y - b.height / 2], mid = (y0 + y1) / 2; return `M${a.x},${y0}C${a.x},${mid} ${b.x - 40},${mid} ${b.x - 40},${y1}`; });
 
     const node = canvas.append("g").selectAll("g").data(nodes, (n) => n.id).join("g")
       .attr("class", (n) => `node${n.group >= 0 ? " module" : n.layer < 0 ? " io" : n.share === null ? " unknown" : ""}${n.id === chosen ? " chosen" : ""}`)
       .attr("transform", (n) => `translate(${n.x - n.width / 2},${n.y - n.height / 2})`)
       .attr("role", (n) => (n.layer < 0 && n.group < 0 ? "img" : "button")).attr("tabindex", (n) => (n.id === at ? 0 : -1)).attr("data-id", (n) => n.id)
-      .attr("aria-label", (n) => label(n))
       .on("click", (event, n) => act(n))
       .on("focus", (event, n) => { at = n.id; canvas.selectAll(".node").attr("tabindex", (o) => (o.id === at ? 0 : -1)); })
       .on("keydown", keys)
       .on("mousemove", (event, n) => tip(event, n)).on("mouseleave", flopwise.untip);
+    flopwise.said(node.filter((n) => n.layer >= 0 || n.group >= 0), label);
+    node.filter((n) => n.layer < 0 && n.group < 0).attr("aria-label", label);
     node.filter((n) => n.group >= 0).append("rect").attr("class", "behind").attr("x", 4).attr("y", 4).attr("width", (n) => n.width).attr("height", (n) => n.height).attr("rx", 7);
     node.append("rect").attr("width", (n) => n.width).attr("height", (n) => n.height).attr("rx", 7)
-      .style("fill", (n) => (n.layer < 0 && n.group < 0 ? null : `color-mix(in srgb, var(--heat-1) ${(100 * heat(n)).toFixed(1)}%, var(--heat-0))`));
-    const ink = (n) => (heat(n) > 0.55 && (n.layer >= 0 || n.group >= 0) ? "var(--on-heat)" : null);
+      .style("fill", (n) => (n.kind < 0 ? null : `color-mix(in srgb, ${flopwise.colour(n.kind)} ${(6 + 28 * heat(n)).toFixed(1)}%, var(--surface))`));
     const boxed = node.filter((n) => n.layer >= 0 || n.group >= 0);
-    boxed.append("text").attr("class", "title").attr("x", 10).attr("y", 18).style("fill", ink).text((n) => (n.group >= 0 ? `+ ${cut(groups[n.group].name, 12)}` : cut(flopwise.opOf(n.layer), 15)));
-    boxed.append("text").attr("class", "share").attr("x", (n) => n.width - 9).attr("y", 18).style("fill", ink).text((n) => (n.share === null ? "?" : percent(n.share)));
-    boxed.append("text").attr("class", "name").attr("x", 10).attr("y", 34).style("fill", ink).text((n) => (n.group >= 0 ? cut([groups[n.group].kind, noun(groups[n.group].size, "layer")].filter(Boolean).join(" · "), 26) : cut(near(n.layer), 26)));
-    node.filter((n) => n.layer < 0 && n.group < 0).append("text").attr("class", "title").attr("x", (n) => n.width / 2).attr("y", 19).attr("text-anchor", "middle").text((n) => (n.id === "in" ? "input" : "output"));
+    boxed.append("path").attr("class", "stripe").attr("d", (n) => `M6,1H4a3,3 0 0 0 -3,3V${n.height - 4}a3,3 0 0 0 3,3H6z`).style("fill", (n) => flopwise.colour(n.kind));
+    boxed.filter((n) => n.share > 0).append("rect").attr("class", "part").attr("x", 12).attr("y", (n) => n.height - 5).attr("height", 3).attr("rx", 1.5).attr("width", (n) => Math.max(1, ((n.width - 22) * n.share) / 100)).style("fill", (n) => flopwise.colour(n.kind));
+    const many = (n) => (n.layer >= 0 && flopwise.times(n.layer) > 1 ? ` ×${flopwise.times(n.layer)}` : "");
+    boxed.append("text").attr("aria-hidden", "true").attr("class", "title").attr("x", 12).attr("y", 17).text((n) => (n.group >= 0 ? `+ ${cut(groups[within(n.group)].name, 14)}` : cut(flopwise.opOf(n.layer), 16 - many(n).length) + many(n)));
+    boxed.append("text").attr("aria-hidden", "true").attr("class", "share").attr("x", (n) => n.width - 9).attr("y", 17).text((n) => (n.share === null ? "?" : percent(n.share)));
+    boxed.append("text").attr("aria-hidden", "true").attr("class", "name").attr("x", 12).attr("y", 33).text((n) => (n.group >= 0 ? cut([groups[within(n.group)].kind, noun(groups[n.group].size, "layer")].filter(Boolean).join(" · "), 25) : cut(near(n.layer), 25)));
+    // signs in place of wires
+    node.filter((n) => shown.signs.has(n.id)).append("text").attr("aria-hidden", "true").attr("class", "sign").attr("x", 4).attr("y", -4).text((n) => { const makers = shown.signs.get(n.id); return `↳ ${makers.length > 1 ? noun(makers.length, "shared value") : cut(nameOf(makers[0]), 12)}`; });
+    node.filter((n) => shown.fans.has(n.id)).append("text").attr("aria-hidden", "true").attr("class", "sign").attr("x", (n) => n.width / 2).attr("y", (n) => n.height + 13).attr("text-anchor", "middle").text((n) => `→ ${noun(shown.fans.get(n.id), "box", "boxes")}`);
+    node.filter((n) => n.layer < 0 && n.group < 0).append("text").attr("aria-hidden", "true").attr("class", "title").attr("x", (n) => n.width / 2).attr("y", 19).attr("text-anchor", "middle").text((n) => (n.id === "in" ? "input" : "output"));
     const boxesNow = nodes.filter((n) => n.layer >= 0 || n.group >= 0).length;
     document.getElementById("graph-sub").textContent = `${noun(boxesNow, "box", "boxes")} for ${noun(count, "layer")}; click a module to open it, a layer to choose it`;
-    document.getElementById("graph-open").disabled = !visibleClosed().some((group) => boxes() + groups[group].parts.length - 1 + FRAME <= MOST);
+    document.getElementById("graph-open").disabled = !visibleClosed().some((group) => boxes() + partsOf(group).length - 1 + FRAME <= MOST);
   }
 
+  // What a screen reader says of a box.
   function label(n) {
     if (n.layer >= 0) return `${flopwise.opOf(n.layer)} ${data.layers.name[n.layer]}, ${n.share === null ? "unknown" : percent(n.share)}`;
     if (n.group >= 0) return `Module ${groups[n.group].name} of ${noun(groups[n.group].size, "layer")}, ${percent(n.share)}, closed; Enter opens it`;
@@ -181,7 +215,7 @@
   }
   function tip(event, n) {
     if (n.layer >= 0) return flopwise.layerTip(event, n.layer);
-    if (n.group >= 0) return flopwise.tip(event, groups[n.group].name, groups[n.group].kind, noun(groups[n.group].size, "layer"), `${measures[flopwise.state.measure].title()}: ${human(Math.round(flopwise.groupSums()[n.group].value), measures[flopwise.state.measure].unit())}, ${percent(n.share)}`);
+    if (n.group >= 0) return flopwise.groupTip(event, n.group);
     const told = n.id === "in" ? data.inputs : data.outputs;
     return flopwise.tip(event, n.id === "in" ? "inputs" : "outputs", ...told.slice(0, 8).map((t) => `${t.name} ${t.dtype} ${t.shape}`), told.length > 8 ? `and ${told.length - 8} more` : "");
   }
@@ -191,24 +225,29 @@
   }
   function closeBelow(group) {
     open.delete(group);
-    groups[group].parts.forEach((part) => { if (part.group !== undefined && open.has(part.group)) closeBelow(part.group); });
+    partsOf(group).forEach((part) => { if (part.group !== undefined && open.has(part.group)) closeBelow(part.group); });
   }
   function toggle(group) {
     flopwise.untip();
+    const focused = view.contains(document.activeElement);
+    let inner = group;
     const before = open.has(group) ? shown.clusters.find((c) => c.group === group) : shown.nodes.get(`g${group}`);
     const held = before ? zoomed.apply([before.x, before.y - before.height / 2]) : null;
     if (open.has(group)) closeBelow(group);
     else {
-      if (boxes() + groups[group].parts.length + FRAME > MOST) { closeAll(); }
+      if (boxes() + partsOf(group).length + FRAME > MOST) { closeAll(); }
       for (let g = group; g >= 0; g = groups[g].parent) open.add(g);
+      // a module that holds nothing but another one is opened with it
+      for (let at = group; at !== within(group);) { at = partsOf(at)[0].group; open.add(at); }
+      inner = within(group);
     }
     layout();
     draw();
     // what was clicked stays under the pointer
     const after = open.has(group) ? shown.clusters.find((c) => c.group === group) : shown.nodes.get(`g${group}`);
     if (held && after) transform(d3.zoomIdentity.translate(held[0] - after.x * zoomed.k, held[1] - (after.y - after.height / 2) * zoomed.k).scale(zoomed.k));
-    const next = open.has(group) ? [...shown.nodes.values()].find((n) => n.layer >= 0 && data.layers.group[n.layer] === group) || after : after;
-    if (next && next.id && view.contains(document.activeElement) | view.matches(":focus-within")) focus(next.id);
+    const next = open.has(group) ? [...shown.nodes.values()].find((n) => partsOf(inner).some((part) => key(part) === n.id)) || after : after;
+    if (next && next.id && focused) focus(next.id);
   }
   function closeAll() {
     open.clear();
@@ -245,6 +284,12 @@
   // The nearest box in the direction of the arrow.
   function keys(event, n) {
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(n); return; }
+    if (event.key === "Backspace") {
+      event.preventDefault();
+      const around = shown.clusters.filter((c) => c.group > 0 && Math.abs(n.x - c.x) < c.width / 2 && Math.abs(n.y - c.y) < c.height / 2);
+      if (around.length) { const { group } = around[around.length - 1]; toggle(group); focus(`g${group}`); }
+      return;
+    }
     const way = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key];
     if (!way) return;
     event.preventDefault();
@@ -266,24 +311,24 @@
 
   function reveal(layer) {
     const path = [];
-    for (let g = data.layers.group[layer]; g >= 0; g = groups[g].parent) path.push(g);
+    for (let g = data.layers.group[shownAs(layer)]; g >= 0; g = groups[g].parent) if (!flopwise.bare(groups[g])) path.push(g);
     const missing = path.filter((g) => !open.has(g) && singles[g] < 0);
     if (missing.length) {
-      if (boxes() + d3.sum(missing, (g) => groups[g].parts.length) > MOST) closeAll();
+      if (boxes() + d3.sum(missing, (g) => partsOf(g).length) > MOST) closeAll();
       path.forEach((g) => open.add(g));
       layout();
     }
     draw();
-    centre(`l${layer}`, !missing.length);
+    centre(`l${shownAs(layer)}`, !missing.length);
   }
 
   document.getElementById("graph-open").addEventListener("click", () => {
     const before = visibleClosed();
     let now = boxes();
     for (const group of before) {
-      if (now + groups[group].parts.length - 1 + FRAME > MOST) continue;
+      if (now + partsOf(group).length - 1 + FRAME > MOST) continue;
       open.add(group);
-      now += groups[group].parts.length - 1 + FRAME;
+      now += partsOf(group).length - 1 + FRAME;
     }
     layout();
     draw();
@@ -300,6 +345,15 @@
   addEventListener("afterprint", () => { svg.attr("viewBox", null); transform(zoomed); });
 
   flopwise.on("counts", draw);
+  flopwise.on("fold", () => {
+    open.clear();
+    for (let g = flopwise.top; g >= 0; g = groups[g].parent) open.add(g);
+    singles = groups.map((group) => single(group.index));
+    openWithin(START);
+    layout();
+    draw();
+    fit();
+  });
   flopwise.on("choose", (layer, from) => { if (layer >= 0 && from !== "graph") reveal(layer); else draw(); });
   flopwise.on("show-graph", (layer) => {
     document.getElementById("graph").scrollIntoView();
@@ -307,6 +361,7 @@
     focus(shown.boxOf[layer]);
   });
 
+  singles = groups.map((group) => single(group.index));
   openWithin(START);
   layout();
   draw();

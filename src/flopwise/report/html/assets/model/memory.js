@@ -15,17 +15,21 @@
   }
   const nameOf = (layer, none) => (layer < 0 ? none : data.layers.name[layer]);
   const peakBytes = memory.bytes[memory.peak];
-  const HEIGHT = 262, TOP = 30, BOTTOM = 24, LEFT = 62, RIGHT = 10;
+  const HEIGHT = 262, TOP = 30, BOTTOM = 24, LEFT = 62, RIGHT = 10, FEW = 4;
   sub.textContent = `bytes alive at each step; the peak is ${human(peakBytes, "B")}`;
 
   const rows = memory.alive.map((tensor) => make("tr", { onclick: tensor.made >= 0 ? () => flopwise.choose(tensor.made, "memory") : null },
-    make("td", { title: tensor.name }, tensor.name), make("td", { title: tensor.shape }, tensor.shape),
-    make("td", { title: `made by ${nameOf(tensor.made, "the caller")}, last used by ${tensor.kept ? "the caller" : nameOf(tensor.used, "nobody")}` }, nameOf(tensor.made, "(input)")),
+    make("td", { title: tensor.name }, flopwise.cut(tensor.name, 18)), make("td", { title: tensor.shape }, tensor.shape),
+    make("td", { title: `made by ${nameOf(tensor.made, "the caller")}, last used by ${tensor.kept ? "the caller" : nameOf(tensor.used, "nobody")}` }, flopwise.cut(nameOf(tensor.made, "(input)"), 18)),
     make("td", { class: "num", title: `${exact(tensor.bytes)} B` }, human(tensor.bytes, "B"))));
   list.append(make("h3", {}, `Alive at the peak: ${noun(memory.alive.length + memory.more, "buffer")}`),
-    make("div", { class: "alive-list", tabindex: "0", role: "region", "aria-label": "Tensors alive at the peak" },
+    make("div", { class: "alive-list", role: "region", "aria-label": "Tensors alive at the peak" },
       make("table", { class: "plain" }, make("thead", {}, make("tr", {}, make("th", {}, "tensor"), make("th", {}, "shape"), make("th", {}, "made by"), make("th", { class: "num" }, "bytes"))), make("tbody", {}, ...rows))));
   if (memory.more) list.append(make("p", { class: "sub" }, `and ${memory.more} more`));
+
+  flopwise.cue(list.querySelector(".alive-list"));
+  // a short list stands below the chart, so that no half of the panel is empty
+  document.querySelector(".memory-in").classList.toggle("below", memory.alive.length <= FEW);
 
   function draw(width) {
     const steps = memory.bytes.length;
@@ -37,10 +41,16 @@
       svg.append("line").attr("class", "rule").attr("x1", LEFT).attr("x2", width - RIGHT).attr("y1", y(tick)).attr("y2", y(tick));
       svg.append("text").attr("class", "axis").attr("x", LEFT - 8).attr("y", y(tick) + 4).attr("text-anchor", "end").text(human(Math.round(tick), "B"));
     });
-    const points = [...memory.bytes, memory.bytes[steps - 1]].map(number);
-    const area = d3.area().curve(d3.curveStepAfter).x((_, step) => x(step)).y0(y(0)).y1((bytes) => y(bytes));
-    svg.append("path").attr("d", area(points)).style("fill", "var(--heat-1)").style("opacity", 0.22);
-    svg.append("path").attr("d", area.lineY1()(points)).style("fill", "none").style("stroke", "var(--heat-1)").style("stroke-width", 1.5);
+    const points = memory.bytes.map(number);
+    const bins = Math.min(steps, Math.floor((width - LEFT - RIGHT) / (steps > width ? 2 : 1)));
+    const edge = (bin) => Math.round((bin * steps) / bins);
+    // Of several steps in a pixel the least and the most: between them the line goes up and down.
+    const ends = d3.range(bins).map((bin) => [edge(bin), ...d3.extent(points.slice(edge(bin), Math.max(edge(bin + 1), edge(bin) + 1)))]);
+    ends.push([steps, ends[bins - 1][1], ends[bins - 1][2]]);
+    const area = d3.area().curve(d3.curveStepAfter).x(([step]) => x(step));
+    svg.append("path").attr("d", area.y0(y(0)).y1(([, least]) => y(least))(ends)).style("fill", "var(--heat-1)").style("opacity", 0.22);
+    if (bins < steps) svg.append("path").attr("class", "memory-band").attr("d", area.y0(([, least]) => y(least)).y1(([, , most]) => y(most))(ends)).style("fill", "var(--heat-1)").style("opacity", 0.45);
+    svg.append("path").attr("d", area.lineY1().y(([, , most]) => y(most))(ends)).style("fill", "none").style("stroke", "var(--heat-1)").style("stroke-width", 1.5);
     const mid = (step) => (x(step) + x(step + 1)) / 2;
     const at = mid(memory.peak);
     svg.append("line").attr("x1", at).attr("x2", at).attr("y1", y(0)).attr("y2", TOP - 6).style("stroke", "var(--mark)").style("stroke-width", 1.5);

@@ -1,0 +1,50 @@
+"use strict";
+// Work against work for each byte: what lies to the left waits for memory, what lies to the right computes.
+(() => {
+  const { data, count, number, human, intensity, noun, twin } = flopwise;
+  const box = document.getElementById("intensity-chart");
+  const L = data.layers;
+  const HIGH = 300, TOP = 12, BOTTOM = 38, RIGHT = 14;
+
+  // A dot stands for layers that are alike.
+  const dots = d3.groups(d3.range(count), (layer) => twin[layer])
+    .map(([layer, layers]) => ({ layer, many: layers.length, x: intensity([layer]), flops: number(L.flops[layer]) }))
+    .filter((dot) => dot.x > 0 && dot.flops > 0)
+    .sort((a, b) => b.flops * b.many - a.flops * a.many);
+  if (!dots.length) { document.getElementById("intensity").hidden = true; return; }
+  const written = (value) => (value >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(3))));
+  const all = intensity(d3.range(count).filter((layer) => intensity([layer]) !== null));
+  document.getElementById("intensity-sub").textContent = `FLOPs of a layer against its FLOPs for each byte of inputs, weights and outputs; all together ${written(all)} FLOP per byte`;
+
+  function draw(width) {
+    const narrow = width < 520, left = narrow ? 62 : 74;
+    const wide = ([least, most], by) => [least / by, most * by];
+    const x = d3.scaleLog(wide(d3.extent(dots, (dot) => dot.x), 1.5), [left, width - RIGHT]);
+    const y = d3.scaleLog(wide(d3.extent(dots, (dot) => dot.flops), 2), [HIGH - BOTTOM, TOP]);
+    const radius = d3.scaleSqrt([0, d3.max(dots, (dot) => dot.flops * dot.many)], [2.5, narrow ? 14 : 22]);
+    const svg = flopwise.svg(box, width, HIGH, `FLOPs and FLOP per byte of ${noun(dots.length, "layer")}, of those that are alike one; the table of layers has the same figures.`);
+    // powers of ten, no more than fit
+    const tens = (scale, most) => {
+      const [from, to] = scale.domain().map(Math.log10);
+      const powers = d3.range(Math.ceil(from), Math.floor(to) + 1);
+      return powers.filter((_, at) => at % Math.ceil(powers.length / most) === 0).map((power) => 10 ** power);
+    };
+    tens(x, narrow ? 4 : 9).forEach((tick) => {
+      svg.append("line").attr("class", "rule").attr("x1", x(tick)).attr("x2", x(tick)).attr("y1", TOP).attr("y2", HIGH - BOTTOM);
+      svg.append("text").attr("class", "axis").attr("x", x(tick)).attr("y", HIGH - BOTTOM + 16).attr("text-anchor", "middle").text(tick >= 1 ? human(Math.round(tick)) : String(Number(tick.toPrecision(1))));
+    });
+    tens(y, 6).forEach((tick) => {
+      svg.append("line").attr("class", "rule").attr("x1", left).attr("x2", width - RIGHT).attr("y1", y(tick)).attr("y2", y(tick));
+      svg.append("text").attr("class", "axis").attr("x", left - 7).attr("y", y(tick) + 4).attr("text-anchor", "end").text(human(Math.round(tick), "FLOP"));
+    });
+    svg.append("text").attr("class", "axis").attr("x", width - RIGHT).attr("y", HIGH - 5).attr("text-anchor", "end").text("FLOP per byte");
+    const chosen = flopwise.state.chosen >= 0 ? twin[flopwise.state.chosen] : -1;
+    svg.append("g").selectAll("circle").data(dots).join("circle").attr("class", (dot) => `intensity-dot${dot.layer === chosen ? " chosen" : ""}`)
+      .attr("cx", (dot) => x(dot.x)).attr("cy", (dot) => y(dot.flops)).attr("r", (dot) => radius(dot.flops * dot.many)).style("fill", (dot) => flopwise.colourOf(dot.layer))
+      .on("mousemove", (event, dot) => flopwise.tip(event, L.name[dot.layer], `${flopwise.opOf(dot.layer)} (${flopwise.kindOf(dot.layer)})`, `${written(dot.x)} FLOP per byte`, human(dot.flops, "FLOP"), dot.many > 1 ? `${dot.many} layers alike` : ""))
+      .on("mouseleave", flopwise.untip)
+      .on("click", (event, dot) => flopwise.choose(dot.layer, "intensity"));
+  }
+  const redraw = flopwise.sized(box, draw);
+  flopwise.on("choose", redraw);
+})();
