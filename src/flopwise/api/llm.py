@@ -33,9 +33,6 @@ KV_DTYPES: dict[str, Fraction] = {
     "int4": Fraction(1, 2),
 }
 
-#: What a model calls its longest context.
-_LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-
 
 def llm(
     model: object,
@@ -225,6 +222,7 @@ class _Program:
     """A model of transformers as a program that can be profiled step by step."""
 
     def __init__(self, module: Any, model: object, kv_dtype: str | None) -> None:
+        from flopwise.readers.torch.language.state import longest_context
         from flopwise.readers.torch.language.widths import stored_widths
 
         text = isinstance(model, (str, os.PathLike))
@@ -237,9 +235,7 @@ class _Program:
         self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
         stored = stored_widths(module, model)
         self.widths: Mapping[str, Fraction] = stored.elements
-        config = module.config.get_text_config(decoder=True)
-        lengths = [getattr(config, name, None) for name in _LONGEST]
-        self.longest: int | None = next((n for n in lengths if isinstance(n, int) and n > 0), None)
+        self.longest: int | None = longest_context(module)
         self.notes: tuple[str, ...] = stored.notes
 
     def profile(self, past: int, new: int, batch: int) -> Profile:

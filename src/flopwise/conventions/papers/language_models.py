@@ -155,7 +155,7 @@ def training_flops(graph: Graph) -> dict[str, int]:
     }
 
 
-def _convention(name: str, summary: str, source: str, rule: Rule) -> Convention:
+def _convention(name: str, summary: str, source: str, rule: Rule, differs: str) -> Convention:
     return Convention(
         name=name,
         unit="FLOP",
@@ -165,7 +165,10 @@ def _convention(name: str, summary: str, source: str, rule: Rule) -> Convention:
         others="zero",
         fold=False,
         whole=_whole(rule),
-        notes=("a rule of thumb for language models: a forward pass, a third of what it states for training",),
+        notes=(
+            "a rule of thumb for language models: a forward pass, a third of what it states for training",
+            f"it differs from the exact count because {differs}",
+        ),
     )
 
 
@@ -174,22 +177,26 @@ PALM = _convention(
     "PaLM's rule: 2 N + 4 L H Q T for each token of a forward pass, N being all parameters.",
     "Chowdhery et al., PaLM, https://arxiv.org/abs/2204.02311, appendix B",
     _palm,
+    "N counts embeddings that are only looked up, and everything that is no product is left out",
 )
 NANOGPT = _convention(
     "nanogpt",
     "nanoGPT's rule: as PaLM's, N without position embeddings.",
     "karpathy/nanoGPT, model.py, estimate_mfu",
     _nanogpt,
+    "N counts token embeddings also where they are only looked up, and everything that is no product is left out",
 )
 TORCHTITAN = _convention(
     "torchtitan",
     "torchtitan's rule: as PaLM's, N without embeddings that are only looked up.",
     "pytorch/torchtitan, torchtitan/models/utils.py",
     _torchtitan,
+    "everything that is no product is left out: norms, activations, softmax, rotations",
 )
 MEGATRON = _convention(
     "megatron",
     "Megatron-LM's rule: 24 L h² (1 + T / 6h + V / 12Lh) for each token of a forward pass.",
     "Narayanan et al., https://arxiv.org/abs/2104.04473, section 5.1",
     _megatron,
+    "it has GPT's layer, as many heads of keys as of queries and an MLP of 4 h without a gate, and counts nothing else",
 )

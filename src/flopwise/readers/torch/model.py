@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
@@ -42,8 +43,9 @@ def read_model(
     module, name = module_of(model, options, progress)
     from flopwise.readers.torch.read import NeedsMemoryError, read_torch
 
+    notes: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
-        inputs, batch_size = _step(module, name, inputs, dims, batch_size, options)
+        inputs, batch_size, notes = _step(module, name, inputs, dims, batch_size, options)
 
     def graph(module: Any) -> Graph:
         return read_torch(
@@ -59,7 +61,8 @@ def read_model(
         )
 
     try:
-        return graph(module)
+        made = graph(module)
+        return replace(made, warnings=(*made.warnings, *notes)) if notes else made
     except NeedsMemoryError:
         if not is_callable(name):
             raise
@@ -68,13 +71,13 @@ def read_model(
 
 def _step(
     module: Any, name: str, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, options: TorchOptions
-) -> tuple[Any, int | None]:
-    """The inputs of a call with so many tokens in the state, and the batch size that is left to set.
+) -> tuple[Any, int | None, tuple[str, ...]]:
+    """The inputs of a call with so many tokens in the state, the batch size that is left to set, and what to note.
 
     Raises:
         InputError: the module is not a language model, or inputs are given as well.
     """
-    from flopwise.readers.torch.language.state import step
+    from flopwise.readers.torch.language.state import longest_context, step
 
     if inputs is not None:
         raise InputError("past and new tokens make the inputs of a language model; give no others")
@@ -82,7 +85,11 @@ def _step(
         raise InputError(f"{name or type(module).__name__}: past and new tokens are for models of transformers")
     batch = (dims or {}).get("batch", 1) if batch_size is None else batch_size
     past, new = (tokens_of(name, getattr(options, name), dims) for name in ("past", "new"))
-    return step(module, past or 0, 1 if new is None else new, batch).inputs, None
+    call = step(module, past or 0, 1 if new is None else new, batch)
+    longest, tokens = longest_context(module), call.past + call.new
+    if longest is None or tokens <= longest:
+        return call.inputs, None, ()
+    return call.inputs, None, (f"{tokens} tokens are more than the {longest} that the model was made for",)
 
 
 def module_of(

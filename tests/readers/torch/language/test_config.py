@@ -45,6 +45,12 @@ def test_every_command_that_takes_a_model_takes_one(tmp_path: Path) -> None:
         ('{"model_type": "lama"}', "does not know the model type 'lama'; near: "),
         ('{"model_type": "private", "auto_map": {}}', "runs only with --trust-code"),
         ('{"model_type": "llama", "hidden_size": "wide"}', "config.json: "),
+        ('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 5}', "not a multiple of the number of"),
+        (
+            '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 3}',
+            "num_attention_heads 4 is not a multiple of num_key_value_heads 3",
+        ),
+        ('{"model_type": "llama", "num_hidden_layers": -1}', "num_hidden_layers is -1"),
     ],
 )
 def test_wrong_configurations(tmp_path: Path, text: str, message: str) -> None:

@@ -79,6 +79,19 @@ def test_numbers_out_of_range(past: int, new: int, batch: int) -> None:
         step(built(_config(LLAMA), "llama"), past, new, batch)
 
 
+def test_more_tokens_than_the_model_was_made_for(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    note = "513 tokens are more than the 512 that the model was made for"
+    assert note in flopwise.profile(folder, past=512, new=1).notes
+    assert note not in flopwise.profile(folder, past=511, new=1).notes
+
+
+def test_a_model_that_takes_no_tokens() -> None:
+    sizes = {"model_type": "vit", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    with pytest.raises(flopwise.InputError, match="takes pixel_values, not tokens"):
+        step(built(_config({**sizes, "intermediate_size": 32}), "vit"), 4)
+
+
 def test_a_model_without_a_state() -> None:
     bert = {"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     bert |= {"intermediate_size": 32, "vocab_size": 64}

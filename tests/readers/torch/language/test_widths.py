@@ -69,6 +69,15 @@ def test_an_unknown_method_is_noted(tmp_path: Path) -> None:
     assert any("'new', whose widths are not known" in note for note in result.notes)
 
 
+def test_a_damaged_file_beside_the_configuration(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    (folder / "model.safetensors").write_bytes(b"not what it says it is")
+    with pytest.raises(flopwise.ModelError, match=r"model\.safetensors"):
+        flopwise.llm(folder, prompt=8, generate=1)
+    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    assert any("Git LFS pointer" in note for note in flopwise.llm(folder, prompt=8, generate=1).notes)
+
+
 def test_files_beside_the_configuration_say_their_widths(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     folder = written(tmp_path, LLAMA)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -52,17 +54,46 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     Raises:
         ModelError: transformers cannot build one.
     """
+    _check(config, name)
     maker, config = _maker(config)
     options: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
     if trust_code:
         options["trust_remote_code"] = True
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _quiet():
             module: nn.Module = repaired(lambda: maker(config, **options))
     except Exception as error:
         words = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(f"{name}: transformers cannot build a {config.model_type} from it: {words}") from error
     return module.eval()
+
+
+def _check(config: Any, name: str) -> None:
+    """Nothing, where the sizes can be those of a model.
+
+    Raises:
+        ModelError: one is negative, or the heads of keys and values do not divide those of queries.
+    """
+    text = config.get_text_config(decoder=True)
+    for key, value in vars(text).items():
+        if type(value) is int and value < 0 and (key.startswith(("num_", "n_")) or key.endswith(("_size", "_dim"))):
+            raise ModelError(f"{name}: {key} is {value}")
+    heads, groups = (getattr(text, key, None) for key in ("num_attention_heads", "num_key_value_heads"))
+    if type(heads) is int and type(groups) is int and (groups == 0 or heads % groups):
+        raise ModelError(f"{name}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What transformers says about a model while it is built is not said; afterwards it is as it was."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _maker(config: Any) -> tuple[Any, Any]:

@@ -55,6 +55,10 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
     if batch < 1 or new < 1 or past < 0:
         low = f"batch {batch}" if batch < 1 else f"new {new}" if new < 1 else f"past {past}"
         raise InputError(f"{low}: batch and new tokens are at least 1, past tokens at least 0")
+    takes = inspect.signature(model.forward).parameters
+    main = getattr(model, "main_input_name", "input_ids")
+    if "input_ids" not in takes and main in takes:
+        raise InputError(f"{type(model).__name__} takes {main}, not tokens, so it is no language model")
     encoder = bool(getattr(model.config, "is_encoder_decoder", False))
     if past == 0:
         return Step(_tokens(new, batch, encoder), 0, new)
@@ -89,6 +93,17 @@ def training_inputs(model: nn.Module, batch: int, sequence: int) -> dict[str, An
     return {**inputs, "use_cache": False} if "use_cache" in takes else inputs
 
 
+#: What a configuration calls its longest context.
+_LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+
+
+def longest_context(model: Any) -> int | None:
+    """The most tokens that a model of transformers was made for; None where its configuration does not say."""
+    config = model.config.get_text_config(decoder=True)
+    lengths = [getattr(config, name, None) for name in _LONGEST]
+    return next((n for n in lengths if isinstance(n, int) and n > 0), None)
+
+
 def _tokens(count: int, batch: int, encoder: bool) -> dict[str, Any]:
     """The shapes of token ids; a model with an encoder gets as many of them as its decoder."""
     shape = batch, count
@@ -112,7 +127,7 @@ def _state_after(model: nn.Module, past: int, batch: int, encoder: bool) -> tupl
     result = dict(returned.items()) if hasattr(returned, "items") else {}
     state = {name: _own(result[name]) for name in STATES if result.get(name) is not None and name in takes}
     if not state:
-        raise InputError(f"{type(model).__name__} keeps no state between calls; leave out past tokens")
+        raise InputError(f"{type(model).__name__} keeps no state between calls, so there are no past tokens")
     extra: dict[str, Any] = {"use_cache": True} if "use_cache" in inputs else {}
     if encoder and encoded:
         extra["encoder_outputs"] = _own(encoded[0])

@@ -20,6 +20,10 @@ from flopwise.errors import ModelError
 _HALF, _SINGLE = 2, 4
 
 
+#: How a pointer of Git LFS begins (https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md).
+_LFS = b"version https://git-lfs.github.com/spec/"
+
+
 @dataclass(frozen=True)
 class Widths:
     """How the weights of a model are stored."""
@@ -53,13 +57,21 @@ def _of_files(module: nn.Module, path: str) -> Widths:
     """The stored bytes of the files, in the share in which the parameters have them.
 
     A parameter with a tensor of its name and size has that tensor's width; the others share what is left.
+
+    Raises:
+        ModelError: a file is damaged.
     """
-    from flopwise.readers.formats import open_stored
+    from flopwise.readers.formats import in_folder, open_stored
 
     try:
-        opened = open_stored(path)
-    except ModelError as error:
+        file = in_folder(path) if os.path.isdir(path) else path
+    except ModelError as error:  # shards without an index
         return Widths(notes=(f"stored widths are not known: {error}",))
+    if _is_pointer(file):
+        return Widths(
+            notes=(f"stored widths are not known: {os.path.basename(file)} is a Git LFS pointer, not weights",)
+        )
+    opened = open_stored(file)
     with opened as stored:
         total = sum(tensor.nbytes for tensor in stored.tensors)
         by_name = {tensor.name: tensor for tensor in stored.tensors}
@@ -76,6 +88,12 @@ def _of_files(module: nn.Module, path: str) -> Widths:
     share = Fraction(max(left, 0), max(sum(rest.values()), 1))
     widths.update(dict.fromkeys(rest, share))
     return Widths(widths, (f"weights as stored in {os.path.basename(path.rstrip('/'))}: {total:,} bytes",))
+
+
+def _is_pointer(path: str) -> bool:
+    """Whether a file is what a checkout without Git LFS has in place of the weights."""
+    with open(path, "rb") as file:
+        return file.read(len(_LFS)) == _LFS
 
 
 def _of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths:
