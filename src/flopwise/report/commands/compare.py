@@ -211,7 +211,7 @@ def _totals(comparison: Comparison, look: Look) -> Sheet:
     same = {p.convention.name for p in comparison.profiles} & {"flops", "macs"}
     one = len({p.convention.name for p in comparison.profiles}) == 1
     lines = []
-    alike = comparison.differences and [f for f in (*FIGURES, *OF_MODEL) if len(set(comparison.total(f))) == 1]
+    alike = comparison.differences and [f for f in (*FIGURES[1:], *OF_MODEL) if len(set(comparison.total(f))) == 1]
     for figure in (*FIGURES, *OF_MODEL):
         if (one and figure in same) or figure in alike:  # the count says it already, or one model is the same model
             continue
