@@ -294,6 +294,23 @@ def test_torchstat() -> None:
         assert found == without_durations(said)
 
 
+@pytest.mark.parametrize("levels", [1, 2])
+def test_torchstat_with_durations_of_a_real_run(levels: int) -> None:
+    model = Net().train()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    _, plain = printed(torchstat.stat, model, (3, 16, 16), levels)
+    _, timed = printed(torchstat.stat, model, (3, 16, 16), levels, True)
+    assert without_durations(timed) == plain
+    shares = [float(share) for share in re.findall(r"(\d+\.\d\d)%", timed)]
+    assert sum(shares[:-1]) == pytest.approx(shares[-1], abs=0.1)
+    assert 90 < shares[-1] <= 100
+    assert model.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert not any(module._forward_hooks for module in model.modules())
+    with pytest.raises(FlopwiseError):
+        torchstat.stat(Failing(), (3, 16, 16), 1, True)
+
+
 def test_torchstat_of_modules_with_levels() -> None:
     _, text = printed(torchstat.stat, Net(), (3, 16, 16), 2)
     rows = {line.split()[1]: line for line in text.splitlines() if re.match(r"\d+ ", line)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["calflops", "fvcore", "mmengine", "ptflops", "thop", "torchinfo", "torchstat"]
+__all__ = ["caffe", "calflops", "fvcore", "mmengine", "onnx_tool", "ptflops", "thop", "torchinfo", "torchstat"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,13 +1,13 @@
 """``stat`` of torchstat 0.0.7: prints the table of a module's leaf modules.
 
 It takes the same arguments and prints the same text, but the module runs on meta tensors and is afterwards as it was,
-while torchstat leaves buffers in it and replaces the ``__call__`` of its classes. No time is measured, so the column of
-durations holds question marks. Nothing here needs pandas.
+while torchstat leaves buffers in it and replaces the ``__call__`` of its classes. Time is measured where asked for
+(``timed=True``), in one real run; else the column of durations holds question marks. Nothing here needs pandas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.compat.hooks import by_path, watched
@@ -39,13 +39,15 @@ class _Row(NamedTuple):
     flops: float
     read: float
     written: float
+    #: Seconds of its last call; 0 where no time was measured.
+    duration: float = 0.0
 
     @property
     def moved(self) -> float:
         return self.read + self.written
 
 
-def stat(model: nn.Module, input_size: Sequence[int], query_granularity: int = 1) -> None:
+def stat(model: nn.Module, input_size: Sequence[int], query_granularity: int = 1, timed: bool = False) -> None:
     """Prints shapes, parameters, memory, operations and bytes moved of each leaf module, and their sums.
 
     Args:
@@ -53,6 +55,7 @@ def stat(model: nn.Module, input_size: Sequence[int], query_granularity: int = 1
         input_size: channels, height and width of one image.
         query_granularity: 1 for leaf modules; above it, modules that hold so many levels, each with the sums of what
             it holds (torchstat itself fails there).
+        timed: whether the module also runs with its weights, on one random image, for the shares of its time.
 
     Raises:
         InputError: ``input_size`` has not three numbers, or no module holds so many levels.
@@ -63,7 +66,42 @@ def stat(model: nn.Module, input_size: Sequence[int], query_granularity: int = 1
     graph = watched(model, [(1, *input_size)])
     for line in _unknown(model, graph):
         print(line)
-    print(_report(_rows(graph, query_granularity)))
+    durations = _durations(model, input_size) if timed else {}
+    print(_report(_rows(graph, query_granularity, durations), timed))
+
+
+def _durations(model: nn.Module, input_size: Sequence[int]) -> dict[str, float]:
+    """The seconds that the last call of each module took in one run in eval mode; the module is as before."""
+    import time
+
+    import torch
+
+    started: dict[str, float] = {}
+    taken: dict[str, float] = {}
+    parameter = next(model.parameters(), torch.zeros(0))
+    modes = {module: module.training for module in model.modules()}
+    handles: list[Any] = []
+    for path, module in model.named_modules():
+
+        def begin(module: nn.Module, inputs: Any, path: str = path) -> None:
+            started[path] = time.perf_counter()
+
+        def end(module: nn.Module, inputs: Any, output: Any, path: str = path) -> None:
+            taken[path] = time.perf_counter() - started[path]
+
+        handles += [module.register_forward_pre_hook(begin), module.register_forward_hook(end)]
+    try:
+        model.eval()
+        with torch.no_grad():
+            model(torch.rand(1, *input_size, dtype=parameter.dtype, device=parameter.device))
+    except Exception as error:  # whatever the user's module raises is the user's to see, on one line
+        raise ModelError(f"the module fails in a real run: {type(error).__name__}: {error}") from error
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module, mode in modes.items():
+            module.training = mode
+    return taken
 
 
 def _unknown(model: nn.Module, graph: Graph) -> Iterator[str]:
@@ -89,7 +127,7 @@ def _ended(inner: dict[int | None, list[int]], around: int | None) -> Iterator[i
         yield position
 
 
-def _row(path: str, layer: Layer | None) -> _Row:
+def _row(path: str, layer: Layer | None, duration: float) -> _Row:
     if layer is None:
         return _Row(path, (0, 0, 0), (0, 0, 0), 0, 0, 0, 0, 0, 0)
     import numpy
@@ -100,11 +138,14 @@ def _row(path: str, layer: Layer | None) -> _Row:
     except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelError(f"torchstat fails at the module {path!r} ({layer.kind}): {error}") from error
     memory = float(numpy.float32(line.memory))
-    return _Row(path, shapes[0], shapes[1], line.params, memory, line.madd, line.flops, line.read, line.written)
+    return _Row(
+        path, shapes[0], shapes[1], line.params, memory, line.madd, line.flops, line.read, line.written, duration
+    )
 
 
-def _rows(graph: Graph, granularity: int) -> list[_Row]:
-    leaves = {path: _row(path, layer) for path, layer in convention.leaves(graph).items()}
+def _rows(graph: Graph, granularity: int, durations: Mapping[str, float]) -> list[_Row]:
+    called = convention.leaves(graph).items()
+    leaves = {path: _row(path, layer, durations.get(path, 0.0)) for path, layer in called}
     if granularity <= 1:
         return list(leaves.values())
     held = modules.children(graph)
@@ -124,16 +165,18 @@ def _rows(graph: Graph, granularity: int) -> list[_Row]:
 
 
 def _together(name: str, rows: Sequence[_Row]) -> _Row:
-    params, memory, madd, flops, read, written = [sum(column) for column in list(zip(*rows, strict=True))[3:]]
-    return _Row(name, rows[0].input, rows[-1].output, params, memory, madd, flops, read, written)
+    params, memory, madd, flops, read, written, duration = [sum(c) for c in list(zip(*rows, strict=True))[3:]]
+    return _Row(name, rows[0].input, rows[-1].output, params, memory, madd, flops, read, written, duration)
 
 
-def _report(rows: Sequence[_Row]) -> str:
+def _report(rows: Sequence[_Row], timed: bool) -> str:
     """The table and the totals."""
-    sums = [sum(column) for column in list(zip(*rows, strict=True))[3:]] if rows else [0.0] * 6
+    sums = [sum(column) for column in list(zip(*rows, strict=True))[3:]] if rows else [0.0] * 7
     params, memory, madd, flops = sums[:4]
     moved = sum(row.moved for row in rows)
     last = rows[-1] if rows else _Row("", (), (), 0, 0, 0, 0, 0, 0)
+    parts = [row.duration / (sums[6] + 1e-7) for row in rows]
+    shares = [f"{part:.2%}" for part in [*parts, sum(parts)]]
     columns: list[tuple[str, list[str]]] = [
         ("module name", [*(row.name for row in rows), " "]),
         ("input shape", [*(_shape(row.input) for row in rows), " "]),
@@ -144,7 +187,7 @@ def _report(rows: Sequence[_Row]) -> str:
         ("Flops", [f"{float(number):,}" for number in [*(row.flops for row in rows), flops]]),
         ("MemRead(B)", _numbers([*(row.read for row in rows), last.read])),
         ("MemWrite(B)", _numbers([*(row.written for row in rows), last.written])),
-        ("duration[%]", ["?"] * (len(rows) + 1)),
+        ("duration[%]", shares if timed else ["?"] * (len(rows) + 1)),
         ("MemR+W(B)", _numbers([*(row.moved for row in rows), moved])),
     ]
     table = _table([*map(str, range(len(rows))), "total"], columns)

@@ -1,0 +1,348 @@
+"""Functions of onnx-tool 1.0.1: its table of a model, shapes of all tensors over a range of sizes, zeros in weights.
+
+They take the same arguments and print the same text, and read no weight but for sparsity. Differences: layers come in
+the order of execution, where onnx-tool's order changes from run to run; an operator that it does not know is counted
+as nothing with a warning, where it stops; and ``exclude_ops`` holds for one call, where it holds for all that follow.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import flopwise
+from flopwise.conventions.tools.onnx_tool import CONVENTION, UNLISTED, size
+from flopwise.errors import InputError
+from flopwise.graph import STORED, Graph, Tensor
+from flopwise.graph.dtypes import BITS
+from flopwise.operators.counts import Counts
+from flopwise.writers.atomic import whole
+
+if TYPE_CHECKING:
+    from flopwise.rows import Row
+
+__all__ = [
+    "NoMacsOps",
+    "ShapeEngine",
+    "model_profile",
+    "model_shape_regress",
+    "narray_calc_sparsity",
+    "search_sparse_blocksize",
+]
+
+#: Operators that are left out of the table and the totals unless others are asked for.
+NoMacsOps = frozenset(UNLISTED.split())
+
+#: Sparsity has columns of its own where a weight has a larger share of zeros.
+SPARSE = 0.4
+
+#: Zeros are counted in weights of more elements, and of these types.
+LARGE = 4096
+TYPES = ("float16", "float32", "float64", "int32", "int8", "uint8")
+
+#: A note says which weights are shared where these have more elements.
+SHARED = 1024
+
+
+def model_profile(
+    m: Any,
+    dynamic_shapes: Mapping[str, Any] | None = None,
+    exclude_ops: Iterable[str] | None = None,
+    hidden_ops: Iterable[str] | None = NoMacsOps,
+    mcfg: Mapping[str, Any] | None = None,
+    save_profile: str | None = None,
+    save_model: str | None = None,
+    shape_only: bool = False,
+    no_shape: bool = False,
+) -> None:
+    """Prints a line for each layer with its operations, bytes, parameters and shapes, and their sums.
+
+    Args:
+        m: an ONNX file or ModelProto.
+        dynamic_shapes: name of an input -> an array of its shape; its elements count where shapes depend on them.
+        exclude_ops: operators that are left out besides ``hidden_ops``.
+        hidden_ops: operators that are left out; None for none.
+        mcfg: onnx-tool's configuration, which changes nothing here.
+        save_profile: a file to write the table to, as CSV if its name holds ".csv"; None prints it.
+        save_model: a file to write the model with its shapes to.
+        shape_only: whether it has no weights.
+        no_shape: whether it has no new shapes; then the file is not written (``save_model`` copies the model).
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: an excluded operator does not exist, or a file cannot be written.
+    """
+    hidden = _hidden(hidden_ops, exclude_ops)
+    convention = replace(CONVENTION, unlisted=hidden, overrides={**_FREE, **CONVENTION.overrides})
+    graph = flopwise.read(m, dict(dynamic_shapes) if dynamic_shapes else None)
+    profile = flopwise.profile(graph, convention=convention)
+    sparse = _sparse(graph)
+    csv = save_profile is not None and ".csv" in save_profile
+    _warn_shared(graph)
+    for row in profile.rows:
+        if row.count is None:
+            warnings.warn(f"{row.name}: {row.node.op} is not counted: {row.note}", stacklevel=2)
+    header, lines = _lines(graph, profile.rows, sparse, csv)
+    if save_profile is None:
+        print("\n".join(_table(header, lines)))
+    else:
+        text = (
+            "".join(",".join(cells) + "\n" for cells in [header, *lines]) if csv else "\n".join(_table(header, lines))
+        )
+        with whole(save_profile) as file:
+            file.write(text.encode())
+    if save_model is not None and not no_shape:
+        flopwise.write_shapes(m, save_model, dict(dynamic_shapes) if dynamic_shapes else None, weights=not shape_only)
+
+
+_FREE = dict.fromkeys(NoMacsOps, lambda node, counts: Counts())
+
+
+def _hidden(hidden: Iterable[str] | None, excluded: Iterable[str] | None) -> frozenset[str]:
+    from onnx.defs import get_all_schemas
+
+    wanted = frozenset(excluded or ())
+    unknown = sorted(wanted - {schema.name for schema in get_all_schemas()})
+    if unknown:
+        raise InputError(f"Provided exclude op is not a valid onnx op: {unknown[0]}")
+    return frozenset(hidden or ()) | wanted
+
+
+class Zeros(NamedTuple):
+    """The zeros of a weight: the block in which they come, the share of such blocks that are zero, and their own."""
+
+    block: tuple[int, int] = (1, 1)
+    blocks: float = 0.0
+    ratio: float = 0.0
+
+
+_NONE = Zeros()
+
+
+def _sparse(graph: Graph) -> dict[str, Zeros]:
+    """The zeros of each large weight by its name; none where no weight has many."""
+    found: dict[str, Zeros] = {}
+    for name, tensor in graph.weights.items():
+        if tensor.numel > LARGE and len(tensor.shape) in (2, 4) and not tensor.repeated and tensor.dtype in TYPES:
+            array = tensor.array()
+            ratio = narray_calc_sparsity(array)
+            found[name] = Zeros(ratio=ratio)
+            if ratio > SPARSE:
+                found[name] = Zeros(*search_sparse_blocksize(array, ratio), ratio)
+    return found if any(zeros.ratio > SPARSE for zeros in found.values()) else {}
+
+
+def _warn_shared(graph: Graph) -> None:
+    """Print which layers share weights, where these are large."""
+    users: dict[str, list[str]] = {}
+    sizes: dict[str, int] = {}
+    for node in graph.nodes:
+        for tensor in node.known_inputs:
+            if tensor.name in graph.weights and node.op != "Constant":
+                users.setdefault(tensor.name, []).append(node.name)
+                sizes[tensor.name] = size(tensor)
+    shared = {name: nodes for name, nodes in users.items() if len(nodes) > 1}
+    if sum(sizes[name] for name in shared) <= SHARED:
+        return
+    print("\n" + "*" * 64 + "\nPlease note that Weight Tensors Sharing is detected:")
+    for name, nodes in shared.items():
+        print(f"Tensor:{name} \nShared by: ")
+        print("".join(f"            {node}\n" for node in nodes))
+    print("*" * 64)
+
+
+@dataclass
+class _Layer:
+    """A line of the table before its numbers are written."""
+
+    row: Row
+    macs: int
+    memory: int = 0
+    params: int = 0
+    zeros: Zeros = _NONE
+
+
+def _layers(graph: Graph, rows: Sequence[Row], sparse: Mapping[str, Zeros]) -> list[_Layer]:
+    """The layers, each with the weights that it is the first to use."""
+    layers, used = [], set()
+    for row in rows:
+        layer = _Layer(row, row.count or 0)
+        for tensor in row.node.known_inputs:
+            if tensor.kind in STORED and tensor.name in graph.weights and not graph.weights[tensor.name].repeated:
+                if tensor.name not in used:
+                    layer.params += size(tensor)
+                    layer.memory += _bytes(tensor)
+                used.add(tensor.name)
+                layer.zeros = max(layer.zeros, sparse.get(tensor.name, layer.zeros), key=lambda zeros: zeros.ratio)
+        outputs = [tensor for tensor in row.node.known_outputs if tensor.resolved]
+        if row.node.op == "Dropout":  # the tool takes the mask for booleans in all versions
+            outputs[1:] = [replace(mask, dtype="bool") for mask in outputs[1:]]
+        layer.memory += sum(map(_bytes, outputs))
+        layers.append(layer)
+    return layers
+
+
+def _bytes(tensor: Tensor) -> int:
+    return size(tensor) * max(BITS.get(tensor.dtype or "float32", 32) // 8, 1)
+
+
+def _lines(
+    graph: Graph, rows: Sequence[Row], sparse: Mapping[str, Zeros], csv: bool
+) -> tuple[list[str], list[list[str]]]:
+    """The titles, and the cells of each line with the totals last."""
+    layers = _layers(graph, rows, sparse)
+    macs, memory, params = (sum(getattr(layer, key) for layer in layers) for key in ("macs", "memory", "params"))
+    number = "{}" if csv else "{:,}"
+    lines = []
+    for layer in layers:
+        line = [layer.row.name, layer.row.node.op.rpartition("::")[2]]
+        if sparse:
+            block, blocks, ratio = layer.zeros
+            line += ["x".join(map(str, block)), f"{blocks:.2%}", f"{ratio:.2%}"]
+        for value, total in ((layer.macs, macs), (layer.memory, memory), (layer.params, params)):
+            line += [number.format(value), f"{value / (total + 1e-18):.2%}"]
+        node = layer.row.node
+        line += [_shape(node.inputs[0] if node.inputs else None), _shape(node.outputs[0] if node.outputs else None)]
+        lines.append(line)
+    between = ["_"] * 3 if sparse else []
+    sums = [cell for total in (macs, memory, params) for cell in (number.format(total), "100%")]
+    header = ["Name", "Type", *(["Sparse Pattern", "Sparse Block Ratio", "Sparse Ratio"] if sparse else [])]
+    header += ["Forward_MACs", "FPercent", "Memory", "MPercent", "Params", "PPercent", "InShape", "OutShape"]
+    return header, [*lines, ["Total", "_", *between, *sums, "_", "_"]]
+
+
+def _shape(tensor: Tensor | None) -> str:
+    return "x".join(map(str, tensor.shape)) if tensor is not None and tensor.shape else "0"
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    """The table as tabulate prints it: numbers right, text left, titles at least two wider than their text."""
+    columns = list(zip(*lines, strict=True))
+    right = [all(cell.replace(",", "").lstrip("-").isdigit() for cell in column) for column in columns]
+    widths = [max(len(title) + 2, *map(len, column)) for title, column in zip(header, columns, strict=True)]
+
+    def laid(cells: Sequence[str]) -> str:
+        placed = zip(cells, widths, right, strict=True)
+        return "  ".join(cell.rjust(width) if number else cell.ljust(width) for cell, width, number in placed).rstrip()
+
+    return [laid(header), "  ".join("-" * width for width in widths), *map(laid, lines)]
+
+
+@dataclass
+class ShapeEngine:
+    """The shape of every tensor of a model for sizes of its variables, as ``model_shape_regress`` returns it."""
+
+    model: Any
+    input_desc: Mapping[str, Sequence[int | str]]
+    #: Variable -> its size.
+    variables: dict[str, int]
+    _shapes: dict[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
+
+    def update_variable(self, key: str, val: int) -> None:
+        """Set the size of a variable."""
+        self.variables[key] = val
+
+    def update_variables(self) -> None:
+        """Find the shapes of all tensors for the sizes that are set."""
+        graph = flopwise.read(self.model, self.generate_input())
+        tensors = [*graph.inputs, *(t for node in graph.nodes for t in node.known_outputs)]
+        self._shapes = {t.name: tuple(int(d) for d in t.dims) for t in tensors if t.shape is not None}
+
+    def get_tensorshape(self, tname: str) -> list[int]:
+        """The shape of a tensor for the sizes of the last ``update_variables``.
+
+        Raises:
+            InputError: there is no such tensor.
+        """
+        if not self._shapes:
+            self.update_variables()
+        if tname not in self._shapes:
+            raise InputError(f"no tensor {tname!r} with a known shape")
+        return list(self._shapes[tname])
+
+    def generate_input(self) -> dict[str, Any]:
+        """The shape of each input for the sizes that are set."""
+        return {
+            name: tuple(dim if isinstance(dim, int) else self.variables[dim] for dim in shape)
+            for name, shape in self.input_desc.items()
+        }
+
+
+def model_shape_regress(
+    m: Any, input_desc: Mapping[str, Sequence[int | str]], input_range: Mapping[str, tuple[int, int]]
+) -> tuple[ShapeEngine, Graph]:
+    """The shapes of a model's tensors as functions of variables, and the graph at their greatest sizes.
+
+    onnx-tool fits lines through three sizes; here the shapes are inferred for the sizes that are asked for.
+
+    Args:
+        m: an ONNX file or ModelProto.
+        input_desc: name of an input -> its shape, with names of variables ({"x": [1, 3, "h", "w"]}).
+        input_range: variable -> its least and greatest size.
+
+    Raises:
+        ModelError: the model cannot be read.
+        InputError: a variable has no range, or the model does not take a size.
+    """
+    named = {dim for shape in input_desc.values() for dim in shape if isinstance(dim, str)}
+    if missing := sorted(named - input_range.keys()):
+        raise InputError(f"the variable {missing[0]!r} has no range in input_range")
+    engine = ShapeEngine(m, input_desc, {key: int(bounds[1]) for key, bounds in input_range.items()})
+    return engine, flopwise.read(m, engine.generate_input())
+
+
+def narray_calc_sparsity(arr: Any) -> float:
+    """The share of zeros of an array of rank 2 or 4; of others, and of types that onnx-tool does not take, 0.
+
+    The zero of uint8 is 128.
+    """
+    import numpy
+
+    taken = (numpy.float16, numpy.float32, numpy.float64, numpy.int32, numpy.int8, numpy.uint8)
+    if arr.ndim not in (2, 4) or arr.dtype not in taken or not arr.size:
+        return 0
+    return float(numpy.count_nonzero(arr == (128 if arr.dtype == numpy.uint8 else 0)) / arr.size)
+
+
+def search_sparse_blocksize(arr: Any, ratio: float, deltar_thres: float = 0.1) -> tuple[tuple[int, int], float]:
+    """The largest block in which the zeros of an array come, along its first two axes, and the share of zero blocks.
+
+    Args:
+        arr: an array of rank 2 or 4; of any other the block is (1, 1).
+        ratio: its share of zeros (``narray_calc_sparsity``).
+        deltar_thres: a block is taken while the share of zero blocks is above ``ratio`` less this.
+
+    Source: onnx-tool 1.0.1, ``onnx_tool/tensor.py``. Of rank 4 the axis is chosen by the larger share, so that blocks
+    along the first axis may be told as blocks along the second; ``flopwise.sparsity`` says which it is.
+    """
+    if arr.ndim not in (2, 4):
+        return (1, 1), ratio
+    first, second = arr.shape[:2]
+    zeros = (arr == (128 if arr.dtype == "uint8" else 0)).reshape(first, second, -1)
+
+    def share(rows: int, columns: int) -> float:
+        """The share of blocks that are zero; nothing where they do not fit."""
+        if first % rows or second % columns:
+            return -math.inf
+        parts = zeros.reshape(first // rows, rows, second // columns, columns, -1)
+        return float(parts.all(axis=(1, 3)).mean())
+
+    least, length = ratio - deltar_thres, 1
+    alive, shares, last = [True, True], [ratio, ratio], ratio
+    while True:
+        now = [share(1, 2 * length) if alive[1] else -math.inf, share(2 * length, 1) if alive[0] else -math.inf]
+        longer = [now[1] > least, now[0] > least]
+        if not any(longer):
+            break
+        for axis in (1, 0):
+            if longer[axis]:
+                shares[axis] = last = now[1 - axis]
+        length, alive = 2 * length, longer
+    if all(alive) and (arr.ndim == 2 or length > 1) and (square := share(length, length)) > least:
+        return (length, length), square
+    if arr.ndim == 2:
+        return (length if alive[0] else 1, length if alive[1] else 1), last
+    return ((length, 1), shares[0]) if shares[0] > shares[1] else ((1, length), shares[1])
