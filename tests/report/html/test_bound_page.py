@@ -71,6 +71,16 @@ def test_in_a_browser(browser: Any, tmp_path: Path, measured: bool) -> None:
     assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_serious_fault_of_accessibility(browser: Any, tmp_path: Path, theme: str) -> None:
+    shown = Page(browser, page(bound(ALL)), tmp_path)
+    shown.theme(theme)
+    try:
+        assert shown.faults() == []
+    finally:
+        shown.theme("")
+
+
 def test_names_from_a_model_run_no_script(browser: Any, tmp_path: Path) -> None:
     name = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
     node = helper.make_node("MatMul", ["x", "w"], ["y"], name=name)

@@ -229,3 +229,21 @@ def test_conventions_on_one_model_say_why_they_differ(browser: Any, tmp_path: Pa
     assert shown == [cause.difference for cause in difference.causes]
     assert sum(n or 0 for n in shown) == difference.difference
     assert not Page(browser, as_text(comparison_report(compared()), "html"), tmp_path).find("#causes").is_displayed()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_serious_fault_of_accessibility(page: Page, theme: str) -> None:
+    page.theme(theme)
+    page.click("#table tr[data-layer]")
+    try:
+        assert page.faults() == []
+    finally:
+        page.theme("")
+
+
+def test_thousands_of_layers_are_bands(browser: Any, tmp_path: Path) -> None:
+    names = [f"/block{i // 10}/linear{i % 10}/MatMul" for i in range(4000)]
+    found = flopwise.compare(chain(names), chain(names, size=9), labels=["one", "other"])
+    page = Page(browser, as_text(comparison_report(found), "html"), tmp_path)
+    assert "neighbours" in page.find("#depth-sub").text
+    assert page.count("#strips .band") > 0

@@ -134,8 +134,8 @@ def _names(parts: Sequence[Part], period: int, around: str) -> tuple[str, str]:
     if period == 1:
         own = around if parts[0].name.isdecimal() else ""
         return (times + (kinds[0] or own), span) if kinds[0] or own else (times + span, "")
+    if len(kinds) == 1 and kinds[0]:
+        return f"{times}{period} {kinds[0]}", span
     if all(kinds):
-        return times + (
-            kinds[0] if len(kinds) == 1 else f"({', '.join(kinds[:3])}{' …' if len(kinds) > 3 else ''})"
-        ), span
+        return f"{times}({', '.join(kinds[:3])}{' …' if len(kinds) > 3 else ''})", span
     return f"{times}{period} parts", span

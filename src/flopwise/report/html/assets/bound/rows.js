@@ -28,6 +28,7 @@
   }
   document.getElementById("rows-head").append(make("tr", {}, ...columns.map((column) => make("th", { class: column.figure ? "figure" : null, scope: "col" }, make("button", { type: "button", onclick: () => sort(column) }, column.title)))));
   body.append(...lines);
+  flopwise.cue(document.querySelector(".scroll-rows"));
   on("choose", (layer, from) => {
     lines.forEach((line, i) => line.classList.toggle("on", i === state.chosen));
     if (from !== "rows") lines[layer]?.scrollIntoView({ block: "center" });

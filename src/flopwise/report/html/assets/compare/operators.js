@@ -2,7 +2,7 @@
 // What each operator adds up to in each model.
 (() => {
   const { data, models, make, number, human, exact, noun, unknown, title, unit, gain, rise, bound, shareText, shortly, way, badge } = flopwise;
-  const MOST = models.length > 2 ? 8 : 7;
+  const MOST = models.length > 2 ? 8 : 4;
 
   const times = (value) => (value === "" ? "none" : `×${exact(value)}`);
 

@@ -19,6 +19,7 @@
     box.replaceChildren(
       make("div", { class: "top" }, make("div", { class: "who" }, anyName(i), make("small", {}, opOf(i))), make("button", { type: "button", class: "icon", "aria-label": "Close", onclick: () => flopwise.choose(-1) }, "×")),
       make("dl", {}, ...about), make("div", { class: "scroll" }, make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...lines))));
+    flopwise.cue(box.querySelector(".scroll"));
   }
   document.addEventListener("keydown", (event) => { if (event.key === "Escape" && flopwise.state.chosen >= 0) flopwise.choose(-1); });
   flopwise.on("choose", draw);

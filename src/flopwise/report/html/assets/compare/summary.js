@@ -67,6 +67,7 @@
     }));
   });
   at("totals-table").append(make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...lines)));
+  flopwise.cue(at("totals-table"));
   at("totals-sub").textContent = "differences are to A";
 
   data.compared.forEach((figure) => {

@@ -47,15 +47,15 @@
     const largest = d3.max(values) || 0;
     const least = d3.min(values, (value) => (value > 0 ? value : Infinity));
     const end = pick.value === "linear" ? largest : clipped(values);
-    if (!largest) return { y: () => 0, says: "none", end };
+    if (!largest) return { y: () => 0, says: ["none"], end };
     if (pick.value === "log" && largest > least) {
       const from = Math.max(least / 1.6, largest / 1e8);
       const scale = d3.scaleLog([from, largest], [0, HIGH - 6]).clamp(true);
-      return { y: (value) => (value > 0 ? scale(value) : 0), says: `log scale from ${human(Math.max(1, Math.round(least)), unit)} to ${human(Math.round(largest), unit)}`, end: largest };
+      return { y: (value) => (value > 0 ? scale(value) : 0), says: [`log scale from ${human(Math.max(1, Math.round(least)), unit)} to ${human(Math.round(largest), unit)}`], end: largest };
     }
     const scale = d3.scaleLinear([0, end || 1], [0, HIGH - 6]).clamp(true);
     const over = values.filter((value) => value > end).length;
-    return { y: scale, end, says: over ? `clipped at ${human(Math.round(end), unit)}: ${noun(over, "layer")} up to ${human(Math.round(largest), unit)}` : `top of the scale ${human(Math.round(end), unit)}` };
+    return { y: scale, end, says: over ? [`clipped at ${human(Math.round(end), unit)}`, `: ${noun(over, "layer")} up to ${human(Math.round(largest), unit)}`] : [`top of the scale ${human(Math.round(end), unit)}`] };
   }
 
   function draw(width) {
@@ -115,17 +115,21 @@
       // what is cut off has a gap below its end
       breaks.forEach(([left, wide]) => strip.append("path").attr("class", "break").attr("d", `M${left - 2},${bottom - HIGH + 17}l${wide / 2 + 2},-4l${wide / 2 + 2},4v3l${-wide / 2 - 2},-4l${-wide / 2 - 2},4z`));
       strip.append("text").attr("x", LEFT).attr("y", bottom - HIGH - 2).attr("class", "strong").text(measures[key].title());
-      strip.append("text").attr("x", width - RIGHT).attr("y", bottom - HIGH - 2).attr("text-anchor", "end").attr("class", "axis").text(cut(says, Math.floor((width - 130) / 6)));
+      strip.append("text").attr("x", width - RIGHT).attr("y", bottom - HIGH - 2).attr("text-anchor", "end").attr("class", "axis").text(width < 560 ? says[0] : says.join(""));
       strip.append("line").attr("class", "rule").attr("x1", LEFT).attr("x2", width - RIGHT).attr("y1", bottom + 0.5).attr("y2", bottom + 0.5);
     });
     const under = STRIPS.length * (HIGH + GAP);
     if (runs.length > 1 && runs.length <= inner / 4) {
-      let free = LEFT; // labels do not overlap
-      runs.forEach((run) => {
+      // Names that are wider than their parts are shown for every second, third ... of them.
+      const named = runs.filter((run) => run.group !== null);
+      const wide = d3.median(named, (run) => x(run.to) - x(run.from)), longest = d3.max(named, (run) => groups[run.group].name.length);
+      const step = longest <= 4 ? Math.ceil((6.5 * longest + 8) / wide) : 1;
+      let free = LEFT; // where the next name may begin
+      named.forEach((run, place) => {
         const [from, to] = [x(run.from), x(run.to)];
-        if (run.group === null) return;
         svg.append("line").attr("x1", from + 1).attr("x2", Math.max(to - 1, from + 2)).attr("y1", under + 6).attr("y2", under + 6).style("stroke", "var(--line-strong)").style("stroke-width", 3);
-        const name = groups[run.group].name, room = Math.floor((to - from - 4) / 6);
+        const name = groups[run.group].name, room = longest <= 4 ? longest : Math.floor((to - from - 4) / 6);
+        if (place % step) return;
         const text = room >= Math.min(3, name.length) ? cut(name, room) : "";
         if (!text || (from + to) / 2 - 3 * text.length < free) return;
         free = (from + to) / 2 + 3 * text.length + 4;

@@ -17,7 +17,7 @@
   document.getElementById("intensity-sub").textContent = `FLOPs of a layer against its FLOPs for each byte of inputs, weights and outputs; all together ${written(all)} FLOP per byte`;
 
   function draw(width) {
-    const narrow = width < 520, left = narrow ? 62 : 74;
+    const narrow = width < 520, left = 80;
     const wide = ([least, most], by) => [least / by, most * by];
     const x = d3.scaleLog(wide(d3.extent(dots, (dot) => dot.x), 1.5), [left, width - RIGHT]);
     const y = d3.scaleLog(wide(d3.extent(dots, (dot) => dot.flops), 2), [HIGH - BOTTOM, TOP]);
