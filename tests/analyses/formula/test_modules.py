@@ -193,3 +193,27 @@ def test_the_peak_is_that_of_the_profile_where_a_size_has_no_formula() -> None:
 def test_lists_of_tensors_have_no_symbols() -> None:
     with pytest.raises(flopwise.InputError, match="is a list of tensors, whose sizes cannot be symbols"):
         flopwise.formula(Pyramid(), {"image": [(3, "H", "W")]})
+
+
+def test_blocks_alike_are_one_group() -> None:
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(8, width), nn.Linear(width, 8)
+
+        def forward(self, x: Any) -> Any:
+            return x + self.second(self.first(x).relu())
+
+    model = nn.Sequential(nn.Sequential(*[Block(16) for _ in range(24)]), Block(32))
+    groups = flopwise.formula(model, ("N", 8)).by("block")
+    named = [(group.name, group.kind, group.times, len(group.rows)) for group in groups]
+    assert named[1:6] == [
+        ("0", "Sequential", 1, 96),
+        ("0.0", "Block", 24, 96),
+        ("0.0.first", "Linear", 1, 1),
+        ("0.0.second", "Linear", 1, 1),
+        ("1", "Block", 1, 4),
+    ]
+    assert str(groups[2].terms["macs"]) == "6144*N"
+    assert groups[2].one is not None
+    assert str(groups[2].one.terms["macs"]) == "256*N"

@@ -12,6 +12,7 @@ import pytest
 from tests.analyses.formula import models
 
 import flopwise
+from flopwise.analyses.formula.polynomial import symbol
 from flopwise.analyses.formula.solve import budget, solve
 from flopwise.errors import InputError
 
@@ -151,3 +152,21 @@ def test_a_plot(resnet: flopwise.Formula) -> None:
     lines = drawn.axes[0].get_lines()
     assert [line.get_label() for line in lines] == ["macs", "flops"]
     assert list(lines[0].get_ydata())[6] == 4089184256
+
+
+def test_larger_summands_stand_first(resnet: flopwise.Formula) -> None:
+    term = 5 * symbol("N") ** 2 + 700 * symbol("N")
+    assert resnet.text(term) == "5*N*(N + 140)"
+    assert resnet.text(term, {"N": 3, "H": 1, "W": 1}) == "5*N*(140 + N)"
+    assert resnet.text(term, {"N": 141, "H": 1, "W": 1}) == "5*N*(N + 140)"
+    assert resnet.latex(term, {"N": 3, "H": 1, "W": 1}) == r"5 N \left(140 + N\right)"
+    with pytest.raises(InputError, match="no symbol 'M'"):
+        resnet.text(term, {"M": 3})
+
+
+def test_layers_alike_say_how_many_they_are(resnet: flopwise.Formula) -> None:
+    groups = resnet.by("formula")
+    assert sum(group.times for group in groups) == len(resnet.rows)
+    for group in groups:
+        one = group.one or group
+        assert group.terms["macs"] == one.terms["macs"] * group.times  # type: ignore[operator]

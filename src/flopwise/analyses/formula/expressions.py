@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flopwise.analyses.formula.domains import Domain
@@ -114,14 +114,26 @@ class Expressions:
         shown = [form.xreplace(back) for form in forms]
         return min(shown, key=lambda form: len(_text_printer().doprint(form)))
 
-    def text(self, term: Term) -> str:
-        """The term in Python's notation, with floor, ceil, min and max."""
-        return str(_text_printer().doprint(self.expression(term)))
+    def text(self, term: Term, at: Mapping[str, int] | None = None) -> str:
+        """The term in Python's notation, with floor, ceil, min and max.
 
-    def latex(self, term: Term) -> str:
-        """The term in LaTeX's mathematics."""
+        Args:
+            term: what to write.
+            at: a size of each symbol, at which the larger of two summands stands first; None: higher powers do.
+        """
+        printer = _text_printer()
+        printer.sizes = self._sizes(at)
+        return str(printer.doprint(self.expression(term)))
+
+    def latex(self, term: Term, at: Mapping[str, int] | None = None) -> str:
+        """The term in LaTeX's mathematics, as :meth:`text` writes it."""
         names = {s: _latex_name(s.name) for s in self.symbols.values()}
-        return str(_latex_printer(names).doprint(self.expression(term)))
+        printer = _latex_printer(names)
+        printer.sizes = self._sizes(at)
+        return str(printer.doprint(self.expression(term)))
+
+    def _sizes(self, at: Mapping[str, int] | None) -> dict[Any, Any] | None:
+        return None if at is None else {self.symbols[n]: self.sympy.Integer(size) for n, size in at.items()}
 
 
 def _without_common_factors(expanded: Any, sympy: Any) -> Any:
@@ -142,10 +154,23 @@ def _latex_name(name: str) -> str:
     return name if len(name) == 1 else rf"\mathrm{{{escaped}}}"
 
 
+class _Weighed:
+    """A printer that puts the larger of two summands first."""
+
+    #: Symbol -> size at which summands are compared; None: they stand as sympy sorts them.
+    sizes: dict[Any, Any] | None = None
+
+    def _as_ordered_terms(self, expr: Any, order: Any = None) -> Any:
+        sizes = self.sizes
+        if sizes is None:
+            return super()._as_ordered_terms(expr, order=order)  # type: ignore[misc]
+        return sorted(expr.args, key=lambda part: -abs(float(part.xreplace(sizes))))
+
+
 def _text_printer() -> Any:
     from sympy.printing.str import StrPrinter
 
-    class Text(StrPrinter):  # type: ignore[misc]
+    class Text(_Weighed, StrPrinter):  # type: ignore[misc]
         """sympy's own notation, with the quotient in a floor on one line."""
 
         def _quotient(self, name: str, argument: Any) -> str:
@@ -175,7 +200,7 @@ def _text_printer() -> Any:
 def _latex_printer(names: dict[Any, str]) -> Any:
     from sympy.printing.latex import LatexPrinter
 
-    class Latex(LatexPrinter):  # type: ignore[misc]
+    class Latex(_Weighed, LatexPrinter):  # type: ignore[misc]
         """sympy's own, with the quotient in a floor as one fraction."""
 
         def _print_floor(self, expr: Any, exp: str | None = None) -> str:

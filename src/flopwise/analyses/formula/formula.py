@@ -14,6 +14,7 @@ from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.dim import term as term_of
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.expressions import Expressions, identifiers
+from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
 from flopwise.analyses.formula.polynomial import Term, add_up, largest, value
 from flopwise.analyses.formula.rows import NO_FORMULA
 from flopwise.analyses.formula.source import function, source
@@ -21,23 +22,8 @@ from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.memory import live_bytes
-from flopwise.profiles.grouping import by_module
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
-
-#: The figures that have a formula.
-FIGURES: tuple[str, ...] = (
-    "count",
-    "macs",
-    "flops",
-    "params",
-    "buffers",
-    "weight_bytes",
-    "activations",
-    "input_bytes",
-    "output_bytes",
-)
-
 
 #: Sums of which the largest is the peak of memory; of more no formula is made.
 MOST_SUMS = 8
@@ -54,12 +40,6 @@ class OutsideError(InputError):
         self.point = point
 
 
-#: Figures of the whole model alone.
-OF_MODEL: tuple[str, ...] = ("peak_activation_bytes", "state_bytes")
-
-#: Figures of a training step, of formulas that were asked for it.
-TRAINED: tuple[str, ...] = ("backward", "backward_macs", "backward_flops", "saved_bytes")
-
 #: What the inputs and outputs are called that a model keeps between calls.
 _STATES = re.compile(r"past|cache|(^|[._])state([._]|$)", re.IGNORECASE)
 
@@ -70,32 +50,6 @@ class Values(dict[str, "int | None"]):
     def __init__(self, figures: Mapping[str, int | None], lower_bounds: Sequence[str] = ()) -> None:
         super().__init__(figures)
         self.lower_bounds = tuple(lower_bounds)
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Layers under one name, and their figures added up."""
-
-    name: str
-    rows: tuple[Row, ...]
-    #: The operator, or the class of a module.
-    kind: str = ""
-    #: How deep a module is nested.
-    depth: int = 0
-
-    @functools.cached_property
-    def terms(self) -> dict[str, Term | None]:
-        """Each figure on the symbols' scales, the sum of what is known; None when no layer has it."""
-        trained = TRAINED if any(row.backward_counts is not None for row in self.rows) else ()
-        return {figure: self._sum(figure) for figure in (*FIGURES, *trained)}
-
-    def _sum(self, figure: str) -> Term | None:
-        known = [term for row in self.rows if (term := getattr(row, figure)) is not None]
-        return add_up(known) if known or not self.rows else None
-
-    def exact(self, figure: str) -> bool:
-        """Whether every layer has the figure, so that the sum is no lower bound."""
-        return figure in OF_MODEL or all(getattr(row, figure) is not None for row in self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +271,7 @@ class Formula:
     @functools.cached_property
     def layers(self) -> tuple[Group, ...]:
         """Each layer by itself, in execution order."""
-        return tuple(Group(row.name, (row,), row.type) for row in self.rows)
+        return tuple(grouped(self.rows, "layer"))
 
     def layer(self, group: Group, figure: str) -> Any:
         """A figure of a layer or of several as a sympy expression; None when it is not known."""
@@ -329,33 +283,25 @@ class Formula:
 
         Args:
             key: "layer" (each by itself), "op" (by operator), "formula" (layers of one operator with the same formulas
-                together), both dearest first at the first point of ``verified_at``; or "module" (by module path, in
-                execution order; the whole model first, and a module's sum includes what lies below it).
-            depth: with "module", how many levels of the path to show; None for all.
+                together), both dearest first; "module" (by module path, in execution order; the whole model first, and
+                a module's sum includes what lies below it); or "block" (the same, with modules of one class and the
+                same formulas beside each other in one group, of which ``times`` says how many they are).
+            depth: with "module" and "block", how many levels of the path to show; None for all.
 
         Raises:
             InputError: the key is none of these.
         """
-        if key == "layer":
-            return list(self.layers)
-        if key == "module":
-            return [Group(s.name, s.rows, s.kind, s.depth) for s in by_module(self.rows, depth)]
-        if key not in ("op", "formula"):
-            raise InputError(f"cannot group by {key!r}; choose layer, op, module or formula")
-        groups: dict[Any, list[Row]] = {}
-        for row in self.rows:
-            alike = tuple(getattr(row, figure) for figure in ("count", "macs", "flops", "activations", "output_bytes"))
-            groups.setdefault((row.type, *(alike if key == "formula" else ())), []).append(row)
-        return self.dearest(
-            [
-                Group(rows[0].type if key == "op" else rows[0].name, tuple(rows), rows[0].type)
-                for rows in groups.values()
-            ]
-        )
+        groups = grouped(self.rows, key, depth)
+        return groups if key in ("layer", "module", "block") else self.dearest(groups)
 
-    def dearest(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups by their count at the first point of ``verified_at``: the unknown, then the largest first."""
-        places = self._places(self.verified_at[0])
+    def dearest(self, groups: Sequence[Group], at: Mapping[str, int] | None = None) -> list[Group]:
+        """The groups by their count at a point: the unknown, then the largest first.
+
+        Args:
+            groups: what to sort.
+            at: a size of each symbol; None: the first point of ``verified_at``.
+        """
+        places = self._places(self.verified_at[0] if at is None else self.named(at))
         atoms: dict[str, int] = {}
 
         def cost(group: Group) -> tuple[int, int]:
@@ -500,9 +446,18 @@ class Formula:
             "notes": list(self.notes),
         }
 
-    def text(self, term: Term) -> str:
-        """A term in Python's notation, with floor, ceil, min and max."""
-        return self.expressions.text(term)
+    def text(self, term: Term, at: Mapping[str, int] | None = None) -> str:
+        """A term in Python's notation, with floor, ceil, min and max.
+
+        Args:
+            term: what to write.
+            at: a size of each symbol, at which the larger of two summands stands first; None: higher powers do.
+        """
+        return self.expressions.text(term, None if at is None else self.named(at))
+
+    def latex(self, term: Term, at: Mapping[str, int] | None = None) -> str:
+        """A term in LaTeX's mathematics, its summands as in :meth:`text`."""
+        return self.expressions.latex(term, None if at is None else self.named(at))
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)

@@ -45,11 +45,17 @@ from flopwise.errors import InputError
 @options.counting
 @option(
     "--by",
-    type=click.Choice(["op", "layer", "module", "formula"]),
+    type=click.Choice(["op", "layer", "module", "block", "formula"]),
     default="op",
     show_default=True,
     group="What to show",
-    help="Grouping; formula puts layers with the same formula together.",
+    help="Grouping; formula puts layers with the same formula together, block modules alike: 24 x (...).",
+)
+@option(
+    "--largest-at",
+    metavar='"NAME=VALUE ..."',
+    group="What to show",
+    help='Sizes, such as "N=1 H=224 W=224", at which the larger of two summands, and of two lines, stands first.',
 )
 @options.depth
 @option(
@@ -74,6 +80,7 @@ def command(
     solve: str | None,
     source: str | None,
     plot: str | None,
+    largest_at: str | None,
     strict: bool,
     output: Output,
     **given: Any,
@@ -93,6 +100,9 @@ def command(
     if sum(chosen is not None for chosen in (solve, source, plot)) > 1:
         raise InputError("--solve, --source and --plot are for one at a time")
     points = list(grid(at))
+    weighed = list(grid([largest_at])) if largest_at is not None else [None]
+    if len(weighed) > 1:
+        raise InputError("--largest-at takes one size of each symbol")
     if models.is_collection(model):
         raise InputError(f"{model}: is a directory; formula takes one model")
     models.find(model)
@@ -127,7 +137,9 @@ def command(
         elif at:
             report = values_report(formula, points, given["columns"])
         else:
-            report = formula_report(formula, given["by"], given["depth"], given["columns"], given["top"])
+            report = formula_report(
+                formula, given["by"], given["depth"], given["columns"], given["top"], largest_at=weighed[0]
+            )
         part = output.part(report)
     output.write_all([("", part)])
     return NO if strict and not formula.exact else 0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from flopwise.analyses.formula.groups import Group
 from flopwise.errors import InputError
 from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
@@ -17,7 +18,7 @@ from flopwise.report.sheet.units import count_title
 from flopwise.writers.atomic import whole
 
 if TYPE_CHECKING:
-    from flopwise.analyses.formula.formula import Formula, Group
+    from flopwise.analyses.formula.formula import Formula
     from flopwise.analyses.formula.solve import Budget
 
 #: Figure -> its title.
@@ -47,7 +48,7 @@ OF_MODEL = ("count", "macs", "flops", "params", "activations", "output_bytes")
 OF_LINE = ("count",)
 
 #: Grouping -> what a line is.
-NAMED = {"layer": "layer", "op": "operator", "module": "module", "formula": "first layer"}
+NAMED = {"layer": "layer", "op": "operator", "module": "module", "formula": "first layer", "block": "module"}
 
 #: Points that are named below a formula.
 POINTS_SHOWN = 4
@@ -63,6 +64,8 @@ class Choice:
     figures: Sequence[str] | None = None
     #: How many lines, the most expensive.
     top: int | None = None
+    #: Sizes at which the larger of two summands, and of two lines, stands first.
+    at: Mapping[str, int] | None = None
 
     def of(self, usual: Sequence[str], formula: Formula) -> list[str]:
         """The figures to show; the count is left out where it is one of the others.
@@ -89,20 +92,24 @@ def formula_report(
     depth: int | None = None,
     columns: Sequence[str] | None = None,
     top: int | None = None,
+    largest_at: Mapping[str, int] | None = None,
 ) -> Report:
     """The formulas of the whole model, where they hold, and those of each line; their JSON always holds all.
 
     Args:
         formula: what to write.
-        by: one line for each "layer", "op", "module", or all layers with the same "formula".
+        by: one line for each "layer", "op", "module", all modules alike ("block"), or all layers with one "formula".
         depth: how many levels of modules; None for all.
         columns: keys of figures; None for what suits.
         top: how many lines to show, the most expensive.
+        largest_at: a size of each symbol; the larger of two summands there, and of two lines, stands first.
 
     Raises:
-        InputError: the grouping or a figure is unknown, or sympy is not installed.
+        InputError: the grouping, a figure or a symbol is unknown, a size is missing, or sympy is not installed.
     """
-    choice = Choice(by, depth, columns, top)
+    if largest_at is not None:
+        formula.require_symbols(largest_at)
+    choice = Choice(by, depth, columns, top, largest_at)
 
     def written(lines: Callable[[Formula, Choice, Look], Iterator[str]]) -> Callable[[Look], str]:
         return lambda look: "\n".join(lines(formula, choice, look)) + "\n"
@@ -242,10 +249,16 @@ def _bound(group: Group, figure: str, look: Look) -> str:
     return "" if group.exact(figure) else look.glyphs.at_least
 
 
-def _cell(formula: Formula, group: Group, figure: str, look: Look) -> str | None:
-    """A formula as text, None where nothing is known."""
-    term = _term(formula, group, figure)
-    return None if term is None else _bound(group, figure, look) + look.text(formula.text(term))
+def _cell(formula: Formula, group: Group, figure: str, look: Look, choice: Choice, data: bool) -> str | None:
+    """A formula as text, None where nothing is known; of parts alike, how many times that of one."""
+    one = group if data or group.one is None else group.one
+    term = _term(formula, one, figure)
+    if term is None:
+        return None
+    text = formula.text(term, choice.at)
+    if one is not group and text != "0":
+        text = f"{group.times} {look.glyphs.times} {f'({text})' if ' ' in text else text}"
+    return _bound(group, figure, look) + look.text(text)
 
 
 def _totals(formula: Formula, choice: Choice, look: Look) -> list[tuple[str, str, str]]:
@@ -253,19 +266,23 @@ def _totals(formula: Formula, choice: Choice, look: Look) -> list[tuple[str, str
     lines, model = [], formula.whole
     for figure in choice.of(OF_MODEL, formula):
         term, sign = _term(formula, model, figure), "=" if model.exact(figure) else look.glyphs.at_least.strip()
-        lines.append((_title(figure, formula, look), sign, "?" if term is None else look.text(formula.text(term))))
+        lines.append(
+            (_title(figure, formula, look), sign, "?" if term is None else look.text(formula.text(term, choice.at)))
+        )
     return lines
 
 
 def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], Group | None]:
     """The lines to show, and what is not shown as one."""
     groups = formula.by(choice.by, choice.depth)
+    if choice.at is not None and choice.by in ("op", "formula"):
+        groups = formula.dearest(groups, choice.at)
     if choice.top is None or choice.top >= len(groups):
         return groups, None
-    groups = formula.dearest(groups)
+    groups = formula.dearest(groups, choice.at)
     rest = groups[choice.top :]
     rows = {id(row): row for group in rest for row in group.rows}  # a module's rows are its parent's, too
-    return groups[: choice.top], replace(rest[0], name=f"{len(rest)} more", kind="", rows=tuple(rows.values()))
+    return groups[: choice.top], Group(f"{len(rest)} more", tuple(rows.values()), depth=rest[0].depth)
 
 
 def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = OF_LINE) -> Sheet:
@@ -274,7 +291,7 @@ def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = 
     groups, rest = _groups(formula, choice)
     heads = [Head("name", NAMED[choice.by], "text", 0)]
     if choice.by != "op":
-        heads.append(Head("op", "class" if choice.by == "module" else "op", "text", 1))
+        heads.append(Head("op", "class" if choice.by in ("module", "block") else "op", "text", 1))
     if choice.by != "layer":
         heads.append(Head("layers", "layers", "number", 2))
     heads += [Head(figure, _title(figure, formula, look), "text", 3, prose=True) for figure in figures]
@@ -283,7 +300,7 @@ def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = 
         values: list[Value] = [group.name or "(model)"]
         values += [group.kind] if choice.by != "op" else []
         values += [len(group.rows)] if choice.by != "layer" else []
-        cells = [_cell(formula, group, figure, look) for figure in figures]
+        cells = [_cell(formula, group, figure, look, choice, usual != OF_LINE) for figure in figures]
         unknown = any(cell is None for cell in cells)
         lost = None if usual != OF_LINE else "?"
         mark: Mark = "rest" if group is rest else "unknown" if unknown else ""
@@ -351,7 +368,7 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     for part in (*_about(formula, look), *_conditions(formula, look), _verified(formula, look), *formula.notes):
         yield f"% {look.text(part)}"
     totals = [(_title(f, formula, look), formula.whole, f) for f in choice.of(OF_MODEL, formula)]
-    yield from _aligned(formula, totals)
+    yield from _aligned(formula, totals, choice)
     groups, rest = _groups(formula, choice)
     figures = [f for f in choice.of(OF_LINE, formula) if f not in _WHOLE]
     lines = []
@@ -361,14 +378,17 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
             of = f", {_title(figure, formula, look)}" if len(figures) > 1 else ""
             lines.append((look.text((group.name or "model") + many + of), group, figure))
     if lines:
-        yield from _aligned(formula, lines)
+        yield from _aligned(formula, lines, choice)
 
 
-def _aligned(formula: Formula, lines: Sequence[tuple[str, Group, str]]) -> Iterator[str]:
+def _aligned(formula: Formula, lines: Sequence[tuple[str, Group, str]], choice: Choice) -> Iterator[str]:
     yield "\\begin{align*}"
     for number, (title, group, figure) in enumerate(lines, 1):
-        term = _term(formula, group, figure)
-        text = "\\text{unknown}" if term is None else formula.expressions.latex(term)
+        one = group.one or group
+        term = _term(formula, one, figure)
+        text = "\\text{unknown}" if term is None else formula.latex(term, choice.at)
+        if one is not group and text not in ("0", "\\text{unknown}"):
+            text = f"{group.times} \\times \\left({text}\\right)"
         sign = "=" if term is None or group.exact(figure) else "\\geq"
         end = " \\\\" if number < len(lines) else ""
         yield f"  \\text{{{latex.escape(title)}}} &{sign} {text}{end}"

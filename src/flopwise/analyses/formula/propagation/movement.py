@@ -106,10 +106,18 @@ def clamp(place: int, low: int, high: int) -> int:
     return larger(smaller(place, high), low)
 
 
+#: Exporters write places this large for the end of an axis.
+_FAR = (1 << 31) - 1
+
+
 def sliced(extent: int, start: int, end: int, step: int) -> int:
     """How many places a slice has: start and end count from the end where they are negative, and stop at the edges."""
     if type(extent) is int and type(start) is int and type(end) is int:
         return len(range(*slice(start, None if step < 0 and end < -extent else end, step).indices(extent)))
+    if type(start) is int and start >= _FAR:
+        start = extent
+    if type(end) is int and end >= _FAR:
+        end = extent
     start, end = (_counted(place, extent) for place in (start, end))
     if step > 0:
         start, end = clamp(start, 0, extent), clamp(end, 0, extent)
