@@ -81,5 +81,6 @@ class TestCheck:
         monkeypatch.setitem(builders.BUILDERS, "nothing", build)
         monkeypatch.setattr(data, "figures", lambda *args: [figure])
         code, _, err = run("zoo", "published", "--model", figure.model, "--check")
-        assert code == 0
+        assert code == 2
         assert "not counted: nothing:at_all: nothing is not installed" in err
+        assert "nothing could be counted" in err

@@ -71,7 +71,8 @@ def _counted(figure: Figure, source: Source, ways: Sequence[Way], counts: dict[t
         key = (figure.build, figure.input, Way(way.convention, options=options))
         if key not in counts:
             profile = profiled(figure, way)
-            counts.setdefault((*key[:2], PARAMETERS), int(profile.total("params")))
+            if "reparameterized" not in options:
+                counts.setdefault((*key[:2], PARAMETERS), int(profile.total("params")))
             if key[2] != PARAMETERS:
                 counts[key] = _total(figure, way, profile)
         first = counts[key] if first is None else first

@@ -9,6 +9,7 @@ from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, writes
 from flopwise.cli.progress import Progress
 from flopwise.cli.streams import say
+from flopwise.errors import InputError
 
 
 @click.command(
@@ -49,6 +50,8 @@ def command(source: str | None, models: tuple[str, ...], missing: bool, check: b
         obstacles = [result.obstacle for result in results if result.obstacle]
         for obstacle in dict.fromkeys(obstacles):
             say(f"not counted: {obstacle}")
+        if obstacles and all(result.obstacle or not result.figure.build for result in results):
+            raise InputError("nothing could be counted; without --check the recorded figures are shown")
     if chosen:
         output.write(
             published_report(chosen, not (source or models or missing), {k: s.versions for k, s in sources().items()})

@@ -129,6 +129,26 @@ def _open_clip(name: str, shape: tuple[int, ...], reparameterized: bool) -> tupl
     return module, [f"text:i64:1x{shape[-1]}"]
 
 
+def _ultralytics(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+    """A YOLO model by the name of its configuration, in memory: its strides come from a run."""
+
+    def imported() -> Any:
+        import ultralytics.nn.tasks
+
+        return ultralytics.nn.tasks
+
+    tasks = repaired(imported)
+    kinds = {"seg": "SegmentationModel", "pose": "PoseModel", "cls": "ClassificationModel"}
+    model = getattr(tasks, kinds.get(name.partition("-")[2], "DetectionModel"))
+    try:
+        module = model(f"{name}.yaml", verbose=False)
+    except FileNotFoundError as error:
+        raise InputError(f"ultralytics:{name}: no such model") from error
+    if reparameterized:
+        module = module.fuse(verbose=False)
+    return module.eval(), (1, *shape)
+
+
 def _on_meta(make: Callable[[], Any]) -> Any:
     """The module that a function makes, without memory for its weights."""
     import torch
@@ -146,4 +166,5 @@ BUILDERS: dict[str, Callable[[str, tuple[int, ...], bool], tuple[Any, Any]]] = {
     "torchvision": _torchvision,
     "open_clip": _open_clip,
     "pretrainedmodels": _pretrainedmodels,
+    "ultralytics": _ultralytics,
 }

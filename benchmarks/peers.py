@@ -1,0 +1,663 @@
+"""flopwise and every peer that is installed on the same 30 models: accuracy, refusals, time and memory in one run.
+
+Run ``python benchmarks/peers.py [--rounds N] [-o docs/peers.md]``. Each tool takes each model in a process of its own,
+forked from one that has imported PyTorch, torchvision, timm and onnx. Before the clock starts the tool is imported, has
+counted one convolution (that time is reported by itself, since some tools import most of themselves then), and the
+model is made. Each round goes through all tools model by model, so that a busy machine slows all of them alike.
+
+The truth is derived here, by code that shares nothing with flopwise or a peer: of a module, every product that PyTorch
+dispatches when the model runs, by the shapes of its operands; of an ONNX file, convolutions and matrix products by the
+shapes that onnx infers. Where convolutions and linear layers are all there is, the sum over layers by the textbook has
+to give the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import logging
+import math
+import multiprocessing
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from datetime import date
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import onnx
+import torch
+from tests.torch_vision import torchvision
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+#: Seconds that a tool may take for a model.
+PATIENCE = 120
+
+TORCHVISION = {
+    **dict.fromkeys(
+        (
+            "resnet18",
+            "resnet50",
+            "mobilenet_v2",
+            "mobilenet_v3_large",
+            "efficientnet_b0",
+            "densenet121",
+            "squeezenet1_1",
+            "shufflenet_v2_x1_0",
+            "vit_b_16",
+            "swin_t",
+            "convnext_tiny",
+        ),
+        (1, 3, 224, 224),
+    ),
+    "r3d_18": (1, 3, 16, 112, 112),
+}
+TIMM = dict.fromkeys(
+    (
+        "vit_tiny_patch16_224",
+        "levit_128s",
+        "mixer_s16_224",
+        "xcit_nano_12_p16_224",
+        "poolformer_s12",
+        "coatnet_0_224",
+        "eva02_tiny_patch14_224",
+        "sequencer2d_s",
+    ),
+    (1, 3, 224, 224),
+)
+FILES = (
+    *(LIGHT / f"light_{name}.onnx" for name in ("bvlc_alexnet", "densenet121", "inception_v1", "resnet50")),
+    *(LIGHT / f"light_{name}.onnx" for name in ("shufflenet", "squeezenet", "vgg19")),
+    *(EXAMPLES / f"{name}.onnx" for name in ("tiny_resnet", "transformer_block", "custom_op")),
+)
+#: Sizes of the dimensions that a file leaves open.
+SIZES = {"transformer_block": {"batch": 1, "sequence": 16}}
+MODELS: dict[str, tuple[str, Any]] = {
+    **{name: ("torchvision", shape) for name, shape in TORCHVISION.items()},
+    **{name: ("timm", shape) for name, shape in TIMM.items()},
+    **{path.name: ("onnx", path) for path in FILES},
+}
+
+
+#: One convolution, as a module and as a file: what every tool counts before the clock starts.
+WARM = {"torch": "(one convolution)", "onnx": "(one convolution.onnx)"}
+
+
+def make_warm(path: Path) -> None:
+    """Write the file of one convolution, and let both be found among the models."""
+    weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [4, 3, 3, 3], [0.0] * 108)
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 8, 8])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 6, 6])
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+    opset = onnx.helper.make_opsetid("", 17)
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "one", [x], [y], [weight]), opset_imports=[opset])
+    onnx.save(model, path)
+    EXTRA[WARM["onnx"]] = ("onnx", path)
+    EXTRA[WARM["torch"]] = ("own", (1, 3, 8, 8))
+
+
+#: What is counted besides the 30 models.
+EXTRA: dict[str, tuple[str, Any]] = {}
+
+
+def place_of(name: str) -> tuple[str, Any]:
+    """The kind of a model, and its file or the shape of its input."""
+    return MODELS[name] if name in MODELS else EXTRA[name]
+
+
+def module_of(name: str) -> tuple[Any, Any]:
+    """A model of a library with random weights, and its input."""
+    kind, shape = place_of(name)
+    torch.manual_seed(0)
+    if kind == "own":
+        module = nn.Sequential(nn.Conv2d(3, 4, 3))
+    elif kind == "torchvision":
+        module = torchvision.models.get_model(name, weights=None)
+    else:
+        import timm
+
+        module = timm.create_model(name, pretrained=False)
+    return module.eval(), torch.rand(shape)
+
+
+# ---- the truth
+
+
+class Products(TorchDispatchMode):
+    """The multiply-accumulates of every product that PyTorch dispatches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.macs = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name.removeprefix("aten::")
+        if name in ("convolution", "_convolution", "mkldnn_convolution"):
+            weight, transposed = args[1], args[6] if name != "mkldnn_convolution" else False
+            outer = args[0] if transposed else result
+            self.macs += outer.numel() * math.prod(weight.shape[1:])
+        elif name in ("mm", "bmm"):
+            self.macs += result.numel() * args[0].shape[-1]
+        elif name in ("addmm", "baddbmm"):
+            self.macs += result.numel() * args[1].shape[-1]
+        elif any(word in name for word in ("attention", "lstm", "gru", "rnn", "linear", "matmul", "einsum")):
+            raise RuntimeError(f"{name} is not taken apart")
+        return result
+
+
+def of_layers(module: Any, inputs: Any) -> int:
+    """The multiply-accumulates of convolutions and linear layers by the textbook."""
+    total = 0
+
+    def hook(layer: Any, args: Any, result: Any) -> None:
+        nonlocal total
+        if isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
+            cells = math.prod(layer.kernel_size) * layer.in_channels // layer.groups
+            total += result.shape[0] * layer.out_channels * math.prod(result.shape[2:]) * cells
+        elif isinstance(layer, nn.Linear):
+            total += args[0].numel() // layer.in_features * layer.in_features * layer.out_features
+
+    handles = [layer.register_forward_hook(hook) for layer in module.modules()]
+    module(inputs)
+    for handle in handles:
+        handle.remove()
+    return total
+
+
+def truth(name: str) -> tuple[int, bool]:
+    """Multiply-accumulates of a model, and whether its layers by the textbook are all of them."""
+    if MODELS[name][0] == "onnx":
+        return of_file(MODELS[name][1]), False
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    module, inputs = module_of(name)
+    torch.backends.mha.set_fastpath_enabled(False)
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), sdpa_kernel(SDPBackend.MATH):
+        with Products() as products:
+            module(inputs)
+        layers = of_layers(module, inputs)
+    return products.macs, layers == products.macs
+
+
+def of_file(path: Path) -> int:
+    """The same of an ONNX file, by the shapes that onnx infers; what a custom operator computes is not known."""
+    model = onnx.load(path)
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_value = SIZES[path.stem][dim.dim_param]
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        shapes.setdefault(value.name, tuple(d.dim_value for d in value.type.tensor_type.shape.dim))
+    for node in model.graph.node:
+        if node.op_type == "ConstantOfShape":  # the weights of the light models
+            shapes[node.output[0]] = shapes.get(node.output[0]) or ()
+    total = 0
+    for node in model.graph.node:
+        if node.op_type == "Conv":
+            total += math.prod(shapes[node.output[0]]) * math.prod(shapes[node.input[1]][1:])
+        elif node.op_type == "MatMul":
+            total += math.prod(shapes[node.output[0]]) * shapes[node.input[0]][-1]
+        elif node.op_type == "Gemm":
+            first = shapes[node.input[0]]
+            turned = any(a.name == "transA" and a.i for a in node.attribute)
+            total += math.prod(shapes[node.output[0]]) * first[0 if turned else 1]
+    return total
+
+
+# ---- the tools: each imports what it needs and returns the function that counts
+
+
+def flopwise(name: str) -> Callable[[], int]:
+    from flopwise import profile
+
+    kind, place = place_of(name)
+    if kind == "onnx":
+        return lambda: profile(place, dims=SIZES.get(place.stem)).total("macs")
+    module, inputs = module_of(name)
+    return lambda: profile(module, (inputs,)).total("macs")
+
+
+def fvcore(name: str) -> Callable[[], int]:
+    from fvcore.nn import FlopCountAnalysis
+
+    module, inputs = module_of(name)
+    return lambda: FlopCountAnalysis(module, inputs).unsupported_ops_warnings(False).total()
+
+
+def mmengine(name: str) -> Callable[[], int]:
+    from mmengine.analysis import get_model_complexity_info
+
+    module, inputs = module_of(name)
+    return lambda: get_model_complexity_info(module, inputs=(inputs,), show_table=False, show_arch=False)["flops"]
+
+
+def mmcv(name: str) -> Callable[[], int]:
+    from mmcv.cnn import get_model_complexity_info
+
+    module, inputs = module_of(name)
+    shape = tuple(inputs.shape[1:])
+    return lambda: get_model_complexity_info(module, shape, print_per_layer_stat=False, as_strings=False)[0]
+
+
+def _ptflops(name: str, backend: str) -> Callable[[], int]:
+    from ptflops import get_model_complexity_info
+
+    module, inputs = module_of(name)
+    shape = tuple(inputs.shape[1:])
+    return lambda: get_model_complexity_info(
+        module, shape, as_strings=False, print_per_layer_stat=False, verbose=False, backend=backend
+    )[0]
+
+
+def ptflops(name: str) -> Callable[[], int]:
+    return _ptflops(name, "pytorch")
+
+
+def ptflops_aten(name: str) -> Callable[[], int]:
+    return _ptflops(name, "aten")
+
+
+def thop(name: str) -> Callable[[], int]:
+    from thop import profile
+
+    module, inputs = module_of(name)
+    return lambda: profile(module, inputs=(inputs,), verbose=False)[0]
+
+
+def torchinfo(name: str) -> Callable[[], int]:
+    from torchinfo import summary
+
+    module, inputs = module_of(name)
+    return lambda: summary(module, input_data=inputs, verbose=0).total_mult_adds
+
+
+def torchstat(name: str) -> Callable[[], int]:
+    from tests.torch_tools import torchstat as text
+    from tests.torch_tools import totals_of_torchstat
+
+    module, inputs = module_of(name)
+    return lambda: totals_of_torchstat(text(module, tuple(inputs.shape[1:])))["madd"] // 2
+
+
+def calflops(name: str) -> Callable[[], int]:
+    from calflops import calculate_flops
+
+    module, inputs = module_of(name)
+    return lambda: calculate_flops(module, args=[inputs], print_results=False, output_as_string=False)[1]
+
+
+def torchprofile(name: str) -> Callable[[], int]:
+    from torchprofile import profile_macs
+
+    module, inputs = module_of(name)
+    return lambda: profile_macs(module, inputs)
+
+
+def torchscan(name: str) -> Callable[[], int]:
+    from torchscan import crawl_module
+
+    module, inputs = module_of(name)
+    return lambda: crawl_module(module, tuple(inputs.shape[1:]))["totals"]["macs"]["value"]
+
+
+def flopth(name: str) -> Callable[[], int]:
+    from flopth import flopth
+
+    module, inputs = module_of(name)
+    return lambda: flopth(module, inputs=(inputs,), bare_number=True, show_detail=False)[0]
+
+
+def _counter(name: str, device: str) -> Callable[[], int]:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    module, inputs = module_of(name)
+    module, inputs = module.to(device), inputs.to(device)
+
+    def count() -> int:
+        with torch.no_grad(), FlopCounterMode(display=False) as mode:
+            module(inputs)
+        return mode.get_total_flops() // 2
+
+    return count
+
+
+def flop_counter(name: str) -> Callable[[], int]:
+    return _counter(name, "cpu")
+
+
+def flop_counter_meta(name: str) -> Callable[[], int]:
+    return _counter(name, "meta")
+
+
+def onnx_tool(name: str) -> Callable[[], int]:
+    import numpy
+    from onnx_tool import Model
+
+    path = place_of(name)[1]
+
+    def count() -> int:
+        model = Model(str(path))
+        shapes = SIZES.get(path.stem)
+        fed = {"hidden_states": numpy.zeros((shapes["batch"], shapes["sequence"], 40), "float32")} if shapes else None
+        model.graph.shape_infer(fed)
+        model.graph.profile()
+        return int(model.graph.macs[0])
+
+    return count
+
+
+def onnx_opcounter(name: str) -> Callable[[], int]:
+    from onnx_opcounter import calculate_macs
+
+    path = place_of(name)[1]
+    return lambda: calculate_macs(onnx.load(path))
+
+
+#: Title -> the tool, its package, and what it takes.
+TOOLS: dict[str, tuple[Callable[[str], Callable[[], int]], str, str]] = {
+    "flopwise": (flopwise, "flopwise", "both"),
+    "fvcore": (fvcore, "fvcore", "torch"),
+    "mmengine": (mmengine, "mmengine", "torch"),
+    "mmcv": (mmcv, "mmcv-lite", "torch"),
+    "ptflops": (ptflops, "ptflops", "torch"),
+    "ptflops, aten": (ptflops_aten, "ptflops", "torch"),
+    "thop": (thop, "thop", "torch"),
+    "torchinfo": (torchinfo, "torchinfo", "torch"),
+    "torchstat": (torchstat, "torchstat", "torch"),
+    "calflops": (calflops, "calflops", "torch"),
+    "torchprofile": (torchprofile, "torchprofile", "torch"),
+    "torchscan": (torchscan, "torchscan", "torch"),
+    "flopth": (flopth, "flopth", "torch"),
+    "FlopCounterMode": (flop_counter, "torch", "torch"),
+    "FlopCounterMode, meta": (flop_counter_meta, "torch", "torch"),
+    "onnx-tool": (onnx_tool, "onnx-tool", "onnx"),
+    "onnx-opcounter": (onnx_opcounter, "onnx-opcounter", "onnx"),
+}
+
+
+# ---- one tool on one model in a process of its own
+
+
+def _memory(key: str) -> int:
+    """A figure of this process in kB: VmRSS or VmHWM."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key):
+            return int(line.split()[1])
+    return 0
+
+
+def child(tool: str, name: str, pipe: Any) -> None:
+    """Send what a tool says of a model, the seconds it took, and the megabytes that it needed beyond the model."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    torch.set_num_threads(1)
+    quiet = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+            first = None
+            if tool:
+                warm = TOOLS[tool][0](WARM["onnx" if MODELS[name][0] == "onnx" else "torch"])
+                start = time.perf_counter()
+                with contextlib.suppress(Exception):
+                    warm()
+                first = time.perf_counter() - start
+            count = TOOLS[tool][0](name) if tool else lambda: truth(name)
+            gc.collect()
+            Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the model
+            before, start = _memory("VmRSS"), time.perf_counter()
+            value = count()
+            seconds = time.perf_counter() - start
+        answer = {
+            "value": value if not tool else None if value is None else int(value),
+            "seconds": seconds,
+            "first": first,
+        }
+        pipe.send({**answer, "mb": max(_memory("VmHWM") - before, 0) / 1024})
+    except BaseException as error:
+        first = (str(error).strip().splitlines() or [""])[0]
+        pipe.send({"error": f"{type(error).__name__}: {first}"[:160]})
+    finally:
+        pipe.close()
+        os._exit(0)
+
+
+def measured(tool: str, name: str) -> dict[str, Any]:
+    """What :func:`child` sends."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=child, args=(tool, name, sender))
+    process.start()
+    sender.close()
+    try:
+        answer = receiver.recv() if receiver.poll(PATIENCE) else {"error": f"no answer in {PATIENCE} s"}
+    except EOFError:
+        answer = {"error": "the process died"}
+    process.kill()
+    process.join()
+    return answer
+
+
+def run(rounds: int, kept: Path) -> dict[str, Any]:
+    """All tools on all models; what was measured before an interruption is taken from a file."""
+    state: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
+    for number in range(rounds):
+        for name, (kind, _) in MODELS.items():
+            takes = ("both", "onnx" if kind == "onnx" else "torch")
+            for tool in ("", *TOOLS):
+                key = f"{number}|{tool}|{name}"
+                if key in state or (tool and TOOLS[tool][2] not in takes) or (not tool and number):
+                    continue
+                state[key] = measured(tool, name)
+                print(key, state[key], flush=True)
+            kept.write_text(json.dumps(state))
+    return state
+
+
+# ---- the page
+
+
+def installed() -> dict[str, str]:
+    """Tool -> its version, for those that are there."""
+    versions = {}
+    for tool, (_, package, _) in TOOLS.items():
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[tool] = metadata.version(package)
+    return versions
+
+
+class Results:
+    """What was measured: the truth, and for each tool and model its count, best time and memory."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.truth = {name: state[f"0||{name}"]["value"] for name in MODELS}
+        self.cells: dict[tuple[str, str], dict[str, Any]] = {}
+        for key, answer in state.items():
+            _, tool, name = key.split("|")
+            if not tool:
+                continue
+            old = self.cells.get((tool, name))
+            if old is None or "error" in old:
+                self.cells[tool, name] = answer
+            elif "error" not in answer:
+                best = {k: min(old[k], answer[k]) for k in ("seconds", "mb", "first")}
+                self.cells[tool, name] = {**answer, **best}
+
+    def of(self, tool: str, name: str) -> dict[str, Any] | None:
+        """What was measured of a tool on a model that it takes."""
+        return self.cells.get((tool, name))
+
+    def off(self, tool: str, name: str) -> float | None:
+        """How far a count is off, in per cent of the truth."""
+        cell, true = self.of(tool, name), self.truth[name][0]
+        if cell is None or cell.get("value") is None:
+            return None
+        return 100 * (cell["value"] - true) / true
+
+
+def page(results: Results, rounds: int) -> Iterator[str]:
+    """The Markdown of docs/peers.md."""
+    versions = installed()
+    tools = [tool for tool in TOOLS if any((tool, name) in results.cells for name in MODELS)]
+    modules = [name for name in MODELS if MODELS[name][0] != "onnx"]
+    files = [name for name in MODELS if MODELS[name][0] == "onnx"]
+    yield from (
+        "# flopwise and its peers",
+        "",
+        f"Made by `benchmarks/peers.py` on {date.today()}, {platform.machine()}, Python {platform.python_version()},",
+        f"one thread, {rounds} rounds in one run (the best of each); do not edit. 30 models, each tool in a process of",
+        "its own for each. Before the clock starts the tool is imported, has counted one convolution (*first call*,",
+        "which includes what a tool imports only when it is used), and the model is made. All module tools, flopwise",
+        "too, are handed the same module with weights in memory; most run it. Memory is the peak during the count above",
+        "what the process held before. torch_flops needs a GPU and did not run.",
+        "",
+        "The truth is the multiply-accumulates of all products over a shared index (convolutions, matrix products,",
+        "attention), derived in the script by code that shares nothing with any tool: every product that PyTorch",
+        "dispatches, by the shapes of its operands; of ONNX files, by the shapes that onnx infers. Where a model has",
+        "nothing but convolutions and linear layers (marked =), the sum over its layers by the textbook is the same.",
+        "",
+        "**How to read it.** Most tools count more than products by design: norms and activations (fvcore, ptflops,",
+        "mmcv, thop), biases, or a few functions. A per cent or two above the truth is that choice, and no error;",
+        "flopwise has each of these conventions (`-c fvcore`, `-c thop` ...). Far below means that work was not seen.",
+        "",
+        "## In short",
+        "",
+        "| tool | version | models read | exact | within 1 % | worst | time (flopwise = 1) | memory, MB | first call, s |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+    )
+    for tool in tools:
+        takes = [name for name in MODELS if (tool, name) in results.cells]
+        offs = [off for name in takes if (off := results.off(tool, name)) is not None]
+        pairs = [(results.of(tool, name), results.of("flopwise", name)) for name in takes]
+        ratios = [a["seconds"] / b["seconds"] for a, b in pairs if a and b and "seconds" in a and "seconds" in b]
+        memory = [a["mb"] for a, _ in pairs if a and "mb" in a]
+        first = [a["first"] for a, _ in pairs if a and "first" in a]
+        worst = max(offs, key=abs, default=math.nan)
+        yield (
+            f"| {tool} | {versions.get(tool, '')} | {len(offs)} of {len(takes)} | {sum(off == 0 for off in offs)} | "
+            f"{sum(abs(off) <= 1 for off in offs)} | {worst:+.1f} % | "
+            f"{_median(ratios, '.2f')} | {_median(memory, '.0f')} | {_median(first, '.2g')} |"
+        )
+    yield from _tables(results, tools, modules, files)
+    yield from _refusals(results, tools)
+    yield from _better(results, tools)
+
+
+def _median(values: list[float], form: str) -> str:
+    return format(statistics.median(values), form) if values else ""
+
+
+def _tables(results: Results, tools: list[str], modules: list[str], files: list[str]) -> Iterator[str]:
+    for title, names, note in (("PyTorch modules", modules, ""), ("ONNX files", files, "")):
+        of = [tool for tool in tools if any((tool, name) in results.cells for name in names)]
+        yield from ("", f"## {title}: per cent off the truth{note}", "")
+        yield from (f"| model | truth, MACs | {' | '.join(of)} |", f"|---|--:|{'--:|' * len(of)}")
+        for name in names:
+            true, proved = results.truth[name]
+            cells = [_cell(results, tool, name) for tool in of]
+            yield f"| {name} | {true:,}{' =' if proved else ''} | {' | '.join(cells)} |"
+        yield from ("", f"## {title}: seconds / MB", "")
+        yield from (f"| model | {' | '.join(of)} |", f"|---|{'--:|' * len(of)}")
+        for name in names:
+            measures = (results.of(tool, name) for tool in of)
+            cells = [f"{m['seconds']:.3g} / {m['mb']:.0f}" if m and "seconds" in m else "" for m in measures]
+            yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _cell(results: Results, tool: str, name: str) -> str:
+    cell, off = results.of(tool, name), results.off(tool, name)
+    if cell is None:
+        return ""
+    if off is None:
+        return "refused" if "error" in cell else "unknown"
+    return "0" if off == 0 else f"{off:+.2f}"
+
+
+def _refusals(results: Results, tools: list[str]) -> Iterator[str]:
+    yield from ("", "## Refusals and failures", "", "| tool | models | what it says |", "|---|---|---|")
+    for tool in tools:
+        said: dict[str, list[str]] = {}
+        for name in MODELS:
+            cell = results.of(tool, name)
+            if cell and "error" in cell:
+                said.setdefault(cell["error"].replace("|", "\\|"), []).append(name)
+        for error, names in said.items():
+            yield f"| {tool} | {', '.join(names)} | {error} |"
+    yield from (
+        "",
+        "A model that a tool does not take at all (an ONNX file for a module tool) is no refusal. Times and memory in the",
+        "first table are medians over the models. `custom_op.onnx` holds an operator that no tool can know: its",
+        "truth is that of the rest, and flopwise says `≥ 640`, with a note.",
+    )
+
+
+def _better(results: Results, tools: list[str]) -> Iterator[str]:
+    """Where a peer is ahead of flopwise, model by model."""
+    yield from (
+        "",
+        "## Where a peer is ahead of flopwise",
+        "",
+        "| peer | closer to the truth | faster | less memory |",
+        "|---|---|---|---|",
+    )
+    for tool in tools:
+        if tool == "flopwise":
+            continue
+        closer, faster, leaner = [], [], []
+        for name in MODELS:
+            a, b = results.of(tool, name), results.of("flopwise", name)
+            if a is None or b is None or "seconds" not in a:
+                continue
+            if "seconds" not in b:
+                closer.append(name)
+                continue
+            one, other = results.off(tool, name), results.off("flopwise", name)
+            if one is not None and (other is None or abs(one) < abs(other)):
+                closer.append(name)
+            if a["seconds"] < b["seconds"]:
+                faster.append(f"{name} ({b['seconds'] / a['seconds']:.1f}x)")
+            if a["mb"] + 1 < b["mb"]:
+                leaner.append(f"{name} ({a['mb']:.0f} against {b['mb']:.0f} MB)")
+        yield f"| {tool} | {' | '.join(', '.join(names) or 'none' for names in (closer, faster, leaner))} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", type=Path, default=Path("peers.json"), help="what is measured, for going on")
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    if find_spec("timm") is None:
+        raise SystemExit("peers.py needs timm")
+    import timm  # noqa: F401  before the forks, so that no tool pays for it
+
+    with tempfile.TemporaryDirectory() as folder:
+        make_warm(Path(folder) / "one.onnx")
+        state = run(arguments.rounds, arguments.keep)
+    text = "\n".join(page(Results(state), arguments.rounds)) + "\n"
+    if arguments.output:
+        arguments.output.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
