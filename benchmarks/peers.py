@@ -526,8 +526,8 @@ def page(results: Results, rounds: int) -> Iterator[str]:
         f"one thread, {rounds} rounds in one run (the best of each); do not edit. 30 models, each tool in a process of",
         "its own for each. Before the clock starts the tool is imported, has counted one convolution (*first call*,",
         "which includes what a tool imports only when it is used), and the model is made. All module tools, flopwise",
-        "too, are handed the same module with weights in memory; most run it. Memory is the peak during the count above",
-        "what the process held before. torch_flops needs a GPU and did not run.",
+        "too, are handed the same module with weights in memory; most run it. Memory is the peak during the count",
+        "above what the process held before. torch_flops needs a GPU and did not run.",
         "",
         "The truth is the multiply-accumulates of all products over a shared index (convolutions, matrix products,",
         "attention), derived in the script by code that shares nothing with any tool: every product that PyTorch",
@@ -540,7 +540,7 @@ def page(results: Results, rounds: int) -> Iterator[str]:
         "",
         "## In short",
         "",
-        "| tool | version | models read | exact | within 1 % | worst | time (flopwise = 1) | memory, MB | first call, s |",
+        "| tool | version | models read | exact | within 1 % | worst | time, of flopwise's | MB | first call, s |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     )
     for tool in tools:
@@ -603,8 +603,8 @@ def _refusals(results: Results, tools: list[str]) -> Iterator[str]:
             yield f"| {tool} | {', '.join(names)} | {error} |"
     yield from (
         "",
-        "A model that a tool does not take at all (an ONNX file for a module tool) is no refusal. Times and memory in the",
-        "first table are medians over the models. `custom_op.onnx` holds an operator that no tool can know: its",
+        "A model that a tool does not take at all (an ONNX file for a module tool) is no refusal. Times and memory in",
+        "the first table are medians over the models. `custom_op.onnx` holds an operator that no tool can know: its",
         "truth is that of the rest, and flopwise says `≥ 640`, with a note.",
     )
 

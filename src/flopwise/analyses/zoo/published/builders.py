@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -140,6 +141,7 @@ def _ultralytics(name: str, shape: tuple[int, ...], reparameterized: bool) -> tu
     tasks = repaired(imported)
     kinds = {"seg": "SegmentationModel", "pose": "PoseModel", "cls": "ClassificationModel"}
     model = getattr(tasks, kinds.get(name.partition("-")[2], "DetectionModel"))
+    logging.getLogger("ultralytics").setLevel(logging.ERROR)  # it would print a summary
     try:
         module = model(f"{name}.yaml", verbose=False)
     except FileNotFoundError as error:
