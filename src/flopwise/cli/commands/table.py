@@ -32,7 +32,11 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @click.command(
     "table",
     cls=Command,
-    examples=["a.onnx b.onnx -f latex", "models/ -o table.md", "a.onnx b.onnx --unit macs=G --name A --name B"],
+    examples=[
+        "a.onnx b.onnx --unit macs=G --name A --name B",
+        "torchvision.models:resnet18 torchvision.models:vit_b_16 -i 1x3x224x224 -f latex",
+        "models/ -o table.md",
+    ],
 )
 @click.argument("paths", metavar="MODEL...", nargs=-1, required=True, type=Model())
 @options.shapes
