@@ -29,6 +29,10 @@ class Limits:
     checkpoint_values: int = 1 << 22
     #: Elements of a tensor that stores fewer than it has: repeated ones in a checkpoint.
     repeated_elements: int = 1 << 28
+    #: Layers that the configuration of a language model may ask for.
+    language_layers: int = 1000
+    #: Modules that the model of a configuration may have: layers, and the experts in them.
+    language_modules: int = 250_000
 
 
 _CURRENT: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 - it is frozen

@@ -77,6 +77,7 @@ def test_bytes(value: str, number: int) -> None:
         ("[model", "is not TOML"),
         ("a = " + "[" * 100000, "is not TOML"),
         ("params = 1", "unknown key 'params'"),
+        ("a" + ".a" * 50_000 + " = 1", "more than 1000 dots"),
     ],
 )
 def test_what_is_no_budget(text: str, message: str) -> None:

@@ -137,6 +137,10 @@ def read_budget(path: str | os.PathLike[str]) -> Budget:
     return parse(text, name)
 
 
+#: Most dots in a line: in numbers, names and the steps of a key.
+_DOTS = 1000
+
+
 def parse(text: str, source: str = "budget") -> Budget:
     """The budget in a text of TOML.
 
@@ -148,6 +152,8 @@ def parse(text: str, source: str = "budget") -> Budget:
     else:
         import tomli as tomllib
 
+    if any(line.count(".") > _DOTS for line in text.splitlines()):  # each dot costs a walk over all before it
+        raise InputError(f"{source}: a line has more than {_DOTS} dots")
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -26,6 +26,9 @@ CHUNK = 1 << 20
 #: Elements that are kept between two passes where they cannot be mapped (64 MiB of float32).
 KEPT = 1 << 24
 
+#: Up to so many elements searching for the bin of each takes less than what lets it be computed.
+SOME = 256
+
 #: With fewer elements than this, loading the compiled loops takes longer than they save.
 FEW = 1 << 23
 
@@ -137,6 +140,8 @@ class Engine:
 
     def _bins(self, block: Array, ruler: Ruler, finite: bool) -> Array:
         block = _floats(block)
+        if block.size <= SOME:
+            return np.bincount(ruler.place(block if finite else block[np.isfinite(block)]), minlength=ruler.bins)
         if ruler.fits(block.dtype):
             counts: Array = self._loops.bins(block, ruler, finite)
             return counts

@@ -37,7 +37,8 @@ class Ruler:
     def place(self, x: Array) -> Array:
         """The bin of each element of a finite array, by search: the definition."""
         places = np.searchsorted(self.edges, x.astype(np.float64, copy=False), side="right") - 1
-        return np.clip(places, 0, self.bins - 1)
+        np.maximum(places, 0, out=places)
+        return np.minimum(places, self.bins - 1, out=places)
 
     @functools.cached_property
     def wide(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
@@ -167,12 +167,12 @@ class _Scale:
         """The figure; what is there but would round to nothing is "<0.001", and a lower bound is rounded down."""
         if self.grouped:
             return exact(value)
-        step = Decimal(1).scaleb(-self.decimals)
-        rounded = (
-            Decimal(value)
-            .scaleb(-3 * self.power)
-            .quantize(step, rounding=ROUND_FLOOR if isinstance(value, AtLeast) else ROUND_HALF_EVEN)
+        step, rounding = (
+            Decimal(1).scaleb(-self.decimals),
+            ROUND_FLOOR if isinstance(value, AtLeast) else ROUND_HALF_EVEN,
         )
+        digits = Context(prec=28 + int(value).bit_length())  # loops in loops make figures of hundreds of digits
+        rounded = Decimal(value).scaleb(-3 * self.power, digits).quantize(step, rounding, digits)
         return f"<{step}" if value and not rounded and not isinstance(value, AtLeast) else str(rounded)
 
 

@@ -12,6 +12,8 @@ pytest.importorskip("transformers")
 from tests.language_models import LLAMA, written
 
 import flopwise
+from flopwise._limits import limits
+from flopwise.errors import ModelError
 from flopwise.readers.torch.language.config import is_language_model, read_config
 
 
@@ -80,3 +82,16 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             call(written(tmp_path, LLAMA))
     with pytest.raises(flopwise.InputError, match="is not a language model"):
         flopwise.llm("examples/tiny_resnet.onnx")
+
+
+def test_more_layers_than_any_model_has(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="num_hidden_layers is 1,000,000,000 layers, more than the limit language_lay"):
+        read_config(written(tmp_path, {**LLAMA, "num_hidden_layers": 10**9}))
+    with limits(language_layers=1), pytest.raises(ModelError, match="more than the limit language_layers of 1"):
+        read_config(written(tmp_path, LLAMA))
+
+
+def test_more_modules_than_any_model_has(tmp_path: Path) -> None:
+    folder = written(tmp_path, {**LLAMA, "num_hidden_layers": 200})
+    with limits(language_modules=100), pytest.raises(ModelError, match="more than the limit language_modules of 100"):
+        flopwise.profile(folder)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
+
+#: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
+_LAYERS = re.compile(r"layers?$|depths?$|(^|_)n_?blocks$|num_blocks$")
 
 #: What names a model on a hub.
 HUB = "hf:"
@@ -105,8 +111,22 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
             with _one_line(name):
                 return transformers.AutoConfig.from_pretrained(str(path.parent), trust_remote_code=True)
         raise ModelError(f"{path}: {_unknown(transformers, kind, 'auto_map' in content)}")
+    refuse_too_many_layers(content, str(path))
     with _one_line(str(path)):
         return mapping[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
+
+
+def refuse_too_many_layers(content: Mapping[str, Any], name: str) -> None:
+    """Nothing, for a configuration with no more layers than the limit; transformers makes lists of that length at once.
+
+    Raises:
+        ModelError: it has more.
+    """
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            refuse_too_many_layers(value, name)
+        elif isinstance(value, (int, float)) and _LAYERS.search(key):
+            within_limit("language_layers", value, f"{name}: {key} is", "layers")
 
 
 def _unknown(transformers: Any, kind: str, has_code: bool) -> str:
@@ -214,7 +234,8 @@ def _from_gguf(transformers: Any, name: str) -> Any:
 
         with _one_line(name):
             try:
-                content = load_gguf_checkpoint(name, return_tensors=False)["config"]  # type: ignore[no-untyped-call]
+                with _silent(logging.getLogger("transformers")):
+                    content = load_gguf_checkpoint(name, return_tensors=False)["config"]  # type: ignore[no-untyped-call]
             except ValueError as error:
                 if "not supported" not in str(error):
                     raise
@@ -224,10 +245,22 @@ def _from_gguf(transformers: Any, name: str) -> Any:
                     f"{name}: transformers {transformers.__version__} cannot build GGUF's architecture {kind!r}{hint}; "
                     f"'flopwise weights {name}' lists its tensors"
                 ) from error
+            refuse_too_many_layers(content, name)
             content.setdefault("dtype", "float16")
             return transformers.CONFIG_MAPPING[content["model_type"]].from_dict(content)
     except ImportError:
         raise ModelError(f"{name}: GGUF files need the gguf package: pip install 'flopwise[gguf]'") from None
+
+
+@contextmanager
+def _silent(logger: logging.Logger) -> Iterator[None]:
+    """A library's logger says nothing but errors: what a header leaves out has a default."""
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_module_registration_hook
 
+from flopwise._limits import within_limit
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.torch.imports import repaired
 from flopwise.readers.torch.language.config import read_config
@@ -60,8 +63,10 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     if trust_code:
         options["trust_remote_code"] = True
     try:
-        with torch.device("meta"), _quiet():
+        with torch.device("meta"), _quiet(), _counted(name):
             module: nn.Module = repaired(lambda: maker(config, **options))
+    except ModelError:
+        raise
     except Exception as error:
         words = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(f"{name}: transformers cannot build a {config.model_type} from it: {words}") from error
@@ -94,6 +99,25 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(before)
+
+
+@contextmanager
+def _counted(name: str) -> Iterator[None]:
+    """Stop the building of a model in this thread when it gets more modules than the limit."""
+    thread, seen = threading.get_ident(), 0
+
+    def count(module: nn.Module, key: str, submodule: nn.Module | None) -> None:
+        nonlocal seen
+        if threading.get_ident() == thread:
+            seen += 1
+            if seen & 1023 == 0:
+                within_limit("language_modules", seen, f"{name}: the model has at least", "modules")
+
+    handle = register_module_module_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _maker(config: Any) -> tuple[Any, Any]:
