@@ -226,11 +226,9 @@ def made(folder: Path) -> Iterator[Job]:
 
     builds = {f"odd: {name}": (lambda name=name: odd(name)) for name in test_odd_sizes.MODELS}
     builds |= {"pooled": test_faults.pooled, "head": test_faults.head}
-    builds |= {
-        f"made: {n}": getattr(models, n)
-        for n in ("resnet50", "unet", "llama", "mobilenet", "fpn", "yolox", "ssdlite")
-        if hasattr(models, n)
-    }
+    whole = (models.resnet50, models.unet, models.fpn, models.yolox, models.llama, models.past)
+    builds |= {f"made: {build.__name__}": build for build in whole}
+    builds["made: llama with a cache"] = lambda: models.llama(4, cache=True)
     for name, build in builds.items():
         path = folder / (name.replace(" ", "_").replace(":", "") + ".onnx")
         path.write_bytes(build())

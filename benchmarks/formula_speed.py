@@ -1,7 +1,9 @@
 """Time of a formula beside one profile of the same model: python benchmarks/formula_speed.py [MODEL ...] [--modules].
 
-Without a model: ResNet-50, a U-Net, a head on two scales and a decoder of 32 layers as ONNX files, made on the spot;
-with --modules also ResNet-50, swin_t (torchvision) and a decoder of 32 layers (transformers). Each round runs in a
+Without a model: ResNet-50, a U-Net, a pyramid of features, a head on two scales, a detector on three, a decoder of 32
+layers with a cache and a chain of 10,000 nodes as ONNX files, made on the spot; with --modules also ResNet-50,
+MobileNetV3, SSDLite and RetinaNet (without what follows their heads) and swin_t of torchvision, and a decoder of 32
+layers of transformers, its prefill and a step with a cache. Each round runs in a
 process of its own, the profile and the formula in turn; medians of processor seconds and their ratio are printed as a
 Markdown table. Imports are not in the times.
 """
@@ -40,15 +42,28 @@ import importlib, json, sys, time
 import torch, flopwise, flopwise.api.formula
 from flopwise.readers.torch.imports import repaired
 repaired(lambda: importlib.import_module("torchvision"))
+
+
+class Detector(torch.nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        whole = importlib.import_module("torchvision").models.get_model(name, weights=None, weights_backbone=None)
+        self.backbone, self.head = whole.backbone, whole.head
+
+    def forward(self, x):
+        return self.head(list(self.backbone(x).values()))
+
+
 with torch.device("meta"):
     model, inputs, sizes = eval(sys.argv[1])
 model.eval()
 flopwise.profile(torch.nn.Linear(2, 2), (1, 2))
-placed = {n: tuple(sizes.get(d, d) for d in s) for n, s in inputs.items()}
+step = "past" in inputs
+placed = None if step else {n: tuple(sizes.get(d, d) for d in s) for n, s in inputs.items()}
 start = time.process_time()
-flopwise.profile(model, placed)
+flopwise.profile(model, placed, **({"past": 64, "new": 8} if step else {}))
 middle = time.process_time()
-formula = flopwise.formula(model, inputs)
+formula = flopwise.formula(model, None if step else inputs, **(inputs if step else {}))
 end = time.process_time()
 print(json.dumps([middle - start, end - middle, formula.exact, len(formula.conditions), len(formula.rows)]))
 """
@@ -58,9 +73,14 @@ VISION = "__import__('torchvision').models"
 LLAMA = "__import__('transformers')"
 MODULES = {
     "resnet50 (torchvision)": f"{VISION}.resnet50(), {IMAGE}",
+    "mobilenet_v3_large (torchvision)": f"{VISION}.mobilenet_v3_large(), {IMAGE}",
+    "SSDLite, backbone and head (torchvision)": f"Detector('ssdlite320_mobilenet_v3_large'), {IMAGE}",
+    "RetinaNet, backbone and head (torchvision)": f"Detector('retinanet_resnet50_fpn'), {IMAGE}",
     "swin_t (torchvision)": f"{VISION}.swin_t(), {IMAGE}",
     "llama, 32 layers (transformers)": f"{LLAMA}.LlamaForCausalLM({LLAMA}.LlamaConfig()), "
     '{"input_ids": ("B", "S")}, {"B": 1, "S": 64}',
+    "llama, 32 layers, a step in batch, past and new (transformers)": f"{LLAMA}.LlamaForCausalLM({LLAMA}.LlamaConfig()), "
+    '{"past": "past", "new": "new"}, {}',
 }
 
 
@@ -72,8 +92,11 @@ def make(folder: Path) -> dict[str, Path]:
     builds = {
         "ResNet-50": models.resnet50,
         "U-Net": models.unet,
+        "pyramid of features": models.fpn,
         "head on two scales": test_faults.head,
-        "decoder, 32 layers": models.llama,
+        "detector on three scales": models.yolox,
+        "decoder, 32 layers, cache": lambda: models.llama(cache=True),
+        "chain of 10,000 nodes": models.chain,
     }
     paths = {}
     for name, build in builds.items():

@@ -64,15 +64,21 @@ class Net:
         return helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
 
 
-def llama(layers: int = 32, width: int = 64, heads: int = 4, inner: int = 128) -> bytes:
-    """A decoder as exporters write it: root mean squares, rotation and attention spelled out, shapes computed."""
+def llama(layers: int = 32, width: int = 64, heads: int = 4, inner: int = 128, cache: bool = False) -> bytes:
+    """A decoder as exporters write it: root mean squares, rotation and attention spelled out, shapes computed.
+
+    With a cache, it has the keys and values of earlier tokens as inputs.
+    """
     net, each = Net(), width // heads
     x = net.op("Gather", net.weight(100, width), "tokens")
     batch, steps = net.extent("tokens", 0), net.extent("tokens", 1)
-    places = net.op("Range", net.values(0, scalar=True), net.op("Squeeze", steps), net.values(1, scalar=True))
+    first = net.op("Squeeze", net.extent("past_0_key", 2)) if cache else net.values(0, scalar=True)
+    end = net.op("Add", first, net.op("Squeeze", steps)) if cache else net.op("Squeeze", steps)
+    places = net.op("Range", first, end, net.values(1, scalar=True))
+    seen = net.op("Range", net.values(0, scalar=True), end, net.values(1, scalar=True)) if cache else places
     angles = net.op("Mul", net.op("Cast", net.op("Unsqueeze", places, net.values(1)), to=1), net.weight(each))
     waves = net.op("Cos", angles), net.op("Sin", angles)
-    causal = net.op("GreaterOrEqual", net.op("Unsqueeze", places, net.values(1)), places)
+    causal = net.op("GreaterOrEqual", net.op("Unsqueeze", places, net.values(1)), seen)
     mask = net.op("Where", causal, net.values(0.0, dtype=numpy.float32), net.values(-1e9, dtype=numpy.float32))
 
     def norm(x: str) -> str:
@@ -91,9 +97,14 @@ def llama(layers: int = 32, width: int = 64, heads: int = 4, inner: int = 128) -
         turned = net.op("Concat", net.op("Neg", high), low, axis=-1)
         return net.op("Add", net.op("Mul", x, waves[0]), net.op("Mul", turned, waves[1]))
 
-    for _ in range(layers):
+    held: dict[str, Dims] = {}
+    for layer in range(layers):
         h = norm(x)
         q, k, v = rotated(split(h)), rotated(split(h)), split(h)
+        if cache:
+            names = f"past_{layer}_key", f"past_{layer}_value"
+            held |= dict.fromkeys(names, ["batch", heads, "past", each])
+            k, v = net.op("Concat", names[0], k, axis=2), net.op("Concat", names[1], v, axis=2)
         scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
         scores = net.op("Mul", scores, net.values(0.25, dtype=numpy.float32))
         weights = net.op("Softmax", net.op("Add", scores, mask), axis=-1)
@@ -104,7 +115,81 @@ def llama(layers: int = 32, width: int = 64, heads: int = 4, inner: int = 128) -
         gate = net.op("Mul", gate, net.op("Sigmoid", gate))
         x = net.op("Add", x, net.linear(net.op("Mul", gate, net.linear(h, width, inner)), inner, width))
     output = net.linear(norm(x), width, 100)
-    return net.model(output, types={"tokens": TensorProto.INT64}, tokens=["batch", "sequence"])
+    return net.model(output, types={"tokens": TensorProto.INT64}, tokens=["batch", "sequence"], **held)
+
+
+def fpn() -> bytes:
+    """Features on four scales, each brought to the extents of the next larger one, as exporters write it."""
+    net, levels = Net(), []
+    x = net.op("Relu", net.conv("image", 3, 16, 7, 2))
+    for _ in range(4):
+        x = net.op("Relu", net.conv(x, 16, 16, 3, 2))
+        levels.append(x)
+    merged = net.conv(levels[-1], 16, 8, 1)
+    outputs = [net.conv(merged, 8, 8, 3)]
+    for level in levels[-2::-1]:
+        side = net.conv(level, 16, 8, 1)
+        start, end, axis = (net.values(n) for n in (2, 4, 0))
+        sizes = net.op("Concat", net.values(0, 0), net.op("Slice", net.op("Shape", side), start, end, axis), axis=0)
+        kept = net.op("Slice", net.op("Shape", merged), net.values(0), net.values(2), net.values(0))
+        zeros = net.op("Mul", sizes, net.values(0, 0, 1, 1))
+        sizes = net.op("Add", zeros, net.op("Concat", kept, net.values(0, 0), axis=0))
+        merged = net.op("Add", side, net.op("Resize", merged, "", "", sizes, mode="nearest"))
+        outputs.append(net.conv(merged, 8, 8, 3))
+    batch = net.extent("image", 0)
+    flat = [net.reshape(y, batch, 8, -1) for y in outputs]
+    return net.model(net.op("Concat", *flat, axis=2), image=["N", 3, "H", "W"])
+
+
+def yolox() -> bytes:
+    """A detector on three scales: pixels of four places side by side, poolings side by side, two ways down and up."""
+    net = Net()
+
+    def block(x: str, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> str:
+        y = net.conv(x, inputs, outputs, kernel, stride)
+        return net.op("Mul", y, net.op("Sigmoid", y))
+
+    def part(row: int, column: int) -> str:
+        ends = net.values(1 << 62, 1 << 62)
+        return net.op("Slice", "image", net.values(row, column), ends, net.values(2, 3), net.values(2, 2))
+
+    x = block(net.op("Concat", *(part(i, j) for j in (0, 1) for i in (0, 1)), axis=1), 12, 16)
+    scales = []
+    for depth in range(4):
+        x = block(x, 16, 16, 3, 2)
+        for _ in range(3):
+            x = net.op("Add", x, block(block(x, 16, 8, 1), 8, 16))
+        if depth:
+            scales.append(x)
+    pools = [net.op("MaxPool", x, kernel_shape=[k, k], pads=[k // 2] * 4) for k in (5, 9, 13)]
+    top = block(net.op("Concat", x, *pools, axis=1), 64, 16, 1)
+    twice = net.values(1.0, 1.0, 2.0, 2.0, dtype=numpy.float32)
+    levels = [top]
+    for scale in scales[1::-1]:
+        wide = net.op("Concat", net.op("Resize", levels[-1], "", twice, mode="nearest"), scale, axis=1)
+        levels.append(block(wide, 32, 16))
+    lower = [levels[-1]]
+    for level in levels[1::-1]:
+        lower.append(block(net.op("Concat", block(lower[-1], 16, 16, 3, 2), level, axis=1), 32, 16))
+    batch = net.extent("image", 0)
+    heads = []
+    for level in lower:
+        kinds = net.op("Sigmoid", net.conv(block(level, 16, 16), 16, 80, 1))
+        heads.append(
+            net.reshape(net.op("Concat", net.conv(block(level, 16, 16), 16, 5, 1), kinds, axis=1), batch, 85, -1)
+        )
+    output = net.op("Transpose", net.op("Concat", *heads, axis=2), perm=[0, 2, 1])
+    return net.model(output, image=["N", 3, "H", "W"])
+
+
+def chain(nodes: int = 10_000) -> bytes:
+    """A long chain of convolutions, activations and sums, some of them with strides."""
+    net, x, count = Net(), "image", 3
+    while len(net.nodes) < nodes:
+        stride = 2 if len(net.nodes) % (nodes // 5) == nodes // 10 // 3 * 3 else 1
+        y = net.op("Relu", net.conv(x, count, 4, 3, stride))
+        x, count = (y if count == 3 or stride > 1 else net.op("Add", x, y)), 4
+    return net.model(x, image=["N", 3, "H", "W"])
 
 
 def resnet50() -> bytes:

@@ -322,3 +322,20 @@ def test_names_that_are_no_identifiers() -> None:
 def test_nothing_depends_on_chance() -> None:
     first, second = (flopwise.formula(models.resized()).to_dict() for _ in range(2))
     assert first == second
+
+
+def test_steps_between_sizes_are_found() -> None:
+    model = models.yolox()
+    formula = flopwise.formula(model)
+    assert formula.exact
+    assert [c.partition(" (")[0] for c in formula.conditions] == ["H divisible by 32", "W divisible by 32"]
+    check(model, formula, 4)
+
+
+@pytest.mark.parametrize("make", [models.fpn, lambda: models.llama(2, cache=True)], ids=["pyramid", "cache"])
+def test_there_are_no_conditions(make: Callable[[], bytes]) -> None:
+    model = make()
+    formula = flopwise.formula(model)
+    assert formula.exact
+    assert not formula.conditions
+    check(model, formula, 6)
