@@ -79,7 +79,7 @@ MODULES = {
     "swin_t (torchvision)": f"{VISION}.swin_t(), {IMAGE}",
     "llama, 32 layers (transformers)": f"{LLAMA}.LlamaForCausalLM({LLAMA}.LlamaConfig()), "
     '{"input_ids": ("B", "S")}, {"B": 1, "S": 64}',
-    "llama, 32 layers, a step in batch, past and new (transformers)": f"{LLAMA}.LlamaForCausalLM({LLAMA}.LlamaConfig()), "
+    "llama, 32 layers, a step in past and new (transformers)": f"{LLAMA}.LlamaForCausalLM({LLAMA}.LlamaConfig()), "
     '{"past": "past", "new": "new"}, {}',
 }
 

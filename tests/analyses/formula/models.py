@@ -103,7 +103,7 @@ def llama(layers: int = 32, width: int = 64, heads: int = 4, inner: int = 128, c
         q, k, v = rotated(split(h)), rotated(split(h)), split(h)
         if cache:
             names = f"past_{layer}_key", f"past_{layer}_value"
-            held |= dict.fromkeys(names, ["batch", heads, "past", each])
+            held |= {name: ["batch", heads, "past", each] for name in names}
             k, v = net.op("Concat", names[0], k, axis=2), net.op("Concat", names[1], v, axis=2)
         scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
         scores = net.op("Mul", scores, net.values(0.25, dtype=numpy.float32))
