@@ -40,7 +40,8 @@ _LOOK = Look()
 def page_data(profile: Profile) -> dict[str, Any]:
     """The profile for the page: totals as in its JSON, and a list for each figure with an entry for each layer.
 
-    A number that is None is unknown. A count that is "" belongs to a layer which the convention does not list.
+    A number that is None is unknown. A count that is "" belongs to a layer which the convention does not list. Where a
+    convention counts every layer as an earlier one does, the number of that one stands in place of its counts.
     """
     seen = views(profile)
     nodes, rows = _layers(profile, seen)
@@ -77,7 +78,7 @@ def page_data(profile: Profile) -> dict[str, Any]:
         "inputs": [port(t) for t in profile.graph.inputs],
         "outputs": [port(t) for t in profile.graph.outputs],
         "convention": profile.convention.name,
-        "conventions": [_view(view, nodes, seen.backward.get(name)) for name, view in seen.profiles.items()],
+        "conventions": _shared(_view(view, nodes, seen.backward.get(name)) for name, view in seen.profiles.items()),
         "refused": [{"name": name, "why": text(why)} for name, why in seen.refused.items()],
         "totals": {
             key: number(value) for key, value in content["totals"].items() if key not in ("count", "ops", "own")
@@ -194,6 +195,16 @@ def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | Non
         "backward": backward and [number(backward.get(id(node), "")) for node in nodes],
         "counts": [number(counts[id(node)]) if id(node) in counts else "" for node in nodes],
     }
+
+
+def _shared(conventions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The conventions, with the number of an earlier one in place of counts that it has too."""
+    listed: list[dict[str, Any]] = []
+    firsts: dict[tuple[Any, ...], int] = {}
+    for view in conventions:
+        first = firsts.setdefault(tuple(view["counts"]), len(listed))
+        listed.append(view if first == len(listed) else {**view, "counts": first})
+    return listed
 
 
 def _edges(graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int, str]]:

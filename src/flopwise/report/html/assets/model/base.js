@@ -5,6 +5,7 @@ Object.assign(flopwise, (() => {
   const SMALL = 60; // layers
   Object.assign(state, { convention: data.conventions.findIndex((c) => c.name === data.convention), measure: "count" });
 
+  data.conventions.forEach((view) => { if (typeof view.counts === "number") view.counts = data.conventions[view.counts].counts; });
   const convention = () => data.conventions[state.convention];
   const measures = {
     count: { title: () => flopwise.counted(convention()), unit: () => convention().unit, of: () => convention().counts },
