@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,12 @@ def test_reports_name_the_causes() -> None:
     overview = as_text(overview_report([flopwise.profile(graph, convention=c) for c in CONVENTIONS]))
     assert all(f"\n{name} " in overview for name in CONVENTIONS)
     assert "cannot count this model" in overview
+    content = json.loads(as_text(overview_report(profiles), "json"))
+    assert [(c["name"], c["unit"], c["count"]) for c in content["conventions"][:2]] == [
+        ("flops", "FLOP", 3_818_068),
+        ("macs", "MAC", 1_859_904),
+    ]
+    assert content["conventions"][1]["difference"] == why(*profiles[:2]).to_dict()
 
 
 def test_a_comparison_of_conventions_says_why() -> None:

@@ -142,7 +142,7 @@ def _overview(profiles: Sequence[Profile]) -> dict[str, Any]:
                 "unit": p.convention.unit,
                 "count": _known(p),
                 "unknown_layers": p.sum.unknown,
-                **({} if _known(p) is None else why(profiles[0], p).to_dict()),
+                "difference": None if _known(p) is None else why(profiles[0], p).to_dict(),
             }
             for p in profiles
         ],
