@@ -20,6 +20,12 @@ TOO_MANY = 1 << 63
 #: The standard operators that have bodies.
 CONTROL_FLOW: frozenset[str] = with_effect("bodies", "onnx")
 
+#: Those that ask for a shape.
+QUERIES: frozenset[str] = with_effect("shape query", "onnx")
+
+#: Operators on sequences and optionals of which onnx infers the type, but not what is asked of it.
+ASKED: frozenset[str] = frozenset({"Optional", "OptionalHasElement", "SequenceLength"})
+
 #: How many messages of one kind are told one by one.
 TOLD = 5
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import onnx
 import pytest
+from onnx import helper
 from tests.readers.models import node
 
 from flopwise.operators.inputs import Input
 from flopwise.operators.tables import row
 from flopwise.readers.onnx.build.roles import kind_of, kind_of_constant, kind_of_filled, uses
+from flopwise.readers.onnx.listing import listed
 
 
 def taken(*texts: str) -> list[Input]:
@@ -112,4 +114,6 @@ NODES: list[tuple[list[onnx.NodeProto], Any]] = [
 
 @pytest.mark.parametrize(("nodes", "expected"), NODES)
 def test_uses(nodes: list[onnx.NodeProto], expected: list[str]) -> None:
-    assert sorted(map(repr, uses(nodes).get("w", []))) == sorted({repr(use) for use in taken(*expected)})
+    assert sorted(map(repr, uses(listed(helper.make_graph(nodes, "g", [], [])), ["w"]).get("w", []))) == sorted(
+        {repr(use) for use in taken(*expected)}
+    )

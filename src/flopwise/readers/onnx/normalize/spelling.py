@@ -8,7 +8,6 @@ import onnx
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.skeleton import TAG, tag
-from flopwise.readers.onnx.native.functions import inlined
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, refuse_bytes
 
 #: Types of attributes by the field that holds the value; the oldest models leave the type out.
@@ -55,6 +54,8 @@ def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     _state_defaults(proto)
     warnings = _settle_versions(proto, domains - {"ai.onnx"})
     if proto.functions:
+        from flopwise.readers.onnx.native.functions import inlined
+
         _name_constants(proto)
         proto, more = inlined(proto)
         _refuse_unreadable(proto.graph)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy
 import onnx
 
-from flopwise.operators.tables import with_effect
 from flopwise.readers.onnx.shapes.intervals import interval_results
 from flopwise.readers.onnx.shapes.sequences import RULES
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.types import TOO_MANY, Interval, array_of, elements
+from flopwise.readers.onnx.types import QUERIES, TOO_MANY, Interval, array_of, elements
 
 #: Tensors up to this many elements are evaluated when they depend on shapes and constants only.
 EVALUATED = 8192
@@ -35,8 +34,6 @@ SELECTIONS: frozenset[str] = frozenset(
     | {op for domain, op in RULES if not domain and op != "Identity"}
 )
 
-#: Those that ask for a shape.
-QUERIES: frozenset[str] = with_effect("shape query", "onnx")
 
 #: All that are evaluated.
 EVALUABLE: frozenset[str] = ARITHMETIC | SELECTIONS | QUERIES

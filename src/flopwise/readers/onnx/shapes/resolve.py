@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import onnx
 from onnx import TypeProto
@@ -11,11 +12,10 @@ from flopwise.errors import ModelError
 from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes.context import Context
-from flopwise.readers.onnx.shapes.evaluation import QUERIES
-from flopwise.readers.onnx.shapes.second_pass import ASKED, SecondPass
-from flopwise.readers.onnx.shapes.state import State
 from flopwise.readers.onnx.types import (
+    ASKED,
     CONTROL_FLOW,
+    QUERIES,
     TOO_MANY,
     Facts,
     Shapes,
@@ -25,6 +25,9 @@ from flopwise.readers.onnx.types import (
     first_line,
     in_short,
 )
+
+if TYPE_CHECKING:
+    from flopwise.readers.onnx.shapes.second_pass import SecondPass
 
 
 def resolve(
@@ -56,6 +59,15 @@ def resolve(
     return shapes, context.met
 
 
+def _second_pass(
+    model: onnx.ModelProto, shapes: Shapes, context: Context, declared: Mapping[str, TypeProto]
+) -> SecondPass:
+    from flopwise.readers.onnx.shapes.second_pass import SecondPass
+    from flopwise.readers.onnx.shapes.state import State
+
+    return SecondPass(State(model, shapes, context), declared)
+
+
 def _resolve_body(model: onnx.ModelProto, context: Context) -> Shapes:
     """The shapes of the body of a control-flow operator."""
     _take_shapes_out(model.graph)
@@ -85,7 +97,7 @@ def _resolve(
     second: SecondPass | None = None  # it looks at the elements of each small tensor, which most models do not need
     with hidden(model) as suspects:
         if operators & QUERIES:
-            second = SecondPass(State(model, shapes, context), declared)
+            second = _second_pass(model, shapes, context, declared)
         foreseen = second.foresee() if second else []
         graph.initializer.extend(foreseen)
         inferred = graph
@@ -103,7 +115,7 @@ def _resolve(
         shapes.warnings.extend(in_short(suspects.warnings, "more invalid operators"))
         flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n.proto) for n in nodes)
         if context.inside or flows or not shapes.known(names):
-            second = second or SecondPass(State(model, shapes, context), declared)
+            second = second or _second_pass(model, shapes, context, declared)
             second.run()
     _refuse_huge(graph, names, shapes)
     return shapes

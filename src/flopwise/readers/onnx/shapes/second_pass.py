@@ -18,13 +18,15 @@ from onnx import TypeProto, numpy_helper
 
 from flopwise.readers.onnx.shapes.bounds import BOUNDED, bounds
 from flopwise.readers.onnx.shapes.control_flow.enter import enter
-from flopwise.readers.onnx.shapes.evaluation import EVALUABLE, QUERIES, evaluable, evaluate
+from flopwise.readers.onnx.shapes.evaluation import EVALUABLE, evaluable, evaluate
 from flopwise.readers.onnx.shapes.node_types import NodeTypes
 from flopwise.readers.onnx.shapes.open_values import OpenValues
 from flopwise.readers.onnx.shapes.sequences import RULES, members
 from flopwise.readers.onnx.shapes.state import State
 from flopwise.readers.onnx.types import (
+    ASKED,
     CONTROL_FLOW,
+    QUERIES,
     Facts,
     Interval,
     bodies,
@@ -36,10 +38,6 @@ from flopwise.readers.onnx.types import (
     open_axes,
     tensor_type,
 )
-
-#: Operators on sequences and optionals of which onnx infers the type, but not what is asked of it.
-ASKED: frozenset[str] = frozenset({"Optional", "OptionalHasElement", "SequenceLength"})
-
 
 #: Operators that may have rules of this package.
 _OWN: frozenset[str] = BOUNDED | {op for _, op in RULES}
