@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
@@ -16,7 +17,7 @@ from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.first import Reading, unknown_loops
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.nets import NetFacts
-from flopwise.analyses.formula.polynomial import symbol
+from flopwise.analyses.formula.polynomial import least, symbol
 from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes, asking_line
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.shapes import in_modules
@@ -293,7 +294,9 @@ def _of_steps(
         return _followed(lambda: graph_of(made), sizes)
 
     point = {value: _APART[name] for name, value in symbols.items()}
-    shapes = _in_lengths(graph_of(call(point)).inputs, symbols, given)
+    near = step(module, _FEW, 1, 1).state if "past" in symbols else {}
+    held = {name: tuple(int(size) for size in tensor.shape) for name, tensor in near.items()}
+    shapes = _in_lengths(graph_of(call(point)).inputs, symbols, given, held)
     hints = {value: _APART[name] for name, value in symbols.items()}
     return derivation.derive(tuple(symbols.values()), at, counting, hints, shapes, progress=progress, follow=follow)
 
@@ -349,20 +352,45 @@ def _open_lengths(
 
 
 def _in_lengths(
-    inputs: Iterable[Tensor], symbols: Mapping[str, str], given: Mapping[str, int | str]
+    inputs: Iterable[Tensor],
+    symbols: Mapping[str, str],
+    given: Mapping[str, int | str],
+    held: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
 ) -> list[derivation.Shape]:
-    """The shapes of inputs at sizes that lie apart, in the symbols for these."""
+    """The shapes of inputs at sizes that lie apart, in the symbols for these.
+
+    Args:
+        inputs: the inputs at these sizes.
+        symbols: what is open, and its name.
+        given: numbers and names of all sizes.
+        held: the shapes of the state after few tokens, which say what a full window is.
+    """
     names: dict[int, Any] = {_APART[name]: symbol(value) for name, value in symbols.items()}
     past, new = (
         (_APART[name], symbol(value)) if isinstance(value, str) else (value, value)
         for name, value in (("past", given["past"]), ("new", given["new"]))
     )
     names.setdefault(past[0] + new[0], past[1] + new[1])
-    return [(t.name, t.dtype, tuple([names.get(int(d), int(d)) for d in t.dims])) for t in inputs]
+
+    def term(size: int, few: int | None) -> Any:
+        if few == _FEW and few < size < _APART["past"] and "past" in symbols:
+            return least(symbol(symbols["past"]), size)  # a window that is full
+        return names.get(size, size)
+
+    shapes: list[derivation.Shape] = []
+    for tensor in inputs:
+        before = held.get(tensor.name, ())
+        fews = before if len(before) == len(tensor.dims) else (None,) * len(tensor.dims)
+        dims = tuple([term(int(size), few) for size, few in zip(tensor.dims, fews, strict=True)])
+        shapes.append((tensor.name, tensor.dtype, dims))
+    return shapes
 
 
 #: Sizes that no other dimension of a model has, by which the symbols are found in the shapes of its inputs.
 _APART = {"batch": 11, "past": 1013, "new": 29}
+
+#: Tokens in a state that fill no window.
+_FEW = 5
 
 
 @contextlib.contextmanager

@@ -80,6 +80,8 @@ class Expressions:
         sympy = self.sympy
         if atom.kind == "symbol":
             return self.scales[atom]
+        if atom.kind == "bits":
+            return sympy.Function("bits", integer=True, nonnegative=True)(self._inner(atom.parts[0]))
         first, second = atom.parts
         left = self._inner(first)
         if atom.kind == "floor":

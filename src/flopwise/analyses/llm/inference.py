@@ -253,7 +253,9 @@ def _notes(program: Program, end: int, prefill: Step, decode: Step) -> list[str]
     if program.longest is not None and end > program.longest:
         notes.append(f"{end} tokens are more than the {program.longest} that the model was made for")
     inexact = [name for name, step in (("the prompt", prefill), ("a step", decode)) if not step.exact]
-    if inexact:
+    if inexact and prefill.macs_exact and decode.macs_exact:
+        notes.append(f"MACs are exact; other operations of {' and '.join(inexact)} depend on the data and are bounds")
+    elif inexact:
         notes.append(f"the counts of {' and '.join(inexact)} are bounds, not exact; flopwise profile says where")
     if decode.weights.experts:
         layers = len({expert.layer for expert in decode.weights.experts})

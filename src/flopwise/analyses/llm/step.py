@@ -33,6 +33,8 @@ class Step:
     activation_bytes: int | None
     #: Whether every figure is the exact one; else the counts are lower bounds.
     exact: bool = True
+    #: Whether the multiply-accumulates are exact, whatever else depends on the data (such as the sorting of top-k).
+    macs_exact: bool = True
 
     @property
     def tokens(self) -> int:
@@ -83,4 +85,12 @@ def step_of(
         state_bytes=state_bytes,
         activation_bytes=None if peak is None else peak - profile.state_bytes,
         exact=profile.exact,
+        macs_exact=_macs_exact(profile),
     )
+
+
+def _macs_exact(profile: Profile) -> bool:
+    """Whether nothing unknown or bounded multiplies and adds."""
+    bounded = set(profile.bounded)
+    gaps = any(row.unknown for row in profile.rows) or profile.unresolved or profile.graph.guessed
+    return not gaps and not any(row.macs for row in profile.rows if row.name in bounded)

@@ -15,10 +15,15 @@ from tests.language_steps import compare
 
 #: Of each kind of attention, state and mixture some; benchmarks/llm_sweep.py tries all.
 TYPES = """
-    apertus bart bloom cohere cohere2 deepseek_v2 exaone4 falcon falcon_h1 falcon_mamba gemma gemma2 gemma3_text glm4
-    gpt2 gpt_bigcode gpt_neox gpt_oss granitemoe jamba llama m2m_100 mamba mamba2 marian mbart minimax mistral mixtral
-    mpt olmo2 olmoe opt phi phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next smollm3 stablelm t5 xglm
+    apertus bailing_hybrid bamba bart beam bloom cohere cohere2 deepseek_v2 dots1 emu3 exaone4 falcon falcon_h1
+    falcon_mamba gemma gemma2 gemma3_text gemma4 glm4 gpt2 gpt_bigcode gpt_neox gpt_oss granitemoe granitemoehybrid
+    jamba kimi_linear lfm2_moe llama llama4 m2m_100 mamba mamba2 marian mbart minimax mistral mixtral mpt nllb-moe olmo2
+    olmoe opt phi phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_5 qwen3_moe qwen3_next smollm3 stablelm switch_transformers t5
+    xglm xlstm
 """.split()  # noqa: SIM905 # one word each
+
+#: Those whose program asks for the elements of its tensors.
+IN_MEMORY = ("jetmoe",)
 
 
 @pytest.fixture(autouse=True)
@@ -32,3 +37,8 @@ def quiet() -> Iterator[None]:
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_type(kind: str) -> None:
     assert compare(kind, past=12, new=1, batch=2) == "equal"
+
+
+@pytest.mark.parametrize("kind", IN_MEMORY)
+def test_a_type_that_needs_its_weights(kind: str) -> None:
+    assert compare(kind, past=12, new=1, batch=2) == "equal with weights in memory"
