@@ -15,6 +15,7 @@ import flopwise
 from flopwise.analyses.formula.polynomial import symbol
 from flopwise.analyses.formula.solve import budget, solve
 from flopwise.errors import InputError
+from flopwise.operators.counts import CLASSES
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_every_size_is_too_large(resnet: flopwise.Formula) -> None:
         ("macs <= 10Q for H", "is not a number"),
         ("macs <= 10G for Z", "no symbol 'Z'"),
         ("macs <= 10G", "say which symbol is sought"),
-        ("mac <= 10G for H", "unknown figure 'mac'"),
+        ("work <= 10G for H", "unknown figure 'work'"),
         ("params <= 1T for H", "every size is within the budget"),
     ],
 )
@@ -170,3 +171,24 @@ def test_layers_alike_say_how_many_they_are(resnet: flopwise.Formula) -> None:
     for group in groups:
         one = group.one or group
         assert group.terms["macs"] == one.terms["macs"] * group.times  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("make", [models.llama, models.lstm, models.loop, models.unet, models.resnet50, models.window])
+def test_operations_of_each_class(make: Callable[[], bytes]) -> None:
+    model = make()
+    formula = flopwise.formula(model)
+    for place in (3, 47):
+        point = {d.name: d.size(max(place, d.place(d.low))) for d in formula.domains}
+        loops = {n: s for n, s in point.items() if not any(n in str(i[2]) for i in formula.inputs)}
+        dims = {n: s for n, s in point.items() if n not in loops}
+        profile = flopwise.profile(model, dims=dims, trips=loops or None)
+        assert {c: formula.value(c, **point) for c in CLASSES} == profile.sum.counts.to_dict()
+        assert formula.value("exp", **point) == formula.lambdify("exp")(*point.values())
+
+
+def test_operations_of_each_class_outside_the_conditions() -> None:
+    formula = flopwise.formula(models.window())
+    (outside,) = [d.low - 1 for d in formula.domains if d.low > 1][:1] or [0]
+    point = {d.name: outside if d.low > 1 else 2 for d in formula.domains}
+    profile = flopwise.profile(models.window(), dims=point)
+    assert formula.value("mac", **point) == profile.sum.counts.mac

@@ -95,7 +95,7 @@ def test_no_header(formula: flopwise.Formula) -> None:
     [
         ({"format": "html"}, "unknown format 'html'"),
         ({"by": "row"}, "cannot group by 'row'"),
-        ({"columns": ["mac"]}, "unknown column 'mac'; known: count, macs"),
+        ({"columns": ["work"]}, "unknown column 'work'; known: count, macs"),
     ],
 )
 def test_errors(formula: flopwise.Formula, options: dict[str, object], message: str) -> None:

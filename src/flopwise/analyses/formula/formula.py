@@ -22,6 +22,7 @@ from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.memory import live_bytes
+from flopwise.operators.counts import CLASSES
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
@@ -120,9 +121,9 @@ class Formula:
     def _term(self, group: Group, figure: str) -> Term | None:
         if figure in OF_MODEL and group is self.whole:
             return self.peak if figure == "peak_activation_bytes" else self.state
-        if figure not in group.terms:
-            raise InputError(f"unknown figure {figure!r}; known: {', '.join((*group.terms, *OF_MODEL))}")
-        return group.terms[figure]
+        if figure not in group.terms and figure not in CLASSES:
+            raise InputError(f"unknown figure {figure!r}; known: {', '.join((*group.terms, *OF_MODEL, *CLASSES))}")
+        return group.term(figure)
 
     def term(self, figure: str) -> Term | None:
         """The model's sum of one figure on the symbols' scales; None when no layer has it.
@@ -169,6 +170,8 @@ class Formula:
         Raises:
             InputError: a symbol or figure is unknown, or the model does not take the sizes.
         """
+        if figure in CLASSES:
+            return self._operations(figure, sizes)
         if figure not in OF_MODEL:
             self._term(self.whole, figure)
             return self.evaluate(self.whole, sizes)[figure]
@@ -184,6 +187,18 @@ class Formula:
             ).peak_activation_bytes
         terms = self._alive if figure == "peak_activation_bytes" else [t for t in [self.state] if t is not None]
         return max((value(term, places, atoms) for term in terms), default=None)
+
+    def _operations(self, name: str, sizes: Mapping[str, int]) -> int | None:
+        """The operations of a class at a point."""
+        try:
+            point = self.point(sizes)
+        except OutsideError as error:
+            return getattr(self._profile_at(error).sum.counts, name)  # type: ignore[no-any-return]
+        if not self.everywhere:
+            outside = OutsideError("the program does not take these sizes", point)
+            return getattr(self._profile_at(outside).sum.counts, name)  # type: ignore[no-any-return]
+        term = self.whole.classes[name]
+        return None if term is None else value(term, self._places(point))
 
     def named(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The sizes by the model's own names of the symbols.
@@ -426,6 +441,7 @@ class Formula:
             "totals": {
                 **{f: _text(text, t) for f, t in self.whole.terms.items()},
                 **{f: _text(text, self.term(f)) for f in OF_MODEL},
+                "ops": _operations(text, self.whole),
             },
             "layers": [
                 {
@@ -433,6 +449,7 @@ class Formula:
                     "op": row.node.op,
                     "scope": row.node.module,
                     **{f: _text(text, t) for f, t in layer.terms.items()},
+                    "ops": _operations(text, layer),
                 }
                 for row, layer in zip(self.rows, self.layers, strict=True)
             ],
@@ -461,6 +478,12 @@ class Formula:
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)
+
+
+def _operations(text: Callable[[Term], str], group: Group) -> dict[str, str | None] | None:
+    """The operations of each class, None where no layer has a rule."""
+    known = any(row.counts is not None for row in group.rows)
+    return {name: _text(text, term) for name, term in group.classes.items()} if known else None
 
 
 def _text(text: Callable[[Term], str], term: Term | None) -> str | None:

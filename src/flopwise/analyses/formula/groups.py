@@ -9,6 +9,7 @@ from typing import Any
 
 from flopwise.analyses.formula.polynomial import Term, add_up
 from flopwise.errors import InputError
+from flopwise.operators.counts import CLASSES
 from flopwise.profiles.grouping import by_module
 from flopwise.rows import Row
 
@@ -56,8 +57,22 @@ class Group:
         known = [term for row in self.rows if (term := getattr(row, figure)) is not None]
         return add_up(known) if known or not self.rows else None
 
+    @functools.cached_property
+    def classes(self) -> dict[str, Term | None]:
+        """Canonical operations of each class on the symbols' scales; None when no layer has a rule."""
+        counts = [row.counts for row in self.rows if row.counts is not None]
+        columns = zip(*counts, strict=True) if counts else [() for _ in CLASSES]
+        known = bool(counts) or not self.rows
+        return {name: add_up(column) if known else None for name, column in zip(CLASSES, columns, strict=True)}
+
+    def term(self, figure: str) -> Term | None:
+        """A figure, or the operations of a class, on the symbols' scales; None when no layer has it."""
+        return self.classes[figure] if figure in self.classes else self.terms.get(figure)
+
     def exact(self, figure: str) -> bool:
         """Whether every layer has the figure, so that the sum is no lower bound."""
+        if figure in CLASSES:
+            return all(row.counts is not None for row in self.rows)
         return figure in OF_MODEL or all(getattr(row, figure) is not None for row in self.rows)
 
 

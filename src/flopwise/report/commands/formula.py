@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.formula.groups import Group
 from flopwise.errors import InputError
+from flopwise.operators.counts import CLASSES
 from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
@@ -38,6 +39,7 @@ TITLES = {
     "backward_macs": "backward MACs",
     "backward_flops": "backward FLOPs",
     "saved_bytes": "saved bytes",
+    **{name: name for name in CLASSES},
 }
 
 #: Figures that every formula has, of each line.
@@ -134,7 +136,7 @@ def values_report(
     Raises:
         InputError: a figure is unknown, or the formulas do not hold at a point.
     """
-    wanted = [f for f in columns or () if f in _WHOLE]
+    wanted = [f for f in columns or () if f in _WHOLE or f in CLASSES]
     values: list[tuple[dict[str, int], Mapping[str, int | None]]] = []
     for point in points:
         sizes = formula.named(point)
@@ -177,7 +179,7 @@ _WHOLE = ("peak_activation_bytes", "state_bytes")
 
 def _term(formula: Formula, group: Group, figure: str) -> Any:
     """A figure of a group; those of the whole model belong to it alone."""
-    return formula.term(figure) if group is formula.whole and figure in _WHOLE else group.terms.get(figure)
+    return formula.term(figure) if group is formula.whole and figure in _WHOLE else group.term(figure)
 
 
 def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[str, int]]) -> Report:
