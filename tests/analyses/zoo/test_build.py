@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import flopwise
 from flopwise import zoo
 from flopwise.analyses.zoo.dataset import Dataset
-from flopwise.analyses.zoo.sources import entries, with_own_names
+from flopwise.analyses.zoo.place import Place, alone
 from flopwise.cli import main
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -187,40 +187,6 @@ def test_failures_are_rows(tmp_path: Path) -> None:
     assert _ask(tmp_path / "zoo", "SELECT * FROM models") == []
 
 
-def test_lists_of_models(tmp_path: Path) -> None:
-    listed = tmp_path / "models.txt"
-    listed.write_text(
-        "# two models\n"
-        f"{EXAMPLES}/tiny_resnet.onnx -i x:f32:2x3x64x64 --name small --family resnet --year 2015 --tag vision\n"
-        "torchvision.models:resnet18 -i 1x3x224x224 --arg num_classes=10\n"
-    )
-    first, second = entries([str(listed)])
-    assert (first.name, first.family, first.year, first.tags) == ("small", "resnet", 2015, ("vision",))
-    assert second.arguments == {"num_classes": "10"}
-    listed.write_text("model.onnx --colour red")
-    with pytest.raises(flopwise.InputError, match="line 1: after the model stand"):
-        entries([str(listed)])
-
-
-def test_sources_that_stand_for_nothing(tmp_path: Path) -> None:
-    with pytest.raises(flopwise.InputError, match="no such file, directory or model"):
-        entries([str(tmp_path / "*.onnx")])
-
-
-def test_names_are_unique() -> None:
-    path = str(EXAMPLES / "tiny_resnet.onnx")
-    assert [entry.name for entry in with_own_names(entries([path, path]))] == [path, f"{path}#2"]
-
-
-def test_a_catalogue() -> None:
-    import tests.torch_vision  # noqa: F401 - it declares what torchvision lacks here
-
-    found = {entry.name: entry for entry in entries(["torchvision:resnet*"])}
-    assert found["torchvision/resnet50"].inputs == ("1x3x224x224",)
-    with pytest.raises(flopwise.InputError, match="no model of torchvision has such a name"):
-        entries(["torchvision:nothing*"])
-
-
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "zoo")
     assert main(["zoo", "build", str(EXAMPLES / "tiny_resnet.onnx"), "-o", folder]) == 0
@@ -234,3 +200,81 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "the query fails" in capsys.readouterr().err
     assert main(["zoo", "query", str(tmp_path), "FROM models"]) == 2
     assert "is not a data set of models" in capsys.readouterr().err
+
+
+def test_a_model_that_changed_takes_the_place_of_its_rows(tmp_path: Path) -> None:
+    folder, models = tmp_path / "zoo", tmp_path / "models"
+    models.mkdir()
+    (models / "a.onnx").write_bytes((EXAMPLES / "tiny_resnet.onnx").read_bytes())
+    zoo.build(str(models), output=folder)
+    (models / "a.onnx").write_bytes((EXAMPLES / "custom_op.onnx").read_bytes())
+    built = zoo.build(str(models), output=folder)
+    assert (built.kept, built.layers) == (0, 3)
+    moved = zoo.build(str(models.rename(tmp_path / "moved")), output=folder)
+    assert (moved.kept, moved.layers) == (1, 3)  # it is known by its content
+    assert _ask(folder, "SELECT name, layers FROM models") == [("a.onnx", 3)]
+
+
+def test_two_models_of_one_name_stay_apart(tmp_path: Path) -> None:
+    for name, model in (("one", "tiny_resnet.onnx"), ("two", "custom_op.onnx")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.onnx").write_bytes((EXAMPLES / model).read_bytes())
+        zoo.build(str(tmp_path / name), output=tmp_path / "zoo")
+    expected = [("a.onnx", 54), ("a.onnx#2", 3)]
+    assert _ask(tmp_path / "zoo", "SELECT name, layers FROM models ORDER BY name") == expected
+    again = zoo.build(str(tmp_path / "two"), str(tmp_path / "one"), output=tmp_path / "zoo")
+    assert again.kept == 2
+
+
+def test_failures_are_tried_again_when_that_is_asked_for(tmp_path: Path) -> None:
+    flag = str(tmp_path / "flag")
+    (tmp_path / "net.py").write_text(
+        f"import os\nimport torch\n\ndef model():\n    os.stat({flag!r})\n    return torch.nn.Linear(4, 4)\n"
+    )
+    (tmp_path / "list.txt").write_text(f"{tmp_path}/net.py:model --name net -i 1x4\n")
+    sources, folder = str(tmp_path / "list.txt"), tmp_path / "zoo"
+    ((name, error),) = zoo.build(sources, output=folder).failures
+    assert (name, "FileNotFoundError" in error) == ("net", True)
+    (tmp_path / "flag").touch()
+    kept = zoo.build(sources, output=folder)
+    assert (kept.kept, kept.failures) == (1, ((name, error),))
+    tried = zoo.build(sources, output=folder, retry=True)
+    assert (tried.kept, tried.failures, tried.layers) == (0, (), 1)
+
+
+def test_rows_say_what_people_ask_for(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = torch.nn.Conv2d(4, 8, 3, stride=2, padding=1, dilation=1, groups=2, bias=False)\n\n"
+        "    def forward(self, x):\n        y = self.conv(x).flatten(2).view(1, 2, 4, -1)\n"
+        "        return torch.nn.functional.scaled_dot_product_attention(y, y, y)\n"
+    )
+    (tmp_path / "list.txt").write_text(f"{tmp_path}/net.py:Net -i 1x4x8x8 --name net --year 2020 --tag t\n")
+    zoo.build(str(tmp_path / "list.txt"), str(EXAMPLES / "tiny_resnet.onnx"), output=tmp_path / "zoo")
+    columns = "kernel, stride, padding, dilation, groups, weights, dtypes, scope, params, year"
+    (conv,) = _ask(tmp_path / "zoo", f"SELECT {columns} FROM layers WHERE model = 'net' AND op = 'Conv'")
+    assert conv == ("3x3", "2x2", "1x1x1x1", "1x1", 2, "8x2x3x3", "float32", "conv", 144, 2020)
+    assert _ask(tmp_path / "zoo", "SELECT heads FROM layers WHERE op = 'Attention'") == [(2,)]
+    columns = "format, opset, inputs, year, tags, length(hash), flopwise, build_seconds > 0, profile_seconds > 0"
+    (net,) = _ask(tmp_path / "zoo", f"SELECT {columns} FROM models WHERE name = 'net'")
+    assert net == ("torch", None, "x:float32:1x4x8x8", 2020, "t", 32, flopwise.__version__, True, True)
+    (file,) = _ask(tmp_path / "zoo", "SELECT format, opset, peak_memory > 0 FROM models WHERE name <> 'net'")
+    assert file == ("onnx", 20, True)
+
+
+def test_a_second_build_waits_for_nobody(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    with (
+        alone(Place(tmp_path / "zoo")),
+        pytest.raises(flopwise.InputError, match="another build writes to this data set"),
+    ):
+        zoo.build(str(EXAMPLES / "tiny_resnet.onnx"), output=tmp_path / "zoo")
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder, message in ((tmp_path / "file", "is a file"), (tmp_path / "file" / "zoo", "cannot be written")):
+        with pytest.raises(flopwise.InputError, match=message):
+            zoo.build(str(EXAMPLES / "tiny_resnet.onnx"), output=folder)
+    with pytest.raises(flopwise.InputError, match="cannot be opened"):
+        zoo.build(str(EXAMPLES / "tiny_resnet.onnx"), output="nosuch://place")

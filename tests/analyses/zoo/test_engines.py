@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from itertools import pairwise
@@ -98,8 +99,12 @@ def test_engines_that_are_not_there(models: Path, tmp_path: Path, monkeypatch: p
     assert set(ENGINES) == {"processes", "ray", "dask"}
 
 
-def test_nobody_at_an_address(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs("dask")
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "127.0.0.1:9", "[::1]:9", "127.0.0.1:99999"])
+@pytest.mark.parametrize("engine", ["ray", "dask"])
+def test_nobody_at_an_address(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, address: str
+) -> None:
+    needs(engine)
     monkeypatch.setattr(engines, "PATIENCE", 1.0)
-    with pytest.raises(InputError, match=r"dask at tcp://127.0.0.1:9: cannot be reached"):
-        zoo.build(str(models / "1.onnx"), output=tmp_path / "zoo", engine="dask", address="tcp://127.0.0.1:9")
+    with pytest.raises(InputError, match=re.escape(f"{engine} at {address}: cannot be reached")):
+        zoo.build(str(models / "1.onnx"), output=tmp_path / "zoo", engine=engine, address=address)

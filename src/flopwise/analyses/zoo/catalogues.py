@@ -113,14 +113,15 @@ def timm(pattern: str) -> Iterator[Listed]:
         config = library.get_pretrained_cfg(name)
         size = getattr(config, "input_size", None) or (3, 224, 224)
         papers = getattr(config, "paper_ids", None) or ""
-        module = _module(library.model_entrypoint(name))
+        maker = library.model_entrypoint(name)
+        module = _module(maker)
         yield Listed(
             f"timm/{name}",
             "timm:create_model",
             ("x".join(map(str, (1, *size))),),
             {"model_name": name},
             family=module.__name__.rpartition(".")[2],
-            year=year_of(papers if isinstance(papers, str) else " ".join(papers), module.__doc__),
+            year=year_of(maker.__doc__, module.__doc__, papers if isinstance(papers, str) else " ".join(papers)),
             tags=("classification",),
         )
 

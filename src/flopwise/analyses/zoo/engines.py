@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import re
+import socket
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,8 +23,11 @@ from flopwise.errors import InputError
 #: How often a model is tried whose cluster worker has died under it.
 TRIES = 3
 
-#: Seconds that Dask's scheduler has to answer.
+#: Seconds that a cluster has to answer.
 PATIENCE = 20.0
+
+#: What stands between the address of a cluster and its port.
+_ADDRESS = re.compile(r"(?:[a-z]+://)?\[?(?P<host>[^\[\]/@]+)\]?:(?P<port>\d{1,5})")
 
 #: Memory for the objects of a local Ray: outcomes are small.
 _OBJECTS = 100 << 20
@@ -203,10 +208,19 @@ def _imported(package: str, engine: str) -> Any:
 
 @contextlib.contextmanager
 def _reached(engine: str, address: str | None) -> Iterator[None]:
-    """Whatever a cluster answers when it is not there becomes one line."""
+    """Whatever a cluster answers when it is not there becomes one line; Ray by itself would ask for many minutes."""
     try:
+        place = _ADDRESS.fullmatch(address or "")
+        if place is not None:
+            socket.create_connection((place["host"], int(place["port"])), PATIENCE).close()
         yield
-    except (OSError, ValueError, RuntimeError, ImportError) as error:  # Ray's ConnectionError and Dask's timeouts too
+    except (
+        OSError,
+        OverflowError,
+        ValueError,
+        RuntimeError,
+        ImportError,
+    ) as error:  # Ray's ConnectionError and Dask's timeouts too
         where = f"{engine} at {address}" if address else f"a local cluster of {engine}"
         raise InputError(f"{where}: cannot be reached ({' '.join(str(error).split())[:300]})") from error
 

@@ -161,8 +161,12 @@ def alone(place: Place) -> Iterator[None]:
     if place.files is not None or fcntl is None:
         yield
         return
-    os.makedirs(place.root, exist_ok=True)
-    with open(place.path(".lock"), "w") as lock:
+    try:
+        os.makedirs(place.root, exist_ok=True)
+        lock = open(place.path(".lock"), "w")  # noqa: SIM115 - it is closed below
+    except OSError as error:
+        raise InputError(f"{place.name}: cannot be written ({error.strerror or error})") from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -44,7 +44,7 @@ VIEWS: dict[str, str] = {
         FROM (SELECT string_split(chain, ' ') AS ops, count(*) AS times,
                      [{", ".join(f"sum((firsts >> {n}) & 1)" for n in _LENGTHS)}] AS models,
                      [{", ".join(f"sum(saved_{n})" for n in _LENGTHS)}] AS saved
-              FROM layers GROUP BY chain), range(2, {LONGEST + 1}) lengths(length)
+              FROM layers WHERE saved_2 IS NOT NULL GROUP BY chain), range(2, {LONGEST + 1}) lengths(length)
         WHERE len(ops) >= length GROUP BY ALL ORDER BY times DESC, length DESC""",
 }
 
@@ -100,6 +100,7 @@ class Zoo:
         self.connection.execute(CHAINS_OF)
         if data.place.files is None:
             self.connection.execute(f"SET allowed_directories = [{_quoted(data.place.root)}]")
+        self.connection.execute("SET enable_progress_bar = false")  # it would stand among the rows
         self.connection.execute(f"SET memory_limit = '{MEMORY}'")
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")

@@ -19,8 +19,8 @@ def query_report(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Repor
     """The result of a query; JSON is a list of objects, one for each row."""
     plain = [[_plain(value) for value in row] for row in rows]
     sheet = Sheet(
-        heads=tuple(Head(name, name, _kind([row[i] for row in plain]), i) for i, name in enumerate(columns)),
-        lines=tuple(Line(tuple(_shown(value) for value in row)) for row in plain),
+        heads=tuple(Head(name, name, _kind(name, [row[i] for row in plain]), i) for i, name in enumerate(columns)),
+        lines=tuple(Line(tuple(map(_shown, columns, row))) for row in plain),
     )
     return Report(lambda format, look: [sheet], lambda: [dict(zip(columns, row, strict=True)) for row in plain])
 
@@ -30,8 +30,8 @@ def overview_report(overview: Overview) -> Report:
     columns = overview.models.columns
     plain = [[_plain(value) for value in row] for row in overview.models.rows]
     sheet = Sheet(
-        heads=tuple(Head(name, name, _kind([row[i] for row in plain]), i) for i, name in enumerate(columns)),
-        lines=tuple(Line(tuple(_shown(value) for value in row)) for row in plain),
+        heads=tuple(Head(name, name, _kind(name, [row[i] for row in plain]), i) for i, name in enumerate(columns)),
+        lines=tuple(Line(tuple(map(_shown, columns, row))) for row in plain),
         about=(overview.name,),
         summary=tuple(Figure(title, f"{count:,}", human(count)) for title, count in overview.totals.items()),
     )
@@ -45,12 +45,16 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
-def _kind(values: Sequence[Any]) -> Any:
+def _kind(name: str, values: Sequence[Any]) -> Any:
+    if name == "year":  # no thousands are told apart in it
+        return "text"
     present = [value for value in values if value is not None]
     if present and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in present):
         return "ratio" if any(isinstance(value, float) for value in present) else "number"
     return "text"
 
 
-def _shown(value: Any) -> Value:
+def _shown(name: str, value: Any) -> Value:
+    if name == "year" and value is not None:
+        return str(value)
     return "" if value is None else str(value).lower() if isinstance(value, bool) else value

@@ -1,0 +1,144 @@
+"""Sources: directories, lists, catalogues, and lists that are hostile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flopwise import InputError, ModelError
+from flopwise.analyses.zoo.catalogues import year_of
+from flopwise.analyses.zoo.content import WHOLE, content_hash
+from flopwise.analyses.zoo.sources import LARGEST, Entry, entries, with_own_names
+from flopwise.cli import main
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+MODEL = EXAMPLES / "tiny_resnet.onnx"
+
+
+def test_a_directory_is_a_family(tmp_path: Path) -> None:
+    for name in ("a.onnx", "resnet/b.onnx", "resnet/deep/c.onnx"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(MODEL.read_bytes())
+    listed = [(entry.name, entry.family) for entry in entries([str(tmp_path)])]
+    assert listed == [("a.onnx", ""), ("resnet/b.onnx", "resnet"), ("resnet/deep/c.onnx", "resnet/deep")]
+    assert len(entries([str(tmp_path / "**" / "*.onnx")])) == 3
+
+
+def test_names_are_unique() -> None:
+    listed = with_own_names(entries([str(MODEL), str(MODEL), str(MODEL)]))
+    assert [entry.name for entry in listed] == [str(MODEL), f"{MODEL}#2", f"{MODEL}#3"]
+    mine = with_own_names([Entry("a", "x"), Entry("a", "y")], lambda name, position: name == "a" and position == 0)
+    assert [(entry.name, entry.model) for entry in mine] == [("a#2", "x"), ("a", "y")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe\x00", "is no text in UTF-8"),
+        (b"", "lists no model"),
+        (b"# nothing\n\n", "lists no model"),
+        (b'"open', "line 1: No closing quotation"),
+        (b"nowhere.onnx", "line 1: nowhere.onnx: no such file"),
+        (b"{model} --colour red", "line 1: after the model stand -i, --arg"),
+        (b"{model} -i", "line 1: after the model stand"),
+        (b"{model} --name a --name b", "line 1: has --name more than once"),
+        (b"{model} --year 99999999999999999999", "is not a year"),
+        (b"{model} --year -5", "is not a year"),
+        (b"{model} --arg wide", "line 1: --arg takes NAME=VALUE"),
+        (b"a" * 9000, "line 1: has a word of more than 4,096 characters"),
+        (b"a\0b.onnx", "a character that no path has"),
+        (b"{model}\n../../../../etc/passwd\0", "line 2: has a word"),
+    ],
+)
+def test_hostile_lists_are_one_line(tmp_path: Path, content: bytes, message: str, capsys: Any) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_bytes(content.replace(b"{model}", str(MODEL).encode()))
+    assert main(["zoo", "build", str(listed), "-o", str(tmp_path / "zoo")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not (tmp_path / "zoo").exists()
+
+
+def test_a_list_is_not_endless(tmp_path: Path) -> None:
+    listed = tmp_path / "list.txt"
+    with listed.open("wb") as file:
+        file.truncate(LARGEST + 1)
+    with pytest.raises(InputError, match="at most 64 MiB"):
+        entries([str(listed)])
+
+
+def test_a_list_beside_its_models(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(MODEL.read_bytes())
+    (tmp_path / "list.txt").write_text("m.onnx --tag a --tag 'b c'\nhttps://user:secret@example.org/a.onnx?token=1\n")
+    first, second = entries([str(tmp_path / "list.txt")])
+    assert (first.name, first.model, first.tags) == ("m.onnx", str(tmp_path / "m.onnx"), ("a", "b c"))
+    assert (second.name, second.model) == (
+        "https://example.org/a.onnx",
+        "https://user:secret@example.org/a.onnx?token=1",
+    )
+
+
+def test_the_hash_of_a_file_is_of_its_content(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.onnx", tmp_path / "other.onnx"
+    one.write_bytes(b"a")
+    other.write_bytes(b"a")
+    assert content_hash(str(one)) == content_hash(str(other))
+    other.write_bytes(b"b")
+    assert content_hash(str(one)) != content_hash(str(other))
+    with one.open("wb") as file:
+        file.truncate(WHOLE + 1)
+        file.seek(WHOLE)
+        file.write(b"x")
+    large = content_hash(str(one))
+    with one.open("r+b") as file:
+        file.seek(WHOLE)
+        file.write(b"y")
+    assert content_hash(str(one)) != large
+
+
+def test_the_hash_of_a_callable_is_of_its_code(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("def model(): ...")
+    first = content_hash(f"{file}:model")
+    assert content_hash(f"{file}:other") != first
+    from flopwise.analyses.zoo.content import _version
+
+    _version.cache_clear()
+    file.write_text("def model(): return None")
+    assert content_hash(f"{file}:model") != first
+
+
+def test_a_source_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file, directory or model; catalogues: torchvision:"):
+        entries([str(tmp_path / "*.onnx")])
+    with pytest.raises(InputError, match="no such file"):
+        entries(["a\0b"])
+    with pytest.raises(ModelError, match="no model in this directory"):
+        entries([str(tmp_path)])
+
+
+def test_catalogues() -> None:
+    torch = pytest.importorskip("torch")
+    assert torch
+    import tests.torch_vision  # noqa: F401 - it declares what torchvision lacks here
+
+    vision = {entry.name: entry for entry in entries(["torchvision:*"])}
+    assert vision["torchvision/resnet50"].inputs == ("1x3x224x224",)
+    assert vision["torchvision/vit_h_14"].arguments["image_size"] == "518"
+    assert (vision["torchvision/resnet50"].year, vision["torchvision/resnet50"].family) == (2015, "resnet")
+    assert vision["torchvision/raft_large"].inputs == ("1x3x512x512", "1x3x512x512")
+    with pytest.raises(InputError, match="no model of torchvision has such a name"):
+        entries(["torchvision:nothing*"])
+    pytest.importorskip("timm")
+    (net,) = entries(["timm:vit_base_patch16_384"])
+    assert (net.inputs, net.family, net.year) == (("1x3x384x384",), "vision_transformer", 2020)
+    pytest.importorskip("transformers")
+    (bert,) = entries(["transformers:bert"])
+    assert bert.arguments == {"config": "transformers.models.bert.configuration_bert:BertConfig"}
+
+
+def test_the_year_of_a_paper() -> None:
+    assert year_of("https://arxiv.org/pdf/2103.14030.pdf") == 2021
+    assert year_of("no paper", None, "") is None
