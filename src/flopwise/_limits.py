@@ -29,6 +29,8 @@ class Limits:
     checkpoint_values: int = 1 << 22
     #: Elements of a tensor that stores fewer than it has: repeated ones in a checkpoint.
     repeated_elements: int = 1 << 28
+    #: Bytes of a file of text that an option names: a budget, rules, a list of models.
+    text_bytes: int = 8 << 20
     #: Layers that the configuration of a language model may ask for.
     language_layers: int = 1000
     #: Modules that the model of a configuration may have: layers, and the experts in them.

@@ -11,6 +11,7 @@ from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError
 from flopwise.operators.operator import Operator
 from flopwise.operators.own import own_rows, using
 from flopwise.readers.formats import models_in, stored_in
+from flopwise.readers.source.text import text_of_file
 from flopwise.readers.torch.language.format import LANGUAGE
 
 T = TypeVar("T")
@@ -117,9 +118,12 @@ def load_rules(path: str | None) -> Mapping[str, Any] | None:
     import click
 
     try:
+        text_of_file(path)  # a device would be read for ever
         rules = runpy.run_path(path).get("RULES")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
+    except InputError:
+        raise
     except Exception as error:  # whatever the user's file raises is the user's to see, on one line
         raise InputError(f"{path}: failed with {type(error).__name__}: {error}") from error
     if not isinstance(rules, Mapping) or not all(callable(r) or isinstance(r, Operator) for r in rules.values()):

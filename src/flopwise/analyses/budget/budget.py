@@ -32,6 +32,7 @@ from typing import Any
 from flopwise.analyses.quantities import quantity
 from flopwise.conventions import get
 from flopwise.errors import InputError
+from flopwise.readers.source.text import text_of_file
 
 #: Figures that a layer can be limited in.
 OF_LAYERS: tuple[str, ...] = (
@@ -126,15 +127,9 @@ def read_budget(path: str | os.PathLike[str]) -> Budget:
     """
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:
-            text = file.read().decode()
+        return parse(text_of_file(name), name)
     except FileNotFoundError:
         raise InputError(f"{name}: no such file; --update writes one with today's figures") from None
-    except OSError as error:
-        raise InputError(f"{name}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError:
-        raise InputError(f"{name}: is not text in UTF-8") from None
-    return parse(text, name)
 
 
 #: Most dots in a line: in numbers, names and the steps of a key.

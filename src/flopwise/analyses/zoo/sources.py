@@ -10,18 +10,18 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 
 from flopwise.analyses.zoo.catalogues import CATALOGUES
 from flopwise.errors import InputError
 from flopwise.readers.formats import models_in
 from flopwise.readers.source.location import is_callable, is_url, shown
+from flopwise.readers.source.text import text_of_file
 
 #: Options of a line of a list, each with its value.
 OPTIONS = ("-i", "--arg", "--name", "--family", "--year", "--tag")
 
-#: Bytes of the largest list, and characters of the longest word in it.
-LARGEST, LONGEST = 64 << 20, 4096
+#: Characters of the longest word in a list.
+LONGEST = 4096
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,9 @@ def _of_list(path: str) -> Iterator[Entry]:
         InputError: the file cannot be read, lists nothing, or a line is not understood.
     """
     try:
-        if os.path.getsize(path) > LARGEST:
-            raise InputError(f"{path}: a list of models has at most {LARGEST >> 20} MiB")
-        lines = Path(path).read_text("utf-8").splitlines()
+        lines = text_of_file(path).splitlines()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is no text in UTF-8 (byte {error.start:,})") from error
     empty = True
     for number, line in enumerate(lines, 1):
         where = f"{path}, line {number}"
