@@ -195,7 +195,7 @@
     boxed.append("path").attr("class", "stripe").attr("d", (n) => `M6,1H4a3,3 0 0 0 -3,3V${n.height - 4}a3,3 0 0 0 3,3H6z`).style("fill", (n) => flopwise.colour(n.kind));
     boxed.filter((n) => n.share > 0).append("rect").attr("class", "part").attr("x", 12).attr("y", (n) => n.height - 5).attr("height", 3).attr("rx", 1.5).attr("width", (n) => Math.max(1, ((n.width - 22) * n.share) / 100)).style("fill", (n) => flopwise.colour(n.kind));
     const many = (n) => (n.layer >= 0 && flopwise.times(n.layer) > 1 ? ` ×${flopwise.times(n.layer)}` : "");
-    boxed.append("text").attr("aria-hidden", "true").attr("class", "title").attr("x", 12).attr("y", 17).text((n) => (n.group >= 0 ? `+ ${cut(groups[within(n.group)].name, 14)}` : cut(flopwise.opOf(n.layer), 16 - many(n).length) + many(n)));
+    boxed.append("text").attr("aria-hidden", "true").attr("class", "title").attr("x", 12).attr("y", 17).text((n) => (n.group >= 0 ? `+ ${cut(groups[within(n.group)].name, 12)}` : cut(flopwise.opOf(n.layer), 14 - many(n).length) + many(n)));
     boxed.append("text").attr("aria-hidden", "true").attr("class", "share").attr("x", (n) => n.width - 9).attr("y", 17).text((n) => (n.share === null ? "?" : percent(n.share)));
     boxed.append("text").attr("aria-hidden", "true").attr("class", "name").attr("x", 12).attr("y", 33).text((n) => (n.group >= 0 ? cut([groups[within(n.group)].kind, noun(groups[n.group].size, "layer")].filter(Boolean).join(" · "), 25) : cut(near(n.layer), 25)));
     // signs in place of wires

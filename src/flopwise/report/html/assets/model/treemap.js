@@ -20,13 +20,14 @@ flopwise.treemap = (box, root, go) => {
   }
   const short = (name) => name.replace(/\/+$/, "").split("/").pop() || name;
   // A name where there is room for enough of it.
-  const fitted = (name, wide, least = 4) => { const room = Math.floor(wide / LETTER); return room >= Math.min(least, name.length) ? cut(name, room) : ""; };
+  const fitted = (name, wide, least = 6) => { const room = Math.floor(wide / LETTER); return room >= Math.min(least, name.length) ? cut(name, room) : ""; };
 
   return function draw(width, height) {
     const measure = flopwise.state.measure;
     const sums = flopwise.groupSums(), values = flopwise.folded(), whole = flopwise.total();
     const grown = (depth) => ({ name: groups[root()].name, group: root(), children: partsOf(root()).map((part) => item(part, depth, sums, values)).filter((part) => part.value > 0) });
-    const areas = (part) => (part.children ? d3.sum(part.children, areas) : 1);
+    const seen = (sums[root()].value || 1) / 200; // what is smaller is hardly seen
+    const areas = (part) => (part.children ? d3.sum(part.children, areas) : part.value >= seen ? 1 : 0);
     let tree = grown(1);
     for (let depth = 2; depth <= DEEPEST && areas(tree) < ENOUGH; depth++) tree = grown(depth);
     const svg = flopwise.svg(box, width, height, `Treemap of ${measures[measure].title()} by module; the table of layers has the same figures.`);
