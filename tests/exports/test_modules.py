@@ -52,3 +52,13 @@ def test_parameters_are_those_of_the_module(exported: Exported) -> None:
     arguments = models.MODELS[exported.case.model].arguments()
     own = flopwise.profile(module, list(arguments.values()))
     assert own.total("params") == sum(p.numel() for p in module.parameters())
+
+
+def test_layers_go_by_the_paths_of_their_modules(exported: Exported) -> None:
+    rows = exported.profile.rows
+    assert not [row.name for row in rows if row.name.startswith("node_") and row.node.module]
+    for row in rows:
+        if row.node.op == "Conv":  # also where a batch norm was fused into it
+            assert exported.modules[row.node.module] == "Conv2d", row.name
+            if exported.case.exporter == "dynamo":
+                assert row.name.partition(":")[0].removesuffix(".conv2d") == row.node.module

@@ -60,7 +60,8 @@ def _paths(nodes: Sequence[Node]) -> dict[int, str]:
     outer: set[str] = set()
     for node in nodes:
         if _numbered(node):
-            functions.setdefault(node.module, set()).add(node.op)
+            if node.op != "Constant":
+                functions.setdefault(node.module, set()).add(node.op)
             outer.update(module.path for module in node.scope[:-1])
     taken = {node.name for node in nodes if not _numbered(node)}
     used: Counter[str] = Counter()
@@ -69,7 +70,7 @@ def _paths(nodes: Sequence[Node]) -> dict[int, str]:
         if not _numbered(node):
             continue
         name = node.module
-        if not name or name in outer or len(functions[name]) > 1:
+        if not name or name in outer or len(functions.get(name, ())) > 1:
             name = f"{name}.{_function(node)}".lstrip(".")
         used[name] += 1
         several = f"{name}:{used[name]}" if used[name] > 1 else name
