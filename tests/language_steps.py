@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers
 from tests.readers.torch.test_transformers import SIZES, TOKENS
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
@@ -164,6 +166,13 @@ def _cut(values: list[Any], count: int) -> list[Any]:
     return values[: count - len(rare)] + rare if count else values
 
 
+@contextmanager
+def _counted() -> Iterator[FlopCounterMode]:
+    """PyTorch's counter; attention that a program calls by itself runs as products, since fused it is not seen."""
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        yield counter
+
+
 def models(kind: str, way: Way) -> tuple[Any, Any]:
     """A reduced model without memory as flopwise builds it, and the same with memory and eager attention."""
     config = reduced(kind, way)
@@ -202,14 +211,22 @@ def compare(kind: str, past: int, new: int, batch: int) -> str:
 def _in_memory(heavy: Any, inputs: dict[str, Any], result: Any, counted: int, sizes: tuple[int, int, int]) -> str:
     """The same with the real program, its real tokens and the state that it made."""
     past, new, batch = sizes
-    ours = flopwise.profile(heavy, {**inputs, "use_cache": True}, convention="torch")
+    encoder = "decoder_input_ids" in inputs
+    keep = {} if encoder else {"use_cache": True}
+    ours = flopwise.profile(heavy, {**inputs, **keep}, convention="torch")
     if ours.total("count") != counted or _products(ours.unknown):
         return f"prefill: {ours.total('count')} for {counted} {dict(ours.unknown)}"
     name = next(name for name in STATES if result.get(name) is not None)
-    token = {"input_ids": torch.ones(batch, new, dtype=torch.long), "use_cache": True}
+    token: dict[str, Any] = {
+        "decoder_input_ids" if encoder else "input_ids": torch.ones(batch, new, dtype=torch.long),
+        **keep,
+    }
+    if encoder:
+        with torch.no_grad():
+            token["encoder_outputs"] = heavy.get_encoder()(inputs["input_ids"])
     _, again, _ = _ran(heavy, past, batch)
     ours = flopwise.profile(heavy, {**token, name: result[name]}, convention="torch")
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with _counted() as counter:
         heavy(**token, **{name: again[name]})
     if ours.total("count") != counter.get_total_flops() or _products(ours.unknown):
         return f"step: {ours.total('count')} for {counter.get_total_flops()} {dict(ours.unknown)}"
@@ -221,7 +238,7 @@ def _ran(heavy: Any, past: int, batch: int) -> tuple[dict[str, Any], Any, int]:
     ids = torch.ones(batch, past, dtype=torch.long)
     encoder = bool(heavy.config.is_encoder_decoder)
     inputs = {"input_ids": ids, "decoder_input_ids": ids} if encoder else {"input_ids": ids}
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with _counted() as counter:
         result = heavy(
             **inputs, **({} if encoder and getattr(heavy.config, "use_cache", False) else {"use_cache": True})
         )
@@ -253,7 +270,7 @@ def _compared(
     if "decoder_input_ids" in inputs:
         with torch.no_grad():
             more["encoder_outputs"] = heavy.get_encoder()(inputs["input_ids"])
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with _counted() as counter:
         heavy(**more, **{names[0]: state}, **({} if "encoder_outputs" in more else {"use_cache": True}))
     ours = flopwise.profile(light, call.inputs, convention="torch")
     if ours.total("count") != counter.get_total_flops() or _products(ours.unknown):

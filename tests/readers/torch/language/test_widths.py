@@ -92,3 +92,72 @@ def test_files_beside_the_configuration_say_their_widths(tmp_path: Path) -> None
     held = 320 * 64 * 3 + others.nbytes
     assert stored.weight_bytes == pytest.approx(held, rel=0.01)
     assert any(f"{held:,} bytes" in note for note in stored.notes)
+
+
+def _published(layout: str, out: int, into: int, name: str) -> dict[str, Any]:
+    """The tensors in which a matrix of so many outputs and inputs is published."""
+    import torch
+
+    def zeros(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+        return torch.zeros(shape, dtype=dtype)
+
+    groups = into // 128
+    if layout == "fp8":
+        return {
+            f"{name}.weight": zeros(torch.float8_e4m3fn, out, into),
+            f"{name}.weight_scale_inv": zeros(torch.float32, -(-out // 128), -(-into // 128)),
+        }
+    if layout == "mxfp4":
+        blocks = zeros(torch.uint8, out, into // 32, 16)
+        return {f"{name}.weight_blocks": blocks, f"{name}.weight_scales": zeros(torch.uint8, out, into // 32)}
+    packed = (into // 8, out) if layout == "gptq" else (into, out // 8)
+    tensors = {
+        f"{name}.qweight": zeros(torch.int32, *packed),
+        f"{name}.qzeros": zeros(torch.int32, groups, out // 8),
+        f"{name}.scales": zeros(torch.float16, groups, out),
+    }
+    return {**tensors, f"{name}.g_idx": zeros(torch.int32, into)} if layout == "gptq" else tensors
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"quant_method": "fp8", "weight_block_size": [128, 128]},
+        {"quant_method": "mxfp4"},
+        {"quant_method": "gptq", "bits": 4, "group_size": 128},
+        {"quant_method": "awq", "bits": 4, "group_size": 128},
+    ],
+    ids=lambda settings: str(settings["quant_method"]),
+)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_weights_take_what_the_published_files_take(tmp_path: Path, settings: dict[str, Any], shards: int) -> None:
+    """With the files beside the configuration, in one or in several with an index, and without them."""
+    import json
+
+    torch = pytest.importorskip("torch")
+    safetensors = pytest.importorskip("safetensors.torch")
+    folder = written(tmp_path, {**WIDE, "quantization_config": settings})
+    alone = flopwise.llm(folder, prompt=8, generate=1)
+    tensors = {
+        f"{name}.weight": torch.zeros(320, 256, dtype=torch.bfloat16) for name in ("model.embed_tokens", "lm_head")
+    }
+    tensors["model.norm.weight"] = torch.ones(256, dtype=torch.bfloat16)
+    names = [f"self_attn.{n}_proj" for n in "qkvo"] + [f"mlp.{n}_proj" for n in ("gate", "up", "down")]
+    for layer in range(2):
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            tensors[f"model.layers.{layer}.{norm}.weight"] = torch.ones(256, dtype=torch.bfloat16)
+        for name, (out, into) in zip(names, MATRICES, strict=True):
+            tensors |= _published(settings["quant_method"], out, into, f"model.layers.{layer}.{name}")
+    parts = [dict(list(tensors.items())[place::shards]) for place in range(shards)]
+    files = ["model.safetensors"] if shards == 1 else [f"model-{i + 1}-of-{shards}.safetensors" for i in range(shards)]
+    for part, file in zip(parts, files, strict=True):
+        safetensors.save_file(part, folder / file)
+    if shards > 1:
+        index = {name: file for part, file in zip(parts, files, strict=True) for name in part}
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    assert sum((folder / file).stat().st_size for file in files) == pytest.approx(size, rel=0.01)
+    stored = flopwise.llm(folder, prompt=8, generate=1)
+    assert stored.weight_bytes == pytest.approx(size, rel=0.01)
+    assert alone.weight_bytes == pytest.approx(size, rel=0.01)
+    assert stored.params == alone.params
