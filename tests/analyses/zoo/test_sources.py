@@ -136,7 +136,7 @@ def test_catalogues() -> None:
     assert (net.inputs, net.family, net.year) == (("1x3x384x384",), "vision_transformer", 2020)
     pytest.importorskip("transformers")
     (bert,) = entries(["transformers:bert"])
-    assert bert.arguments == {"config": "transformers.models.bert.configuration_bert:BertConfig"}
+    assert bert.arguments == {"config": "transformers:BertConfig"}
 
 
 def test_the_year_of_a_paper() -> None:

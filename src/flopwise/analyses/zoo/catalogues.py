@@ -129,18 +129,15 @@ def timm(pattern: str) -> Iterator[Listed]:
 def transformers(pattern: str) -> Iterator[Listed]:
     """The model types of transformers whose names match, each with its default configuration and inputs."""
 
-    def import_it() -> Any:
-        import transformers
+    def import_them() -> Any:
+        from transformers.models.auto import configuration_auto, modeling_auto
 
-        return transformers.CONFIG_MAPPING, transformers.MODEL_MAPPING
+        return vars(configuration_auto)["CONFIG_MAPPING_NAMES"], modeling_auto.MODEL_MAPPING_NAMES
 
-    configurations, models = _imported(import_it)
-    for kind in configurations:
-        if not fnmatchcase(kind, pattern):
-            continue
-        config = configurations[kind]
-        if config in models:
-            arguments = {"config": f"{config.__module__}:{config.__name__}"}
+    configurations, models = _imported(import_them)  # names alone: to import all of them takes a minute
+    for kind, name in configurations.items():
+        if kind in models and fnmatchcase(kind, pattern):
+            arguments = {"config": f"transformers:{name}"}
             yield Listed(f"transformers/{kind}", "transformers:AutoModel", (), arguments, family=kind.replace("-", "_"))
 
 
