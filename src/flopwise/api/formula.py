@@ -17,11 +17,12 @@ from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.first import Reading, unknown_loops
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.nets import NetFacts
-from flopwise.analyses.formula.polynomial import least, symbol
 from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes, asking_line
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.shapes import in_modules
 from flopwise.analyses.formula.sizes import closed_model, open_inputs
+from flopwise.analyses.formula.terms.bounds import least
+from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError

@@ -6,7 +6,7 @@ import pytest
 
 from flopwise.analyses.formula.conditions import Conditions, scales
 from flopwise.analyses.formula.dim import Guard
-from flopwise.analyses.formula.polynomial import Polynomial, Term, symbol
+from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol
 
 H, W, N = symbol("H"), symbol("W"), symbol("N")
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from flopwise.analyses.formula.dim import Dim, Guards, dim, larger, recording, smaller, term
-from flopwise.analyses.formula.polynomial import symbol, value, written
+from flopwise.analyses.formula.terms.evaluation import value
+from flopwise.analyses.formula.terms.polynomial import symbol, written
 
 H, W = symbol("H"), symbol("W")
 

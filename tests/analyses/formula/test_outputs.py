@@ -12,8 +12,8 @@ import pytest
 from tests.analyses.formula import models
 
 import flopwise
-from flopwise.analyses.formula.polynomial import symbol
 from flopwise.analyses.formula.solve import budget, solve
+from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.errors import InputError
 from flopwise.operators.counts import CLASSES
 

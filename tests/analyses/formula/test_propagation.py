@@ -16,8 +16,9 @@ from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.dim import dim, recording, term
 from flopwise.analyses.formula.facts import facts_of
 from flopwise.analyses.formula.first import Reading
-from flopwise.analyses.formula.polynomial import symbol, value
 from flopwise.analyses.formula.propagation.engine import Propagation
+from flopwise.analyses.formula.terms.evaluation import value
+from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 from flopwise.readers.onnx.read import graph_of, resolve_onnx

@@ -1,1 +1,1 @@
-"""Costs as closed formulas in the symbols of a model: fitted to its shapes at a few sizes, and proven by comparison."""
+"""Costs as closed formulas in the symbols of a model: sizes are followed through it once, and profiles compared."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from flopwise.analyses.formula.polynomial import Term, symbol
+from flopwise.analyses.formula.terms.polynomial import Term, symbol
 
 PRIMES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
 

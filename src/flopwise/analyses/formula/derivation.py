@@ -13,7 +13,6 @@ from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.explain import Explainer
 from flopwise.analyses.formula.first import Reading, Readings, fault, first_point
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.polynomial import Polynomial, Term, substituted, symbol, value, written
 from flopwise.analyses.formula.program import Followed
 from flopwise.analyses.formula.propagation.engine import Propagation
 from flopwise.analyses.formula.rows import (
@@ -25,6 +24,8 @@ from flopwise.analyses.formula.rows import (
     differing,
     unknown_row,
 )
+from flopwise.analyses.formula.terms.evaluation import substituted, value
+from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol, written
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts

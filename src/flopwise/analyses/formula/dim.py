@@ -16,20 +16,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from flopwise.analyses.formula.polynomial import (
-    Atom,
-    Polynomial,
-    Term,
-    add_up,
-    bits,
-    bounds,
-    floor,
-    largest,
-    least,
-    single,
-    value,
-    written,
-)
+from flopwise.analyses.formula.terms.bounds import bounds, largest, least
+from flopwise.analyses.formula.terms.evaluation import value
+from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, bits, floor, single, written
 
 #: What a guard says of its expression: that it is zero, is not, or is not negative.
 Relation: TypeAlias = Literal["==", "!=", ">="]
@@ -176,7 +165,7 @@ def larger(left: int, right: int) -> int:
 class Dim(int):
     """A size: an integer, the hint, with its expression in the symbols.
 
-    >>> from flopwise.analyses.formula.polynomial import symbol
+    >>> from flopwise.analyses.formula.terms.polynomial import symbol
     >>> h = dim(224, symbol("H"))
     >>> out = (h + 2 * 3 - 7) // 2 + 1
     >>> out == 112, term(out)

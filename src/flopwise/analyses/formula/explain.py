@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from flopwise.analyses.formula.conditions import Point
 from flopwise.analyses.formula.dim import dim, term
-from flopwise.analyses.formula.polynomial import Polynomial, Term, add_up, floor, least, symbol, value
 from flopwise.analyses.formula.propagation.site import Shape
+from flopwise.analyses.formula.terms.bounds import least
+from flopwise.analyses.formula.terms.evaluation import value
+from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, add_up, floor, symbol
 from flopwise.graph import Graph
 
 #: Denominators of quotients that are tried.

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from flopwise.analyses.formula.candidates import FIRST, different, equal, single, ties
 from flopwise.analyses.formula.conditions import Point
 from flopwise.analyses.formula.facts import ModelFacts
-from flopwise.analyses.formula.polynomial import Term, value
+from flopwise.analyses.formula.terms.evaluation import value
+from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 

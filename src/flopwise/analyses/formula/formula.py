@@ -13,11 +13,13 @@ from typing import Any, cast
 from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.dim import term as term_of
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.expressions import Expressions, identifiers
 from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
-from flopwise.analyses.formula.polynomial import Term, add_up, largest, value
 from flopwise.analyses.formula.rows import NO_FORMULA
-from flopwise.analyses.formula.source import function, source
+from flopwise.analyses.formula.terms.bounds import largest
+from flopwise.analyses.formula.terms.evaluation import value
+from flopwise.analyses.formula.terms.expressions import Expressions, identifiers
+from flopwise.analyses.formula.terms.polynomial import Term, add_up
+from flopwise.analyses.formula.terms.source import function, source
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flopwise.analyses.formula.polynomial import Term, add_up
+from flopwise.analyses.formula.terms.polynomial import Term, add_up
 from flopwise.errors import InputError
 from flopwise.operators.counts import CLASSES
 from flopwise.profiles.grouping import by_module

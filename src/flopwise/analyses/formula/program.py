@@ -9,10 +9,11 @@ from typing import Any
 
 from flopwise.analyses.formula.dim import Guards, dim, recording, term
 from flopwise.analyses.formula.facts import ModelFacts
-from flopwise.analyses.formula.polynomial import Term, substituted
 from flopwise.analyses.formula.propagation import aten
 from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Propagation
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, shape_of
+from flopwise.analyses.formula.terms.evaluation import substituted
+from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.graph import Node, Tensor
 
 #: Lowers a call into ONNX's vocabulary: operator, inputs and attributes.

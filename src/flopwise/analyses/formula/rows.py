@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from flopwise.analyses.formula.conditions import Point
-from flopwise.analyses.formula.polynomial import Polynomial, Term, value
+from flopwise.analyses.formula.terms.evaluation import value
+from flopwise.analyses.formula.terms.polynomial import Polynomial, Term
 from flopwise.analyses.training.step import train as with_training
 from flopwise.conventions.convention import Convention
 from flopwise.graph import Graph

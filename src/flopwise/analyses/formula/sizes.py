@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flopwise.analyses.formula.polynomial import Polynomial, Term, symbol, symbols, value
+from flopwise.analyses.formula.terms.evaluation import symbols, value
+from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol
 from flopwise.errors import InputError, did_you_mean
 from flopwise.readers.inputs import InputSpec, input_specs
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from flopwise.analyses.formula.source import monotone
+from flopwise.analyses.formula.terms.source import monotone
 from flopwise.analyses.quantities import quantity
 from flopwise.errors import InputError
 

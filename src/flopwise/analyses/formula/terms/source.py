@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.expressions import identifiers
-from flopwise.analyses.formula.polynomial import Atom, Polynomial, Term
+from flopwise.analyses.formula.terms.expressions import identifiers
+from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term
 from flopwise.errors import InputError
 
 

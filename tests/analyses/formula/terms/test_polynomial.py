@@ -6,19 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopwise.analyses.formula.polynomial import (
-    Polynomial,
-    Term,
-    closed,
-    floor,
-    largest,
-    least,
-    substituted,
-    symbol,
-    symbols,
-    unknown,
-    value,
-)
+from flopwise.analyses.formula.terms.bounds import largest, least
+from flopwise.analyses.formula.terms.evaluation import closed, substituted, symbols, value
+from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, floor, symbol, unknown
 from flopwise.operators.counts import Counts
 
 H, W = symbol("H"), symbol("W")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.polynomial import Atom, Polynomial, Term
+from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term
 from flopwise.errors import InputError
 
 #: Sums of more terms are only rid of common factors: factoring them takes long and shows little.

@@ -1,0 +1,89 @@
+"""The value of a term, and the term with others in place of its symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flopwise.analyses.formula.terms.bounds import largest, least
+from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, bits, floor, single
+
+
+def value(term: Term, at: Mapping[str, int], known: dict[str, int] | None = None) -> int:
+    """The term's value.
+
+    Args:
+        term: what to evaluate; it must be free of unknowns.
+        at: value of each symbol.
+        known: values of atoms that were met, shared between terms that are evaluated at the same place.
+    """
+    if isinstance(term, int):
+        return term
+    known = {} if known is None else known
+    total = 0
+    for monomial, coefficient in term.terms.items():
+        for atom, power in monomial:
+            if atom not in known:
+                known[atom] = _atom_value(atom, at, known)
+            coefficient *= known[atom] ** power if power > 1 else known[atom]
+        total += coefficient
+    return total
+
+
+def _atom_value(atom: Atom, at: Mapping[str, int], known: dict[str, int]) -> int:
+    if atom.kind == "symbol":
+        return at[atom]
+    if atom.kind == "unknown":
+        raise KeyError(atom)
+    if atom.kind == "bits":
+        return value(atom.parts[0], at, known).bit_length()
+    left, right = (value(part, at, known) for part in atom.parts)
+    if atom.kind == "floor" and right == 0:
+        return 0  # what is divided by nothing is nothing
+    return left // right if atom.kind == "floor" else min(left, right) if atom.kind == "min" else max(left, right)
+
+
+def substituted(term: Term, by: Mapping[str, Term]) -> Term:
+    """The term with other terms in place of symbols.
+
+    >>> from flopwise.analyses.formula.terms.polynomial import symbol
+    >>> substituted((symbol("H") + 1) // 2, {"H": 32 * symbol("k")})
+    16*k
+    """
+    if isinstance(term, int):
+        return term
+    parts = []
+    for monomial, coefficient in term.terms.items():
+        part: Term = coefficient
+        for atom, power in monomial:
+            part = part * _substituted(atom, by) ** power
+        parts.append(part)
+    return add_up(parts)
+
+
+def _substituted(atom: Atom, by: Mapping[str, Term]) -> Term:
+    if atom.kind in ("symbol", "unknown"):
+        return by.get(atom, single(atom))
+    if atom.kind == "bits":
+        return bits(substituted(atom.parts[0], by))
+    left, right = (substituted(part, by) for part in atom.parts)
+    if atom.kind == "floor":
+        return floor(left, right)
+    return least(left, right) if atom.kind == "min" else largest(left, right)
+
+
+def closed(term: Any) -> bool:
+    """Whether the term is an integer or a polynomial free of unknowns."""
+    if isinstance(term, Polynomial):
+        return all(a.kind == "symbol" or (a.kind != "unknown" and all(map(closed, a.parts))) for a in term.atoms())
+    return isinstance(term, int)
+
+
+def symbols(term: Term) -> set[str]:
+    """The names of the symbols in it, those inside other atoms included."""
+    if isinstance(term, int):
+        return set()
+    found: set[str] = set()
+    for atom in term.atoms():
+        found |= {str(atom)} if atom.kind == "symbol" else set().union(*map(symbols, atom.parts))
+    return found
