@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.llm.inference import Inference, inference
 from flopwise.analyses.llm.on_device import on_device
+from flopwise.analyses.llm.rewrites import REWRITES
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import CHECKPOINTING, Checkpointing, TrainingStep, run_of, training_step
 from flopwise.api.profile import profile
@@ -44,6 +45,7 @@ def llm(
     kv_dtype: str | None = None,
     device: str | None = None,
     curve: bool = False,
+    rewrites: Sequence[str] = (),
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference:
@@ -61,13 +63,18 @@ def llm(
         kv_dtype: element type of keys and values in the cache ("bf16", "fp8", "int8" ...); None: as the model makes it.
         device: the name of a device (see ``flopwise devices``), whose figures bound the times and say what fits.
         curve: whether cost and memory are also run at other lengths of the context, for a plot.
+        rewrites: rewrites of the program by serving engines of which a figure is asked for: "absorb-mla". Their figures
+            stand beside those of the program, never in their place.
         trust_code: whether code that belongs to the model may run, where transformers does not know its type.
         progress: called with the name of each step.
 
     Raises:
         ModelError: the model cannot be read or built, or fails.
-        InputError: a number is less than 1, or an element type is unknown.
+        InputError: a number is less than 1, an element type or a rewrite is unknown, or the model has nothing for one.
     """
+    for name in rewrites:
+        if name not in REWRITES:
+            raise InputError(f"unknown rewrite {name!r}; known: {', '.join(REWRITES)}")
     if kv_dtype is not None and kv_dtype.lower() not in KV_DTYPES:
         raise InputError(f"unknown element type {kv_dtype!r} of the cache; known: {', '.join(KV_DTYPES)}")
     from flopwise.analyses.timing.machine import named
@@ -76,7 +83,14 @@ def llm(
     progress("building the model")
     program = _Program(_module(model, dtype, trust_code), model, kv_dtype.lower() if kv_dtype else None)
     result = inference(
-        program, prompt=prompt, generate=generate, batch=batch, kv_dtype=kv_dtype, curve=curve, progress=progress
+        program,
+        prompt=prompt,
+        generate=generate,
+        batch=batch,
+        kv_dtype=kv_dtype,
+        curve=curve,
+        rewrites=rewrites,
+        progress=progress,
     )
     bounds = None if where is None else on_device(result, where)
     return replace(result, device=bounds, renderer=_as_text)

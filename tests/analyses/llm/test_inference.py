@@ -102,7 +102,15 @@ def test_latents_are_absorbed_in_a_figure_of_their_own(tmp_path: Path) -> None:
     expansion = context * latent * heads * (key + value)
     attention = heads * context * (key + rotated + value)
     absorbed = heads * (key * latent + context * (2 * latent + rotated) + latent * value)
-    assert result.rewrites["absorb-mla"] == result.decode.macs + 2 * (absorbed - expansion - attention)
+    step = result.decode.macs + 2 * (absorbed - expansion - attention)
+    assert result.rewrites["absorb-mla"] == (step, step)
+    more = flopwise.llm(tmp_path, prompt=20, generate=5, rewrites=["absorb-mla"])
+    single = [flopwise.llm(tmp_path, prompt=past, generate=1).rewrites["absorb-mla"][0] for past in range(20, 25)]
+    assert more.rewrites["absorb-mla"] == (step, sum(single))
+    with pytest.raises(flopwise.InputError, match="expands no latents"):
+        flopwise.llm(written(tmp_path, LLAMA), prompt=8, generate=1, rewrites=["absorb-mla"])
+    with pytest.raises(flopwise.InputError, match="unknown rewrite 'absorb'; known: absorb-mla"):
+        flopwise.llm(tmp_path, rewrites=["absorb"])
 
 
 @pytest.mark.parametrize("options", [{"batch": 0}, {"prompt": 0}, {"generate": 0}, {"dtype": "fp7"}, {"kv_dtype": "x"}])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
@@ -63,7 +63,8 @@ class Inference:
     cache_bytes: int
     final_cache_bytes: int
     cache_bytes_per_token: int
-    rewrites: Mapping[str, int] = field(default_factory=dict)
+    #: Multiply-accumulates of the first step after the prompt, and of all steps, as a rewrite by this name has them.
+    rewrites: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     #: Cost and memory against the length of the context, where they were asked for.
     curve: tuple[Point, ...] = ()
@@ -148,7 +149,7 @@ class Inference:
             },
             "memory_bytes": self.memory_bytes,
             "rule_of_thumb": {"forward_flops": 2 * self.active_params * self.prefill.tokens},
-            "rewrites": {name: {"macs": macs} for name, macs in self.rewrites.items()},
+            "rewrites": {name: {"macs": macs, "generate_macs": every} for name, (macs, every) in self.rewrites.items()},
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
             "exact": prefill.exact and decode.exact,
@@ -164,6 +165,7 @@ def inference(
     batch: int = 1,
     kv_dtype: str | None = None,
     curve: bool = False,
+    rewrites: Sequence[str] = (),
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference:
     """What a request costs: a prompt, and so many tokens after it.
@@ -175,10 +177,12 @@ def inference(
         batch: sequences.
         kv_dtype: what the state's element type is called, where it is not that of the weights.
         curve: whether cost and memory are also run at other lengths of the context.
+        rewrites: names of rewrites of which figures are asked for; where a model has something for one, its figure is
+            there anyhow.
         progress: called with the name of each step.
 
     Raises:
-        InputError: a number is less than 1.
+        InputError: a number is less than 1, or the model has nothing that a rewrite is for.
     """
     for name, number in (("batch", batch), ("prompt", prompt), ("generate", generate)):
         if number < 1:
@@ -189,6 +193,7 @@ def inference(
         return sum(program.state(tokens, batch).values())
 
     steps: dict[tuple[int, int], Step] = {}
+    absorbed: dict[int, int | None] = {}
     profiles: dict[tuple[int, int], Profile] = {}
 
     def at(past: int, new: int) -> Step:
@@ -196,21 +201,25 @@ def inference(
         if key not in steps:
             progress(f"a step after {past} tokens" if past else f"prefill of {new} tokens")
             run = program.profile(past, new, batch)
-            profiles.update({key: run} if key in ((0, prompt), (prompt, 1)) else {})
+            profiles.update({key: run} if key == (0, prompt) else {})
+            if past:
+                absorbed[past] = absorbed_mla(run)
             held = state(past) if past else 0
             steps[key] = step_of(run, batch=batch, past=past, new=new, state_bytes=held, widths=widths)
         return steps[key]
 
     def cost(past: int) -> tuple[int, ...]:
         step = at(past, 1)
-        return step.macs, step.flops, step.bytes
+        return step.macs, step.flops, step.bytes, absorbed[past] or 0
 
     prefill, decode = at(0, prompt), at(prompt, 1)
-    macs, flops, read = summed(cost, prompt, prompt + generate - 1)
+    macs, flops, read, rewritten = summed(cost, prompt, prompt + generate - 1)
     profile = profiles[0, prompt]
     params, stored = profile.total("params"), profile.total("weight_bytes")
     weight_bytes = _stored(profile, widths) if widths else stored
-    absorbed = absorbed_mla(profiles[prompt, 1])
+    first = absorbed[prompt]
+    if ABSORB_MLA in rewrites and first is None:
+        raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
     cache = state(prompt)
     end = prompt + generate
     contexts = lengths(prompt, end, program.longest) if curve else ()
@@ -233,7 +242,7 @@ def inference(
         cache_bytes=cache,
         final_cache_bytes=state(end),
         cache_bytes_per_token=(state(prompt + 1) - cache) // batch,
-        rewrites={} if absorbed is None else {ABSORB_MLA: absorbed},
+        rewrites={} if first is None else {ABSORB_MLA: (first, rewritten)},
         notes=(*_notes(program, end, prefill, decode), *profile.notes),
         curve=curve_of(at, contexts, state, weight_bytes),
     )

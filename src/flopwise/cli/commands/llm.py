@@ -29,6 +29,13 @@ from flopwise.errors import InputError
 @option(
     "--device", metavar="NAME", type=DEVICE, help="Bound times by a device of 'flopwise devices', and say what fits."
 )
+@option(
+    "--rewrite",
+    "rewrites",
+    multiple=True,
+    metavar="NAME",
+    help="Figures of a step after a rewrite that engines do, beside the program's: absorb-mla.",
+)
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
 @option("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
 @option("--optimizer", default="adamw", show_default=True, help="--train: sgd, momentum, adam or adamw.")

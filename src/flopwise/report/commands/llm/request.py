@@ -74,7 +74,7 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         rates = result.device.prefill_tokens_per_second, result.device.decode_tokens_per_second
         lines.append(("tokens per second, at most", *(int(rate) if rate else None for rate in rates), "", ""))
         lines.append(("what bounds them", first.roof, then.roof, every.roof, ""))
-    lines += [(f"MACs, {name}", "", macs, "", "") for name, macs in result.rewrites.items()]
+    lines += [(f"MACs, {name}", "", macs, every, "") for name, (macs, every) in result.rewrites.items()]
     return lines
 
 
