@@ -90,7 +90,8 @@ def read_onnx(
         ModelError: the model cannot be read.
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
-    return graph_of(resolve_onnx(model, inputs, dims, batch_size, options, progress), progress)
+    with no_search_for_garbage():  # none between the two either
+        return graph_of(resolve_onnx(model, inputs, dims, batch_size, options, progress), progress)
 
 
 def resolve_onnx(
