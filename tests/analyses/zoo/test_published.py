@@ -112,6 +112,7 @@ SAMPLE = [
     ("convnext", "ConvNeXt-T (22K)"),
     ("open_clip", "ViT-S-32 text"),
     ("open_clip", "RN50 image"),
+    ("ultralytics", "YOLOv8n"),
 ]
 
 
