@@ -98,3 +98,20 @@ def test_bad_usage(
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert sorted(models[0].parent.iterdir()) == before
+
+
+def test_options_of_programs_reach_all_models(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text = "return nn.Sequential(nn.Linear(8, int(width)), nn.Dropout())"
+    (tmp_path / "net.py").write_text(f"from torch import nn\n\n\ndef net(width=4):\n    {text}\n")
+    model = f"{tmp_path / 'net.py'}:net"
+    for command in ("compare", "explain"):
+        line = (command, model, "-i", "2x8", "-c", "flops", "-c", "macs", "-f", "json", "--arg")
+        plain, wide = (json.loads(run(*line, f"width={width}").out) for width in (4, 16))
+        key = (lambda c: c["totals"]["count"]["values"][1]) if command == "compare" else (lambda c: c["totals"]["macs"])
+        assert (key(plain), key(wide)) == (2 * 8 * 4, 2 * 8 * 16)
+    trained = json.loads(run(*line, "width=4", "--mode", "train").out)
+    assert trained["totals"]["macs"] == 64
+    (tmp_path / "budget.toml").write_text("[model]\nmacs = 100\n")
+    line = ("check", model, "--budget", tmp_path / "budget.toml", "-i", "2x8", "--arg")
+    assert [run(*line, f"width={width}").code for width in (4, 16)] == [0, 1]

@@ -103,28 +103,19 @@ def in_batches(model: str, sizes: Sequence[int], given: Mapping[str, Any]) -> li
         return [flopwise.profile(path, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
 
 
-def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
-    named = (
-        "dims",
-        "batch_size",
-        *ONNX,
-        "phase",
-        "stages",
-        "level",
-        "weights",
-        "train",
-        "optimizer",
-        "attention",
-        "mode",
-        "past",
-        "new",
-        "trust_code",
-        "masked",
-    )
-    arguments = {key: given[key] for key in named if key in given}
+def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``flopwise.read`` that the options of the command line ask for."""
+    formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code")
+    arguments = {key: given[key] for key in ("dims", "batch_size", *ONNX, *formats) if key in given}
     arguments["arguments"] = given.get("arguments") or None
     arguments["inputs"] = list(given["inputs"]) or None
+    return arguments
+
+
+def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
+    counting = ("train", "optimizer", "attention", "masked")
+    arguments = {**reading_of(given), **{key: given[key] for key in counting if key in given}}
     arguments["convention"] = given.get("convention", "flops")
     arguments["rules"] = models.load_rules(given.get("rules"))
     arguments["fold"] = False if given.get("no_fold") else None

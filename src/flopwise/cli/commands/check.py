@@ -11,9 +11,9 @@ import click
 from flopwise.cli import BAD, NO, models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.completion import CONVENTION
-from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read
+from flopwise.cli.run import reading_of
 from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
@@ -83,10 +83,9 @@ def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    named = ("dims", "batch_size", *ONNX, "phase", "stages", "level", "weights", "past", "new", "convention")
     return {
-        **{key: given[key] for key in named},
-        "inputs": list(given["inputs"]) or None,
+        **reading_of(given),
+        "convention": given["convention"],
         "rules": models.load_rules(given["rules"]),
         "fold": False if given["no_fold"] else None,
     }

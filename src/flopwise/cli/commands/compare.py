@@ -10,10 +10,10 @@ import click
 from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.completion import CONVENTION
-from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.progress import Progress
+from flopwise.cli.run import reading_of
 from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
@@ -121,8 +121,7 @@ def _profiles(
     import flopwise
     from flopwise.conventions import get
 
-    named = ("dims", *ONNX, "phase", "stages", "level", "weights", "past", "new")
-    state = {key: given[key] for key in named}
+    state = {key: value for key, value in reading_of(given).items() if key not in ("inputs", "batch_size")}
     rules, fold = models.load_rules(given["rules"]), False if given["no_fold"] else None
     chosen = [get(name) for name in conventions]
     for path in paths:

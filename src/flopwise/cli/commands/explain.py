@@ -10,9 +10,9 @@ import click
 from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.completion import CONVENTION
-from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
+from flopwise.cli.run import reading_of
 from flopwise.errors import InputError
 
 
@@ -98,7 +98,7 @@ def _is_model(what: str) -> bool:
     return "::" not in what and any(format.match(what) for format in FORMATS)
 
 
-def _profiles(path: str, conventions: tuple[str, ...], options: dict[str, Any]) -> list[Any]:
+def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) -> list[Any]:
     """The model in each convention; it is read once."""
     import flopwise
     from flopwise.cli.progress import Progress
@@ -110,19 +110,5 @@ def _profiles(path: str, conventions: tuple[str, ...], options: dict[str, Any]) 
     if models.is_collection(path):
         raise InputError(f"{path}: is a directory; explain compares conventions on one model")
     with Progress() as progress:
-        graph = flopwise.read(
-            path,
-            list(options["inputs"]) or None,
-            dims=options["dims"],
-            batch_size=options["batch_size"],
-            **{name: options[name] for name in ONNX},
-            mode=options["mode"],
-            trust_code=options["trust_code"],
-            arguments=options["arguments"] or None,
-            phase=options["phase"],
-            stages=options["stages"],
-            level=options["level"],
-            weights=options["weights"],
-            progress=progress,
-        )
+        graph = flopwise.read(path, progress=progress, **reading_of(given))
         return [flopwise.profile(graph, convention=c) for c in chosen]

@@ -101,7 +101,7 @@ def command(
     single = {"--figures": figures, "--bins-json": bins_json}
     if len(paths) > 1 and (option := next((name for name, value in single.items() if value is not None), None)):
         raise InputError(f"{model}: holds {len(paths)} models; {option} takes one")
-    named = ("batch_size", *ONNX, "phase", "stages", "level", "weights", "mode", "arguments")
+    named = ("batch_size", *ONNX, "phase", "stages", "level", "weights", "mode", "arguments", "trust_code")
     arguments = {key: given[key] for key in named if given[key]}
     if given["inputs"]:
         arguments["inputs"] = list(given["inputs"])
