@@ -13,7 +13,7 @@ from tests.operators.nodes import cost, node
 from flopwise.errors import FlopwiseError, ModelError, ShapeError
 from flopwise.graph import Node, Shape, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS, count
+from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS, count, with_effect
 
 Shapes: TypeAlias = "list[Shape | None]"
 Row: TypeAlias = "tuple[str, Shapes, Shapes, dict[str, Any], Counts]"
@@ -402,3 +402,10 @@ def test_damaged_node_is_counted_or_refused_but_never_crashes(op: str) -> None:
             tensors = tuple(Tensor(f"t{i}", shape, None) for i in range(operands))
             with contextlib.suppress(FlopwiseError):
                 assert count(Node(op, "damaged", tensors, tensors[:3])) is not None
+
+
+@pytest.mark.parametrize(("effect", "home"), [("bodies", "onnx.control"), ("shape query", "onnx.movement")])
+def test_readers_load_one_family_for_an_effect(effect: Any, home: str) -> None:
+    """Who asks a file for its operators of an effect would overlook those of another one."""
+    standard = {op for op in with_effect(effect) if "::" not in op}
+    assert with_effect(effect, home) == standard

@@ -215,9 +215,9 @@ def with_effect(effect: Effect, room: str = "") -> frozenset[str]:
 
     Args:
         effect: what they do.
-        room: the package whose families are meant ("onnx"); "" for all.
+        room: the package or file whose families are meant ("onnx", "onnx.control"), others are not loaded; "" for all.
     """
-    tables = [TABLES[family] for family, home in HOMES.items() if not room or home.startswith(f"{room}.")]
+    tables = [TABLES[family] for family, home in HOMES.items() if not room or f"{home}.".startswith(f"{room}.")]
     return frozenset(op for table in tables for op, operator in table.items() if effect in operator.effects)
 
 

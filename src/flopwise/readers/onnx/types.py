@@ -18,10 +18,10 @@ from flopwise.readers.onnx.file.skeleton import DTYPES
 TOO_MANY = 1 << 63
 
 #: The standard operators that have bodies.
-CONTROL_FLOW: frozenset[str] = with_effect("bodies", "onnx")
+CONTROL_FLOW: frozenset[str] = with_effect("bodies", "onnx.control")
 
 #: Those that ask for a shape.
-QUERIES: frozenset[str] = with_effect("shape query", "onnx")
+QUERIES: frozenset[str] = with_effect("shape query", "onnx.movement")
 
 #: Operators on sequences and optionals of which onnx infers the type, but not what is asked of it.
 ASKED: frozenset[str] = frozenset({"Optional", "OptionalHasElement", "SequenceLength"})
