@@ -278,3 +278,13 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
             zoo.build(str(EXAMPLES / "tiny_resnet.onnx"), output=folder)
     with pytest.raises(flopwise.InputError, match="cannot be opened"):
         zoo.build(str(EXAMPLES / "tiny_resnet.onnx"), output="nosuch://place")
+
+
+def test_limits_hold_in_workers(tmp_path: Path) -> None:
+    header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    (tmp_path / "w.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    source = str(tmp_path / "w.safetensors")
+    with flopwise.limits(header_bytes=8):
+        ((_, error),) = zoo.build(source, output=tmp_path / "zoo").failures
+    assert "header_bytes" in error
+    assert not zoo.build(source, output=tmp_path / "zoo", retry=True).failures

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from flopwise import conventions
+from flopwise._limits import current, limits
 from flopwise._version import __version__
 from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.records import figures_of, layer_rows, model_row
@@ -33,7 +34,8 @@ def job(entry: Entry, content: str, folder: str) -> dict[str, Any]:
         content: the hash of its content.
         folder: where the data set lies, as every worker can reach it.
     """
-    return {"entry": asdict(entry), "hash": content, "key": entry.key(content, __version__), "folder": folder}
+    key = entry.key(content, __version__)
+    return {"entry": asdict(entry), "hash": content, "key": key, "folder": folder, "limits": asdict(current())}
 
 
 def entry_of(job: Mapping[str, Any]) -> Entry:
@@ -58,10 +60,11 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
 
     format = format_of(entry.model)
     options = options_of(TorchOptions, None, {"arguments": dict(entry.arguments)}) if entry.arguments else None
-    graph = format.read(
-        entry.model, list(entry.inputs) or None, None, None, step, options or options_of(format.options, None, {})
-    )
-    profile = profile_graph(graph, conventions.get("flops"))
+    with limits(**job["limits"]):
+        graph = format.read(
+            entry.model, list(entry.inputs) or None, None, None, step, options or options_of(format.options, None, {})
+        )
+        profile = profile_graph(graph, conventions.get("flops"))
     figures, layers = figures_of(profile), layer_rows(entry, profile)
     whole = time.monotonic() - start
     building = min(*built, whole) if built else 0.0
