@@ -9,7 +9,8 @@ from typing import Any
 
 from flopwise.analyses.formula.dim import Guards, dim, recording, term
 from flopwise.analyses.formula.facts import ModelFacts
-from flopwise.analyses.formula.propagation import aten
+from flopwise.analyses.formula.propagation.aten.of import Of
+from flopwise.analyses.formula.propagation.aten.table import RULES as CALLS
 from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Propagation
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, shape_of
 from flopwise.analyses.formula.terms.evaluation import substituted
@@ -102,7 +103,7 @@ class ProgramSizes:
         self, name: str, bare: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
     ) -> Sequence[Shape | None]:
         """The shapes of results by the rule for the call, else by that for the operator."""
-        rule = aten.RULES.get(bare) or aten.RULES.get(bare.rstrip("_"))
+        rule = CALLS.get(bare) or CALLS.get(bare.rstrip("_"))
         if rule is not None:
             try:
                 return rule(*map(self.taken, args), **{k: self.taken(v) for k, v in kwargs.items()})
@@ -122,7 +123,7 @@ class ProgramSizes:
     def taken(self, thing: Any) -> Any:
         """An argument with shapes in place of tensors."""
         if isinstance(thing, Tensor):
-            return aten.Of(self.of(thing), thing.dtype == "bool")
+            return Of(self.of(thing), thing.dtype == "bool")
         if isinstance(thing, (tuple, list)):
             parts = [self.taken(part) for part in thing]
             return parts if isinstance(thing, list) else tuple(parts)

@@ -1,0 +1,1 @@
+"""Shapes of PyTorch's operators whose arguments say what ONNX has in attributes."""

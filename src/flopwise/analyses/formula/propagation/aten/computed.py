@@ -1,0 +1,153 @@
+"""Shapes of PyTorch's operators that compute: element by element, over axes or windows, and as products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flopwise.analyses.formula.dim import Ratio, require, term
+from flopwise.analyses.formula.propagation.aten.of import Of, Shapes, axes_of
+from flopwise.analyses.formula.propagation.broadcasting import broadcast, same
+from flopwise.analyses.formula.propagation.site import Shape, UnknownError, axis_of
+from flopwise.analyses.formula.propagation.windows import windows
+
+
+def roll(x: Of, *rest: Any, **more: Any) -> Shapes:
+    return [x.shape]
+
+
+def reduced(x: Of, dim: Any = None, keepdim: bool = False, **more: Any) -> Shapes:
+    dim = more.get("axis", dim)
+    if isinstance(dim, Of):
+        return [broadcast(x.shape, dim.shape)]
+    axes = list(range(len(x.shape))) if dim is None or dim in ((), []) else axes_of(dim, len(x.shape))
+    keep = more.get("keepdims", keepdim) is True
+    made = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes)
+    return [made, made]
+
+
+def vector_norm(x: Of, ord: Any = 2, dim: Any = None, keepdim: bool = False, **more: Any) -> Shapes:
+    return reduced(x, dim, keepdim, **more)
+
+
+def top_k(x: Of, k: int, dim: int = -1, *rest: Any, **more: Any) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    require(term(x.shape[axis]) - term(k), ">=")
+    return [(*x.shape[:axis], k, *x.shape[axis + 1 :])] * 2
+
+
+def sort(x: Of, *rest: Any, **more: Any) -> Shapes:
+    return [x.shape, x.shape]
+
+
+def histc(x: Of, bins: int = 100, *rest: Any, **more: Any) -> Shapes:
+    return [(bins,)]
+
+
+def search(table: Of, values: Of, *rest: Any, **more: Any) -> Shapes:
+    return [values.shape]
+
+
+def grouped(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
+    return [(*a.shape[:-1], b.shape[-1])]
+
+
+def embedding(weight: Of, indices: Of, *rest: Any, **more: Any) -> Shapes:
+    table, places = weight.shape, indices.shape
+    return [(*places, table[-1])]
+
+
+class _Window:
+    """The attributes of a pooling as the rule for windows asks for them."""
+
+    def __init__(self, rank: int, stride: Any, padding: Any, dilation: Any, ceil: Any) -> None:
+        several = {"strides": stride, "dilations": dilation, "pads": padding}
+        self.held: dict[str, Any] = {k: _each(v, rank) for k, v in several.items()}
+        self.held["pads"] = self.held["pads"] * 2
+        self.held["ceil_mode"] = ceil
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.held.get(name, default)
+
+
+def _each(value: Any, rank: int) -> list[Any]:
+    values = list(value) if isinstance(value, (tuple, list)) else [value]
+    return values * rank if len(values) == 1 else values
+
+
+def pool_of(rank: int, kind: str) -> Callable[..., Shapes]:
+    """The rule of a pooling, whose arguments after the padding differ between the kinds."""
+
+    def rule(x: Of, kernel_size: Any, stride: Any = None, padding: Any = 0, *rest: Any, **more: Any) -> Shapes:
+        dilation = more.get("dilation", rest[0] if kind == "max" and rest else 1)
+        place = 1 if kind == "max" else 0
+        ceil = more.get("ceil_mode", rest[place] if len(rest) > place else False)
+        kernel = _each(kernel_size, rank)
+        window = _Window(rank, kernel if stride in (None, (), []) else stride, padding, dilation, ceil)
+        shape = (*x.shape[:-rank], *windows(window, x.shape[-rank:], kernel))
+        return [shape, shape]
+
+    return rule
+
+
+def adaptive(x: Of, output_size: Any, **more: Any) -> Shapes:
+    rank = len(output_size) if isinstance(output_size, (tuple, list)) else 0
+    sizes = list(output_size) if rank else [output_size]
+    return [_adapted(x.shape, sizes)] * 2
+
+
+def _adapted(shape: Shape, sizes: Sequence[Any]) -> Shape:
+    kept = shape[: len(shape) - len(sizes)]
+    return (*kept, *(n if s is None else s for s, n in zip(sizes, shape[len(kept) :], strict=True)))
+
+
+def adaptive_of(rank: int) -> Callable[..., Shapes]:
+    def rule(x: Of, output_size: Any, **more: Any) -> Shapes:
+        sizes = list(output_size) if isinstance(output_size, (tuple, list)) else [output_size] * rank
+        return [_adapted(x.shape, sizes * rank if len(sizes) == 1 else sizes)] * 2
+
+    return rule
+
+
+def upsample(x: Of, output_size: Any = None, *rest: Any, **more: Any) -> Shapes:
+    sizes = more.get("output_size", output_size)
+    if sizes is not None:
+        return [(*x.shape[:2], *sizes)]
+    scales = next((r for r in (*rest, more.get("scale_factors")) if isinstance(r, (tuple, list))), None)
+    if scales is None:
+        raise UnknownError
+    return [(*x.shape[:2], *((Ratio.of(n) * Ratio.of(s)).floor() for n, s in zip(x.shape[2:], scales, strict=True)))]
+
+
+def attention(query: Of, key: Of, value: Of, *rest: Any, **more: Any) -> Shapes:
+    same(key.shape[-2], value.shape[-2])
+    return [(*query.shape[:-1], value.shape[-1])]
+
+
+def outer(x: Of, other: Of) -> Shapes:
+    return [(x.shape[0], other.shape[0])]
+
+
+def matmul(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
+    left, right = a.shape, b.shape
+    same(left[-1], right[0] if len(right) == 1 else right[-2])
+    batch = broadcast(left[:-2], right[:-2])
+    return [(*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))]
+
+
+def addmm(input: Of, mat1: Of, mat2: Of, **more: Any) -> Shapes:
+    return [broadcast(input.shape, matmul(mat1, mat2)[0])]
+
+
+def baddbmm(input: Of, batch1: Of, batch2: Of, **more: Any) -> Shapes:
+    return addmm(input, batch1, batch2)
+
+
+def linear(x: Of, weight: Of, bias: Any = None) -> Shapes:
+    same(x.shape[-1], weight.shape[-1])
+    return [(*x.shape[:-1], *weight.shape[:-1])]
+
+
+def broadcasting(*args: Any, **more: Any) -> Shapes:
+    """The common shape of all tensors."""
+    return [broadcast(*(a.shape for a in (*args, *more.values()) if isinstance(a, Of)))]

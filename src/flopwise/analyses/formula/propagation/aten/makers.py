@@ -1,0 +1,64 @@
+"""Shapes of tensors that PyTorch's operators make from sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flopwise.analyses.formula.dim import require, term
+from flopwise.analyses.formula.propagation.aten.of import Of, Shapes, sizes_of
+from flopwise.analyses.formula.propagation.site import UnknownError
+
+
+def filled(*size: Any, **more: Any) -> Shapes:
+    return [tuple(sizes_of(size or (more["size"],)))]
+
+
+def full(size: Any, *rest: Any, **more: Any) -> Shapes:
+    return [tuple(size)]
+
+
+def new_filled(x: Of, *size: Any, **more: Any) -> Shapes:
+    sizes = size or (more["size"],)
+    return [tuple(sizes[0]) if isinstance(sizes[0], (tuple, list)) else tuple(sizes)]
+
+
+def new_full(x: Of, size: Any, *rest: Any, **more: Any) -> Shapes:
+    return [tuple(size)]
+
+
+def arange(*ends: Any, **more: Any) -> Shapes:
+    ends = ends or tuple(more[k] for k in ("start", "end", "step") if k in more)
+    start, end, step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
+    step = more.get("step", step)
+    if not all(isinstance(e, int) for e in (start, end)) or type(step) is not int or step <= 0:
+        raise UnknownError
+    if type(start) is int and type(end) is int:
+        return [(len(range(start, end, step)),)]
+    require(term(end - start), ">=")
+    return [(-(-(end - start) // step),)]
+
+
+def linspace(start: Any, end: Any, steps: int, **more: Any) -> Shapes:
+    return [(steps,)]
+
+
+def eye(n: int, m: int | None = None, **more: Any) -> Shapes:
+    return [(n, n if m is None else m)]
+
+
+def alike(x: Of, *rest: Any, **more: Any) -> Shapes:
+    return [x.shape]
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> Shapes:
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    extents = [t.shape[0] if t.shape else 1 for t in given]
+    if indexing == "xy" and len(extents) > 1:
+        extents[:2] = extents[1::-1]
+    return [tuple(extents)] * len(given)
+
+
+def one_hot(x: Of, num_classes: int = -1) -> Shapes:
+    if type(num_classes) is int and num_classes < 0:
+        raise UnknownError
+    return [(*x.shape, num_classes)]
