@@ -32,8 +32,8 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     views.repeat: "repeat tile",
     views.repeat_interleave: "repeat_interleave",
     views.pad: "pad constant_pad_nd",
-    computed.roll: "roll flip tril triu index_put masked_fill scatter scatter_add index_add index_copy index_fill cumsum"
-    " cumprod"
+    computed.roll: "roll flip tril triu index_put masked_fill scatter scatter_add index_add index_copy index_fill"
+    " cumsum cumprod"
     " softmax log_softmax layer_norm rms_norm group_norm batch_norm instance_norm dropout normalize clone contiguous to"
     " type float half double bfloat16 int long bool detach type_as gelu silu setitem_ zero_ fill_ copy_ glu_like",
     views.narrow: "narrow",
