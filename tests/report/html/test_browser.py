@@ -184,6 +184,7 @@ def test_names_from_a_model_run_no_script(browser: Any, tmp_path: Path) -> None:
     page = Page(browser, render(flopwise.profile(chain(names, paths=[HOSTILE, "", "", "x.<i>", ""])), "html"), tmp_path)
     assert page.column("name") == names
     page.click("#table tr[data-layer='0']")
+    page.click("#where [data-view='flame']")
     for _ in range(3):
         page.click("#graph-open")
     assert page.run("return document.title") == "models/chain.onnx – flopwise"

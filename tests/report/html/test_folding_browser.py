@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from tests.report.html.browser import Page, open_browser
-from tests.report.html.models import transformer
+from tests.report.html.models import LENGTH, WIDTH, transformer
 
 import flopwise
+from flopwise.graph import Graph, Node, Tensor
 from flopwise.report.commands.profile import render
 
 BLOCKS = 12
@@ -71,7 +72,7 @@ def test_all_twins_are_the_same_box(page: Page) -> None:
     for block in (0, 5, BLOCKS - 1):
         layer = page.run("return flopwise.data.layers.name.indexOf(arguments[0])", f"layers.{block}.attn.softmax")
         page.run("flopwise.choose(arguments[0], '')", layer)
-        assert "Softmax ×12" in page.find(".node.chosen").text
+        assert "Softmax ×12" in texts(page, ".node.chosen")[0]
         assert f"layers.{block}.attn" in page.find("#chosen").text
         assert page.count("#table tr.chosen") == 1
 
@@ -86,6 +87,28 @@ def test_a_table_of_positions_has_signs_in_place_of_wires(page: Page) -> None:
     assert page.count("path.edge") == wires + BLOCKS
     page.keys("body", "Escape")
     assert page.count("path.edge") == wires
+
+
+def test_constants_have_no_boxes(browser: Any, tmp_path: Path) -> None:
+    """What copies a stored value is left out, and stands in the box of the layer that takes it."""
+    graph = transformer(2)
+    zero = Tensor("zero", (WIDTH,), "float32", "weight")
+    copies = [Tensor(f"copy{i}", (WIDTH,), "float32") for i in range(9)]
+    nodes = [
+        *(Node("Identity", f"copy{i}", (zero if i == 0 else copies[i - 1],), (copies[i],)) for i in range(9)),
+        *graph.nodes[:-1],
+        Node("Add", "bias", (graph.nodes[-2].output(), copies[-1]), (Tensor("biased", (LENGTH, WIDTH), "float32"),)),
+        graph.nodes[-1],
+    ]
+    profile = flopwise.profile(Graph("copies", "hand", "", graph.inputs, graph.outputs, tuple(nodes)))
+    page = Page(browser, render(profile, "html"), tmp_path)
+    many = page.run("return flopwise.data.layers.name.filter(name => name.startsWith('copy')).length")
+    assert "Identity" not in boxes(page)
+    assert ("constants" in page.find("#graph-sub").text) == (many > 0)
+    if many:
+        page.click("#table tr[data-layer='0']")
+        assert "bias" in texts(page, ".node.chosen")[0]
+    assert page.errors() == []
 
 
 def test_the_table_folds_and_opens(page: Page) -> None:

@@ -62,6 +62,26 @@ def test_parts_that_are_wired_in_another_way_stand_apart() -> None:
     assert [name for name, _, _ in repeats(graph)] == ["3 × b0 … b2", "3 × b3 … b5"]
 
 
+def test_a_projection_with_its_reshape_is_no_block() -> None:
+    """Keys and values of an attention are two products, though they are alike."""
+
+    def node(op: str, name: str, *inputs: Any) -> Node:
+        return Node(op, name, inputs, (tensor(name, 4, 4),))
+
+    x = tensor("x", 4, 4)
+    nodes = [
+        made
+        for way in ("key", "value")
+        for made in (
+            node("MatMul", way, x, tensor(f"{way}.weight", 4, 4, kind="weight")),
+            node("Reshape", f"{way}.reshape", tensor(way, 4, 4)),
+            node("Transpose", f"{way}.transpose", tensor(f"{way}.reshape", 4, 4)),
+        )
+    ]
+    graph = Graph("attention", "hand", "", (x,), tuple(node.outputs[0] for node in nodes[2::3]), tuple(nodes))
+    assert repeats(graph) == []
+
+
 def test_every_layer_keeps_its_own_figures() -> None:
     profile = flopwise.profile(transformer(12))
     layers = page_data(profile)["layers"]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 #: The longest sequence of parts that is looked for as one period.
 LONGEST = 40
 
-#: A period of fewer layers than this, such as a Relu or a projection, is folded only when it comes ``OFTEN`` times.
+#: A period in which no part has so many layers, such as a projection with its Reshape, is folded only when it comes
+#: ``OFTEN`` times.
 FEW, OFTEN = 3, 6
 
 
@@ -67,7 +68,7 @@ def _folded(
         period, times = _longest(alike, sizes, at)
         if times:
             times = _wired_alike(parts[at : at + period * times], period, inputs)
-        if times > 1 and _worth(sum(sizes[at : at + period]), times):
+        if times > 1 and _worth(sizes[at : at + period], times):
             repeated = list(parts[at : at + period * times])
             at += len(repeated)
             yield Part(*_names(repeated, period, around), period=period, parts=repeated)
@@ -86,13 +87,13 @@ def _longest(alike: Sequence[int], sizes: Sequence[int], at: int) -> tuple[int, 
         while end < len(alike) and alike[end] == alike[end - period]:
             end += 1
         times = (end - at) // period
-        if times > 1 and times * period > most and _worth(sum(sizes[at : at + period]), times):
+        if times > 1 and times * period > most and _worth(sizes[at : at + period], times):
             best, most = (period, times), times * period
     return best
 
 
-def _worth(size: int, times: int) -> bool:
-    return size >= FEW or times >= OFTEN
+def _worth(sizes: Sequence[int], times: int) -> bool:
+    return max(sizes) >= FEW or times >= OFTEN
 
 
 def _wired_alike(parts: Sequence[Part], period: int, inputs: Sequence[Sequence[int]]) -> int:

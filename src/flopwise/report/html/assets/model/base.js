@@ -145,6 +145,11 @@ Object.assign(flopwise, (() => {
   const colour = (kind) => `var(--k-${kind})`;
   const ink = (kind) => `var(--on-k-${kind})`;
   const opOf = (layer) => data.ops[data.layers.op[layer]];
+  // The last part of a layer's name; a block's own Add is called as the block and has only its number there.
+  function brief(layer) {
+    const last = data.layers.name[layer].replace(/\/+$/, "").split(/[/.]/).pop();
+    return /^\D/.test(last) ? last : opOf(layer);
+  }
   const kindOf = (layer) => data.kinds[data.layers.kind[layer]];
   const colourOf = (layer) => colour(data.layers.kind[layer]);
   const shapesOf = (list) => list.map((shape) => data.shapes[shape]).join(", ");
@@ -177,5 +182,5 @@ Object.assign(flopwise, (() => {
     tip(event, groups[group].name, groups[group].kind, flopwise.noun(groups[group].size, "layer"), `${measures[state.measure].title()}: ${human(Math.round(value), measures[state.measure].unit())}, ${percent(total() ? (100 * value) / total() : 0)}`);
   }
 
-  return { convention, measures, values, total, share, groups, repeats, groupSums, folded, top, twin, shownAs, times, layersOf, carried, bare, partsOf, layersIn, single, pathTo, colour, ink, opOf, kindOf, colourOf, shapesOf, intensity, setConvention, setMeasure, setFold, layerTip, groupTip };
+  return { convention, measures, values, total, share, groups, repeats, groupSums, folded, top, twin, shownAs, times, layersOf, carried, bare, partsOf, layersIn, single, pathTo, colour, ink, brief, opOf, kindOf, colourOf, shapesOf, intensity, setConvention, setMeasure, setFold, layerTip, groupTip };
 })());

@@ -16,7 +16,7 @@ flopwise.flame = (box, root, go) => {
       if (!value || !whole) return 0;
       const cell = {
         id: layer !== undefined ? `l${layer}` : `g${part.group}`, layer, group: part.group, level, from: from / whole, size: value / whole, value, parent,
-        name: alone >= 0 ? groups[part.group].name : layer !== undefined ? data.layers.name[layer].replace(/\/+$/, "").split("/").pop() || data.layers.name[layer] : groups[part.group].name,
+        name: alone >= 0 ? groups[part.group].name : layer !== undefined ? flopwise.brief(layer) : groups[part.group].name,
         kind: layer !== undefined ? data.layers.kind[layer] : sums[part.group].kind,
       };
       list.push(cell);

@@ -3,12 +3,28 @@
 // burden; what repeats is drawn once. Colour is the kind of work, its strength the share of the measure; shapes stand on
 // the edges, and a value that goes to many boxes has a sign at each of them in place of a wire.
 (() => {
-  const { data, count, groups, make, percent, cut, noun, partsOf, single, shownAs } = flopwise;
+  const { data, count, groups, make, number, percent, cut, noun, single, shownAs } = flopwise;
   const view = document.getElementById("graph-view");
   const START = 40; // boxes shown at first
   const MOST = 400; // boxes shown at once, an open module as two: the frames cost dagre more time than the boxes
   const WIDE = 188, HIGH = 44, IO = [120, 30];
   const FAN = 5; // a box with results for more boxes than this has no wires
+  // Layers that compute nothing from stored values alone are left out, such as an Identity of a bias: for each of them the
+  // first layer that takes its result.
+  const user = new Map();
+  if (data.inputs.length) {
+    const fed = new Array(count).fill(false), first = new Array(count).fill(-1);
+    const edges = d3.range(0, data.edges.length, 3).map((e) => [data.edges[e], data.edges[e + 1]]);
+    edges.sort((a, b) => a[0] - b[0]).forEach(([maker, taker]) => {
+      if (taker >= 0 && (maker < 0 || fed[maker] || number(data.layers.flops[maker]))) fed[taker] = true;
+      if (maker >= 0 && taker >= 0 && first[maker] < 0) first[maker] = taker;
+    });
+    d3.range(count).forEach((layer) => { if (!fed[layer] && first[layer] >= 0 && data.layers.flops[layer] === 0) user.set(layer, first[layer]); });
+  }
+  const constant = (part) => (part.layer !== undefined ? user.has(part.layer) : groups[part.group].size > 0 && flopwise.layersIn(part).every((layer) => user.has(layer)));
+  const constants = groups.map((group) => user.size > 0 && constant({ group: group.index }));
+  const inner = (group) => (user.size ? flopwise.partsOf(group).filter((part) => (part.layer !== undefined ? !user.has(part.layer) : !constants[part.group])) : flopwise.partsOf(group));
+
   const open = new Set([0, flopwise.top]);
   let shown = { nodes: new Map(), edges: [] };
   let at = ""; // the box that Tab reaches
@@ -23,7 +39,7 @@
   // The module that one holds, where it holds nothing else.
   function within(group) {
     for (let at = group; ;) {
-      const parts = partsOf(at);
+      const parts = inner(at);
       if (parts.length !== 1 || parts[0].group === undefined || singles[parts[0].group] >= 0) return at;
       at = parts[0].group;
     }
@@ -32,7 +48,7 @@
   const FRAME = 2;
   // How many boxes there are, open modules included.
   function boxes() {
-    const visit = (group) => partsOf(group).reduce((all, part) => all + (part.group !== undefined && singles[part.group] < 0 && open.has(part.group) ? visit(part.group) + FRAME : 1), 0);
+    const visit = (group) => inner(group).reduce((all, part) => all + (part.group !== undefined && singles[part.group] < 0 && open.has(part.group) ? visit(part.group) + FRAME : 1), 0);
     return visit(0);
   }
   // Level by level, as long as all modules of a level fit; those that hold next to nothing stay closed.
@@ -40,12 +56,12 @@
     const sums = flopwise.groupSums(), whole = flopwise.total();
     for (;;) {
       const level = visibleClosed().filter((group) => !whole || sums[group].value >= whole / 100);
-      if (!level.length || boxes() + d3.sum(level, (group) => partsOf(group).length - 1) > most) return;
+      if (!level.length || boxes() + d3.sum(level, (group) => inner(group).length - 1) > most) return;
       level.forEach((group) => open.add(group));
     }
   }
   function visibleClosed() {
-    const found = [], visit = (group) => partsOf(group).forEach((part) => {
+    const found = [], visit = (group) => inner(group).forEach((part) => {
       if (part.group === undefined || singles[part.group] >= 0) return;
       if (open.has(part.group)) visit(part.group);
       else found.push(part.group);
@@ -62,7 +78,9 @@
       const free = open.has(index) || flopwise.bare(group);
       standing[index] = above || (singles[index] >= 0 && index > 0 ? `l${singles[index]}` : free ? null : `g${index}`);
     });
-    return Array.from({ length: count }, (_, layer) => standing[data.layers.group[shownAs(layer)]] || `l${shownAs(layer)}`);
+    const boxOf = Array.from({ length: count }, (_, layer) => standing[data.layers.group[shownAs(layer)]] || `l${shownAs(layer)}`);
+    [...user].reverse().forEach(([layer, taker]) => { boxOf[layer] = boxOf[taker]; });
+    return boxOf;
   }
 
   function layout() {
@@ -72,7 +90,7 @@
     graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 34, edgesep: 14, marginx: 16, marginy: 16, ranker: "network-simplex" });
     graph.setDefaultEdgeLabel(() => ({}));
     const nodes = new Map();
-    const visit = (group) => partsOf(group).forEach((part) => {
+    const visit = (group) => inner(group).forEach((part) => {
       const id = key(part);
       if (id[0] === "g" && open.has(part.group)) {
         graph.setNode(`c${part.group}`, {});
@@ -87,23 +105,23 @@
     visit(flopwise.top);
     const edges = new Map();
     for (let e = 0; e < data.edges.length; e += 3) {
-      const [maker, user] = [data.edges[e], data.edges[e + 1]];
+      const [maker, taker] = [data.edges[e], data.edges[e + 1]];
+      if (maker >= 0 && user.has(maker)) continue;
       const from = maker < 0 ? "in" : boxOf[maker];
-      const to = user < 0 ? "out" : boxOf[user];
-      if (from === to || (maker >= 0 && user >= 0 && flopwise.carried(maker, user))) continue;
+      const to = taker < 0 ? "out" : boxOf[taker];
+      if (from === to || (maker >= 0 && taker >= 0 && flopwise.carried(maker, taker))) continue;
       const id = `${from} ${to}`;
       if (!edges.has(id)) edges.set(id, { from, to, shapes: new Map() });
       const shapes = edges.get(id).shapes; // of what repeats one turn is shown
       const one = maker < 0 ? `in ${data.edges[e + 2]}` : shownAs(maker);
-      shapes.set(`${one} ${user < 0 ? "" : shownAs(user)} ${data.edges[e + 2]}`, data.edges[e + 2]);
+      shapes.set(`${one} ${taker < 0 ? "" : shownAs(taker)} ${data.edges[e + 2]}`, data.edges[e + 2]);
     }
     // Wires of a value for many boxes, such as a table of positions, would cover the others.
     const reach = d3.rollup(edges.values(), (list) => list.length, (edge) => edge.from);
     const signs = new Map();
     for (const [id, edge] of edges) {
       edge.shapes = [...edge.shapes.values()];
-      const near = nodes.get(edge.from), user = nodes.get(edge.to);
-      if (reach.get(edge.from) <= FAN || !near || !user) continue;
+      if (reach.get(edge.from) <= FAN || !nodes.has(edge.from) || !nodes.has(edge.to)) continue;
       edges.delete(id);
       if (!signs.has(edge.to)) signs.set(edge.to, []);
       signs.get(edge.to).push(edge.from);
@@ -203,8 +221,8 @@
     node.filter((n) => shown.fans.has(n.id)).append("text").attr("aria-hidden", "true").attr("class", "sign").attr("x", (n) => n.width / 2).attr("y", (n) => n.height + 13).attr("text-anchor", "middle").text((n) => `→ ${noun(shown.fans.get(n.id), "box", "boxes")}`);
     node.filter((n) => n.layer < 0 && n.group < 0).append("text").attr("aria-hidden", "true").attr("class", "title").attr("x", (n) => n.width / 2).attr("y", 19).attr("text-anchor", "middle").text((n) => (n.id === "in" ? "input" : "output"));
     const boxesNow = nodes.filter((n) => n.layer >= 0 || n.group >= 0).length;
-    document.getElementById("graph-sub").textContent = `${noun(boxesNow, "box", "boxes")} for ${noun(count, "layer")}; click a module to open it, a layer to choose it`;
-    document.getElementById("graph-open").disabled = !visibleClosed().some((group) => boxes() + partsOf(group).length - 1 + FRAME <= MOST);
+    document.getElementById("graph-sub").textContent = `${noun(boxesNow, "box", "boxes")} for ${noun(count, "layer")}${user.size ? `, without ${noun(user.size, "constant")}` : ""}; click a module to open it, a layer to choose it`;
+    document.getElementById("graph-open").disabled = !visibleClosed().some((group) => boxes() + inner(group).length - 1 + FRAME <= MOST);
   }
 
   // What a screen reader says of a box.
@@ -225,28 +243,28 @@
   }
   function closeBelow(group) {
     open.delete(group);
-    partsOf(group).forEach((part) => { if (part.group !== undefined && open.has(part.group)) closeBelow(part.group); });
+    inner(group).forEach((part) => { if (part.group !== undefined && open.has(part.group)) closeBelow(part.group); });
   }
   function toggle(group) {
     flopwise.untip();
     const focused = view.contains(document.activeElement);
-    let inner = group;
+    let deepest = group;
     const before = open.has(group) ? shown.clusters.find((c) => c.group === group) : shown.nodes.get(`g${group}`);
     const held = before ? zoomed.apply([before.x, before.y - before.height / 2]) : null;
     if (open.has(group)) closeBelow(group);
     else {
-      if (boxes() + partsOf(group).length + FRAME > MOST) { closeAll(); }
+      if (boxes() + inner(group).length + FRAME > MOST) { closeAll(); }
       for (let g = group; g >= 0; g = groups[g].parent) open.add(g);
       // a module that holds nothing but another one is opened with it
-      for (let at = group; at !== within(group);) { at = partsOf(at)[0].group; open.add(at); }
-      inner = within(group);
+      for (let at = group; at !== within(group);) { at = inner(at)[0].group; open.add(at); }
+      deepest = within(group);
     }
     layout();
     draw();
     // what was clicked stays under the pointer
     const after = open.has(group) ? shown.clusters.find((c) => c.group === group) : shown.nodes.get(`g${group}`);
     if (held && after) transform(d3.zoomIdentity.translate(held[0] - after.x * zoomed.k, held[1] - (after.y - after.height / 2) * zoomed.k).scale(zoomed.k));
-    const next = open.has(group) ? [...shown.nodes.values()].find((n) => partsOf(inner).some((part) => key(part) === n.id)) || after : after;
+    const next = open.has(group) ? [...shown.nodes.values()].find((n) => inner(deepest).some((part) => key(part) === n.id)) || after : after;
     if (next && next.id && focused) focus(next.id);
   }
   function closeAll() {
@@ -260,7 +278,7 @@
   function fit(all = false) {
     const [wide, high] = room();
     const k = Math.min(1.1, wide / shown.width, high / shown.height);
-    const scale = all ? k : Math.max(k, Math.min(0.8, wide / shown.width, 1));
+    const scale = all ? k : Math.max(k, Math.min(0.8, Math.max(wide / shown.width, 0.5)));
     const input = shown.nodes.get("in") || [...shown.nodes.values()][0];
     const left = shown.width * scale <= wide ? (wide - shown.width * scale) / 2 : Math.min(0, wide / 2 - (input ? input.x : shown.width / 2) * scale);
     transform(d3.zoomIdentity.translate(left, shown.height * scale <= high ? (high - shown.height * scale) / 2 : 0).scale(scale));
@@ -314,7 +332,7 @@
     for (let g = data.layers.group[shownAs(layer)]; g >= 0; g = groups[g].parent) if (!flopwise.bare(groups[g])) path.push(g);
     const missing = path.filter((g) => !open.has(g) && singles[g] < 0);
     if (missing.length) {
-      if (boxes() + d3.sum(missing, (g) => partsOf(g).length) > MOST) closeAll();
+      if (boxes() + d3.sum(missing, (g) => inner(g).length) > MOST) closeAll();
       path.forEach((g) => open.add(g));
       layout();
     }
@@ -326,9 +344,9 @@
     const before = visibleClosed();
     let now = boxes();
     for (const group of before) {
-      if (now + partsOf(group).length - 1 + FRAME > MOST) continue;
+      if (now + inner(group).length - 1 + FRAME > MOST) continue;
       open.add(group);
-      now += partsOf(group).length - 1 + FRAME;
+      now += inner(group).length - 1 + FRAME;
     }
     layout();
     draw();

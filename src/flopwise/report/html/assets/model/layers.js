@@ -47,8 +47,7 @@
     if (item.layer !== undefined) {
       item.layers = flopwise.layersOf(item.layer);
       item.many = item.layers.length;
-      const last = L.name[item.layer].replace(/\/+$/, "").split(/[/.]/).pop();
-      item.name = group ? group.name : /^\D/.test(last) ? last : opOf(item.layer); // a block's own Add is called as the block
+      item.name = group ? group.name : flopwise.brief(item.layer);
       item.title = L.name[item.layer] + (item.many > 1 ? ` and ${item.many - 1} like it` : "");
       item.kind = L.kind[item.layer];
       item.layers.forEach((layer) => itemOf.set(layer, item));

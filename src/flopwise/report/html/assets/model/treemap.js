@@ -6,7 +6,7 @@ flopwise.treemap = (box, root, go) => {
   const LETTER = 7.4;
 
   function item(part, depth, sums, values) {
-    if (part.layer !== undefined) return { layer: part.layer, name: data.layers.name[part.layer], value: number(values[part.layer]), kind: data.layers.kind[part.layer] };
+    if (part.layer !== undefined) return { layer: part.layer, name: flopwise.brief(part.layer), value: number(values[part.layer]), kind: data.layers.kind[part.layer] };
     let group = part.group, name = groups[group].name, parts = partsOf(group);
     while (parts.length === 1 && parts[0].group !== undefined) { // a module of one module is one box
       group = parts[0].group;
@@ -18,7 +18,6 @@ flopwise.treemap = (box, root, go) => {
     if (depth > 0) made.children = parts.map((inner) => item(inner, depth - 1, sums, values)).filter((inner) => inner.value > 0);
     return made;
   }
-  const short = (name) => name.replace(/\/+$/, "").split("/").pop() || name;
   // A name where there is room for enough of it.
   const fitted = (name, wide, least = 6) => { const room = Math.floor(wide / LETTER); return room >= Math.min(least, name.length) ? cut(name, room) : ""; };
 
@@ -48,7 +47,7 @@ flopwise.treemap = (box, root, go) => {
     cells.append("rect").attr("width", (node) => node.x1 - node.x0).attr("height", (node) => node.y1 - node.y0).attr("rx", 3)
       .style("fill", (node) => (node.children ? null : flopwise.colour(node.data.kind)));
     const leaves = cells.filter((node) => !node.children && node.x1 - node.x0 > 34 && node.y1 - node.y0 > 17).style("--ink", (node) => flopwise.ink(node.data.kind));
-    leaves.append("text").attr("x", 6).attr("y", 15).text((node) => fitted(short(node.data.name), node.x1 - node.x0 - 10));
+    leaves.append("text").attr("x", 6).attr("y", 15).text((node) => fitted(node.data.name, node.x1 - node.x0 - 10));
     leaves.filter((node) => node.y1 - node.y0 > 34).append("text").attr("class", "value").attr("x", 6).attr("y", 29).text((node) => percent((100 * node.value) / whole));
     const modules = cells.filter((node) => node.children && node.x1 - node.x0 > 40);
     modules.append("text").attr("x", 5).attr("y", 13).text((node) => {
