@@ -59,6 +59,8 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["--tp", "2"], "are for a training step: give --train"),
         (["--tokens-per-s", "10"], "is for a training step: give --train"),
         (["--train", "--tokens-per-s", "10"], "needs both its tokens per second and a device"),
+        (["--train", "--rewrite", "absorb-mla"], "leave --train out"),
+        (["--rewrite", "absorb-mla"], "expands no latents"),
         (["--kv-dtype", "fp3"], "unknown element type 'fp3' of the cache"),
     ],
 )

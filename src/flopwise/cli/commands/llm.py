@@ -89,6 +89,8 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     training = {key: given.pop(key) for key in ("optimizer", "checkpointing")}
     rate = given.pop("rate")
     if given.pop("train"):
+        if given["rewrites"]:
+            raise InputError("--rewrite is of a request's steps; leave --train out")
         if output.format.name == "html":
             raise InputError("-f html shows a request against its context; leave --train out")
         if figures is not None:

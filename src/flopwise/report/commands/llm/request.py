@@ -37,6 +37,7 @@ def sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
         about=() if named else (look.text(f"{result.source} · {result.name} · {result.dtype}{kv} · {batch}"),),
         summary=() if named else tuple(_figures(result, look)),
         notes=tuple(look.text(note) for note in result.notes),
+        complete=True,
     )
 
 
