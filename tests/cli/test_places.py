@@ -118,3 +118,7 @@ def test_an_old_report_is_replaced(run: Run, folder: Path) -> None:
     Path("report.csv").write_text("old")
     assert run("profile", "m.onnx", "-o", "report.csv").code == 0
     assert Path("report.csv").read_text().startswith("name,op")
+
+
+def test_a_nul_in_the_name_of_an_output(run: Run, folder: Path) -> None:
+    assert run("profile", "m.onnx", "-o", "a\0b") == (2, "", "flopwise: 'a\\x00b': no file is called that\n")
