@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, scaled
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, without_empty
 
 if TYPE_CHECKING:
     from flopwise.report.formats.format import Format
@@ -48,7 +48,10 @@ def counted(figure: Figure) -> str:
 
 def _about(figures: Sequence[Figure]) -> tuple[str, ...]:
     done = sum(figure.reproduced for figure in figures)
-    return (f"{len(figures):,} published figures", f"{done:,} reproduced ({share(figures):.1f} %)")
+    return (
+        f"{len(figures):,} published figures",
+        f"{done:,} reproduced ({share(figures):.1f} %)" if done else "none reproduced",
+    )
 
 
 def _sources(figures: Sequence[Figure], versions: dict[str, str]) -> Sheet:
@@ -95,7 +98,7 @@ def _lines(figures: Sequence[Figure], look: Look) -> Sheet:
         )
         for f in figures
     ]
-    return Sheet(
+    sheet = Sheet(
         heads=(
             Head("model", "model", "text", 0),
             Head("source", "source", "text", 5),
@@ -109,6 +112,7 @@ def _lines(figures: Sequence[Figure], look: Look) -> Sheet:
         lines=tuple(lines),
         about=_about(figures),
     )
+    return without_empty(sheet)
 
 
 def _data(figures: Sequence[Figure]) -> Sheet:
