@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from flopwise.cli.command import Command, option
@@ -11,6 +9,7 @@ from flopwise.cli.commands.zoo_published import command as published
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
 from flopwise.cli.progress import Progress
+from flopwise.cli.streams import say
 from flopwise.errors import InputError
 
 
@@ -59,22 +58,26 @@ def build(
     from flopwise.analyses.quantities import quantity
     from flopwise.api import zoo
 
-    with Progress() as progress:
-        built = zoo.build(
-            *sources,
-            output=folder,
-            jobs=jobs,
-            engine=engine,
-            address=address,
-            seconds=seconds,
-            memory=int(quantity(memory, bytes_=True)),
-            retry=retry,
-            progress=progress,
-        )
+    try:
+        with Progress() as progress:
+            built = zoo.build(
+                *sources,
+                output=folder,
+                jobs=jobs,
+                engine=engine,
+                address=address,
+                seconds=seconds,
+                memory=int(quantity(memory, bytes_=True)),
+                retry=retry,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        say(f"what is finished is in {folder}; the same command goes on from there")
+        raise
     first, *failures = zoo.summary(built)
     print(first)
     for line in failures:
-        print(f"flopwise: {line}", file=sys.stderr)
+        say(line)
     return 1 if strict and failures else 0
 
 
