@@ -309,12 +309,12 @@ units = option(
 )
 
 
-def columns_of(known: Name) -> Callable[[F], F]:
+def columns_of(choices: Name) -> Callable[[F], F]:
     """``--columns``, for the columns that a command has."""
     return option(
         "--columns",
         metavar="A,B,C",
-        type=known,
+        type=choices,
         callback=names,
         group="What to show",
         help="Columns to show, such as name,macs,params; a wrong name lists them all.",

@@ -102,18 +102,20 @@ def writes(*kinds: Kind, models: Sequence[str] = ()) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         @wraps(command)
-        def call(*args: Any, format_: str | None, output: str | None, no_header: bool, **given: Any) -> Any:
+        def call(*args: Any, format_: str | None, output: str | None, no_header: bool, **settings: Any) -> Any:
             if output is not None and output.lower().endswith(tuple(models)) and models:
                 if format_ is not None:
                     ending = os.path.splitext(output)[1]
                     raise InputError(f"{output}: -f {format_} writes a report, not a model ({ending}); drop one")
-                return command(*args, output=None, path=output, **given)
+                return command(*args, output=None, path=output, **settings)
             if format_ is None and output is not None and models and not os.path.splitext(output)[1]:
                 raise InputError(f"{output}: give it an ending: {', '.join((*models, *endings_of(kinds)))}")
             format = FORMATS[format_] if format_ else format_for_path(output or "", kinds, models)
             if format.binary and output is None:
                 raise InputError(f"-f {format.name} is not text; give it a file with -o FILE{format.endings[0]}")
-            return command(*args, output=Output(format, output, not no_header, given.get("human", False)), **given)
+            return command(
+                *args, output=Output(format, output, not no_header, settings.get("human", False)), **settings
+            )
 
         decorated: Any = call
         for each in (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def run(
     model: str,
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     report: Callable[[Profile], Report],
     output: Output,
     strict: bool = False,
@@ -29,7 +29,7 @@ def run(
 
     Args:
         model: MODEL.
-        given: the options of the command line by name.
+        settings: the options of the command line by name.
         report: profile -> report.
         output: where the report goes and in what format.
         strict: whether an inexact profile means exit code 1.
@@ -37,7 +37,7 @@ def run(
     """
     import flopwise
 
-    arguments = arguments_of(given)
+    arguments = arguments_of(settings)
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
         profile = before(flopwise.profile(path, progress=step, **{**arguments, "dims": dims}), step)
@@ -88,7 +88,7 @@ def run_each(
     return NO if strict and not all(exact for _, _, exact in results) else 0
 
 
-def in_batches(model: str, sizes: Sequence[int], given: Mapping[str, Any]) -> list[Profile]:
+def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, Any]) -> list[Profile]:
     """A profile of one model for each batch size.
 
     Raises:
@@ -98,25 +98,25 @@ def in_batches(model: str, sizes: Sequence[int], given: Mapping[str, Any]) -> li
 
     if models.is_collection(model):
         raise InputError(f"{model}: is a directory; several batch sizes take one model")
-    path, arguments = models.find(model)[0], arguments_of(given)
+    path, arguments = models.find(model)[0], arguments_of(settings)
     with Progress() as progress:
         return [flopwise.profile(path, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
 
 
-def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def reading_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``flopwise.read`` that the options of the command line ask for."""
     formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code")
-    arguments = {key: given[key] for key in ("dims", "batch_size", *ONNX, *formats) if key in given}
-    arguments["arguments"] = given.get("arguments") or None
-    arguments["inputs"] = list(given["inputs"]) or None
+    arguments = {key: settings[key] for key in ("dims", "batch_size", *ONNX, *formats) if key in settings}
+    arguments["arguments"] = settings.get("arguments") or None
+    arguments["inputs"] = list(settings["inputs"]) or None
     return arguments
 
 
-def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
     counting = ("train", "optimizer", "attention", "masked")
-    arguments = {**reading_of(given), **{key: given[key] for key in counting if key in given}}
-    arguments["convention"] = given.get("convention", "flops")
-    arguments["rules"] = models.load_rules(given.get("rules"))
-    arguments["fold"] = False if given.get("no_fold") else None
+    arguments = {**reading_of(settings), **{key: settings[key] for key in counting if key in settings}}
+    arguments["convention"] = settings.get("convention", "flops")
+    arguments["rules"] = models.load_rules(settings.get("rules"))
+    arguments["fold"] = False if settings.get("no_fold") else None
     return arguments

@@ -41,42 +41,42 @@ from flopwise.errors import InputError
     help="One line for each executed node or operator.",
 )
 @writes("sheet", "content", "bound")
-def command(model: str | None, strict: bool, output: Output, **given: Any) -> int:
+def command(model: str | None, strict: bool, output: Output, **settings: Any) -> int:
     """Measure MODEL with an engine on this machine: the whole, and each node that the engine executes, alone.
 
     The whole and all nodes take turns in rounds until their least times settle. An interrupt keeps what is measured.
     flopwise bound shows the figures again.
     """
-    if model is None and not (given["exported"] or given["imported"]):
+    if model is None and not (settings["exported"] or settings["imported"]):
         raise click.UsageError("give MODEL, --export or --import")
-    if given["imported"]:
-        count = _take(given["imported"], given["store"])
+    if settings["imported"]:
+        count = _take(settings["imported"], settings["store"])
         say(f"{count} new session{'' if count == 1 else 's'} in the store")
     code = 0
     if model is not None:
-        code = _measure(model, output, strict, given)
-    if given["exported"]:
-        _export(given["exported"], given["store"])
+        code = _measure(model, output, strict, settings)
+    if settings["exported"]:
+        _export(settings["exported"], settings["store"])
     return code
 
 
-def _measure(model: str, output: Output, strict: bool, given: dict[str, Any]) -> int:
+def _measure(model: str, output: Output, strict: bool, settings: dict[str, Any]) -> int:
     import flopwise
     from flopwise.report.commands.bound.report import bound_report
 
     if models.is_collection(model):
         raise InputError(f"{model}: is a directory; give one model")
-    arguments = arguments_of(given)
+    arguments = arguments_of(settings)
     kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
-    named = {key: given[key] for key in ("engine", "threads", "seconds", "missing", "retry", "only", "store")}
+    named = {key: settings[key] for key in ("engine", "threads", "seconds", "missing", "retry", "only", "store")}
     named["optimization"] = kept.pop("level") or "all"
     with Progress() as progress:
-        found = flopwise.bench(model, progress=progress, **named, **kept)
-    output.write(bound_report(found.bound, given["by"]))
-    if found.unsaved:
-        say(f"not stored: {found.unsaved}")
-    engine = found.bound.engine
-    failed = engine is None or not engine.complete or found.bound.verdict == "BROKEN"
+        result = flopwise.bench(model, progress=progress, **named, **kept)
+    output.write(bound_report(result.bound, settings["by"]))
+    if result.unsaved:
+        say(f"not stored: {result.unsaved}")
+    engine = result.bound.engine
+    failed = engine is None or not engine.complete or result.bound.verdict == "BROKEN"
     return NO if strict and failed else 0
 
 

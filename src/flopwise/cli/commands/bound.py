@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     "--figure", type=Written(), metavar="FILE", group="Output", help="Draw roofline and waterfall (.png, .svg, .pdf)."
 )
 @writes("sheet", "content", "bound")
-def command(model: str, strict: bool, output: Output, **given: Any) -> int:
+def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
     """How long MODEL takes at least on a device, layer by layer.
 
     The physical floor is the larger of arithmetic at the device's peak and the bytes that must move through its memory:
@@ -75,49 +75,55 @@ def command(model: str, strict: bool, output: Output, **given: Any) -> int:
     import flopwise
     from flopwise.report.commands.bound.report import bound_report
 
-    arguments = arguments_of(given)
+    arguments = arguments_of(settings)
     kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
     level = kept.pop("level") or "all"
     if level.isdigit():  # of a Caffe net
         level, kept["level"] = "all", int(level)
 
     drawn = None
-    if given["figure"] is not None:
+    if settings["figure"] is not None:
         from flopwise.report.commands.bound import figure
 
         if models.is_collection(model):
             raise InputError(f"{model}: is a directory; --figure takes one model")
-        drawn = figure.format_of(given["figure"])
+        drawn = figure.format_of(settings["figure"])
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
         chosen = {**kept, "dims": dims}
-        if given["measure"]:
+        if settings["measure"]:
             flopwise.bench(
                 path,
-                engine=given["engine"] or "onnxruntime",
+                engine=settings["engine"] or "onnxruntime",
                 optimization=level,
-                threads=given["threads"] or 1,
+                threads=settings["threads"] or 1,
                 missing=True,
-                store=given["store"],
+                store=settings["store"],
                 progress=step,
                 **chosen,
             )
         bound = flopwise.bound(
             path,
-            engine=given["engine"] or ("onnxruntime" if given["measure"] else None),
+            engine=settings["engine"] or ("onnxruntime" if settings["measure"] else None),
             optimization=level,
-            store=given["store"],
-            device=given["device"],
-            threads=given["threads"],
-            dtype=given["dtype"],
-            winograd=given["winograd"],
+            store=settings["store"],
+            device=settings["device"],
+            threads=settings["threads"],
+            dtype=settings["dtype"],
+            winograd=settings["winograd"],
             progress=step,
             **chosen,
         )
         if drawn is not None:
-            write(figure.figure(bound, drawn), given["figure"])
+            write(figure.figure(bound, drawn), settings["figure"])
         report = bound_report(
-            bound, given["by"], given["columns"], given["sort"], given["top"], given["what_if"], given["workers"]
+            bound,
+            settings["by"],
+            settings["columns"],
+            settings["sort"],
+            settings["top"],
+            settings["what_if"],
+            settings["workers"],
         )
         return report, _holds(bound)
 

@@ -43,7 +43,7 @@ from flopwise.errors import InputError
 @options.rules
 @options.units
 @writes("sheet", "content")
-def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, **given: Any) -> int:
+def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, **settings: Any) -> int:
     """Check each MODEL against a budget: exit code 1 and a table of the limits that are exceeded, or 0.
 
     Of a directory, every model in it is checked.
@@ -52,8 +52,8 @@ def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, *
 
     every = [path for model in paths for path in models.find(model)]
     if update and not os.path.exists(budget):
-        return _make(every, budget, given)
-    verdicts, errors = _verdicts(every, budget, given)
+        return _make(every, budget, settings)
+    verdicts, errors = _verdicts(every, budget, settings)
     if update and not errors:
         return _update(verdicts, budget)
     if verdicts:
@@ -63,13 +63,13 @@ def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, *
     return BAD if errors else NO if any(v.broken for v in verdicts) else 0
 
 
-def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple[list[Any], list[str]]:
+def _verdicts(paths: Sequence[str], budget: str, settings: dict[str, Any]) -> tuple[list[Any], list[str]]:
     """The verdicts on all models, and the errors of those that could not be read."""
     from flopwise.analyses.budget import read_budget
     from flopwise.api.check import check
 
     limits = read_budget(budget)
-    arguments = _arguments(given)
+    arguments = _arguments(settings)
     for path in paths:
         limits.of(path)
     sizes = models.Sizes(arguments["dims"], paths)
@@ -82,12 +82,12 @@ def _verdicts(paths: Sequence[str], budget: str, given: dict[str, Any]) -> tuple
     return [verdict for each in results for verdict in each], errors
 
 
-def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+def _arguments(settings: dict[str, Any]) -> dict[str, Any]:
     return {
-        **reading_of(given),
-        "convention": given["convention"],
-        "rules": models.load_rules(given["rules"]),
-        "fold": False if given["no_fold"] else None,
+        **reading_of(settings),
+        "convention": settings["convention"],
+        "rules": models.load_rules(settings["rules"]),
+        "fold": False if settings["no_fold"] else None,
     }
 
 
@@ -104,7 +104,7 @@ def _update(verdicts: Sequence[Any], budget: str) -> int:
     return 0
 
 
-def _make(paths: Sequence[str], budget: str, given: dict[str, Any]) -> int:
+def _make(paths: Sequence[str], budget: str, choices: dict[str, Any]) -> int:
     """A new budget with the figures of one model."""
     import flopwise
     from flopwise.analyses.budget import Settings, new_budget
@@ -112,11 +112,11 @@ def _make(paths: Sequence[str], budget: str, given: dict[str, Any]) -> int:
 
     if len(paths) > 1:
         raise InputError(f"{budget}: no such file; a new budget is made from one model, not {len(paths)}")
-    arguments = _arguments(given)
+    arguments = _arguments(choices)
     convention = arguments.pop("convention")
     with Progress() as progress:
         profile = flopwise.profile(paths[0], convention=convention or "flops", progress=progress, **arguments)
-    settings = Settings(convention, given["batch_size"], list(given["inputs"]), given["dims"])
+    settings = Settings(convention, choices["batch_size"], list(choices["inputs"]), choices["dims"])
     write(new_budget(profile, settings), budget)
     say(f"{budget}: written with the figures of {paths[0]}")
     return 0

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @option("--full", is_flag=True, group="What to show", help="Show layers that are the same in all models too.")
 @options.units
 @writes("sheet", "content", "comparison")
-def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **given: Any) -> int:
+def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **settings: Any) -> int:
     """Models side by side: totals, operators, and layers matched by name and structure, with differences to A.
 
     With A alone: several conventions (-c flops -c macs), batch sizes (-b 1,8), or input sizes, which | sets apart
@@ -74,8 +74,8 @@ def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **given
     from flopwise.report.commands.compare import breaks_text, comparison_report
 
     unwanted = conditions(fail_on) if fail_on is not None else []
-    compared = _compared(paths, given)
-    part = output.part(comparison_report(compared, given["by"], given["columns"], given["full"]))
+    compared = _compared(paths, settings)
+    part = output.part(comparison_report(compared, settings["by"], settings["columns"], settings["full"]))
     breaks = list(broken(compared, unwanted))
     output.write_all([("", part)])
     for line in breaks_text(breaks):
@@ -83,7 +83,7 @@ def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **given
     return NO if breaks else 0
 
 
-def _compared(paths: Sequence[str], given: dict[str, Any]) -> Comparison:
+def _compared(paths: Sequence[str], settings: dict[str, Any]) -> Comparison:
     """The comparison that the command line asks for.
 
     Raises:
@@ -94,9 +94,9 @@ def _compared(paths: Sequence[str], given: dict[str, Any]) -> Comparison:
     for path in paths:
         if models.is_collection(path):
             raise InputError(f"{path}: is a directory; compare takes models")
-    conventions = tuple(dict.fromkeys(given["conventions"])) or ("flops",)
-    sizes = given["batch_sizes"] or (None,)
-    inputs = variants(given["inputs"])
+    conventions = tuple(dict.fromkeys(settings["conventions"])) or ("flops",)
+    sizes = settings["batch_sizes"] or (None,)
+    inputs = variants(settings["inputs"])
     ways = {"models": len(paths), "-c": len(conventions), "-b": len(sizes), "-i": len(inputs)}
     several = [name for name, count in ways.items() if count > 1]
     if len(several) > 1:
@@ -105,8 +105,8 @@ def _compared(paths: Sequence[str], given: dict[str, Any]) -> Comparison:
         raise InputError(f"{paths[0]}: give a second model, or several of -c, -b or -i (sizes with | between them)")
     labels = {"-b": [f"batch {size}" for size in sizes], "-i": [", ".join(texts) for texts in inputs]}.get(several[0])
     with Progress() as progress:
-        found = _profiles(paths, conventions, sizes, inputs, given, progress)
-        return comparison(list(found), labels)
+        result = _profiles(paths, conventions, sizes, inputs, settings, progress)
+        return comparison(list(result), labels)
 
 
 def _profiles(
@@ -114,15 +114,15 @@ def _profiles(
     conventions: Sequence[str],
     sizes: Sequence[int | None],
     inputs: Sequence[Sequence[str]],
-    given: dict[str, Any],
+    settings: dict[str, Any],
     progress: models.Step,
 ) -> Iterator[Profile]:
     """A profile for each model, convention, batch size or input size; a model is read once for all conventions."""
     import flopwise
     from flopwise.conventions import get
 
-    state = {key: value for key, value in reading_of(given).items() if key not in ("inputs", "batch_size")}
-    rules, fold = models.load_rules(given["rules"]), False if given["no_fold"] else None
+    state = {key: value for key, value in reading_of(settings).items() if key not in ("inputs", "batch_size")}
+    rules, fold = models.load_rules(settings["rules"]), False if settings["no_fold"] else None
     chosen = [get(name) for name in conventions]
     for path in paths:
         models.find(path)

@@ -54,7 +54,7 @@ from flopwise.errors import InputError
 )
 @options.units
 @writes("sheet", "content")
-def command(what: str, conventions: tuple[str, ...], every: bool, by: str, output: Output, **given: Any) -> int:
+def command(what: str, conventions: tuple[str, ...], every: bool, by: str, output: Output, **settings: Any) -> int:
     """The formula of an OPERATOR and what each convention makes of it.
 
     With a MODEL: why two conventions differ on it, cause by cause, and by how much. Counts of different units are
@@ -70,9 +70,9 @@ def command(what: str, conventions: tuple[str, ...], every: bool, by: str, outpu
     from flopwise.report.commands.differences import difference_report, overview_report
 
     if every:
-        output.write(overview_report(_profiles(what, _all_from(conventions), given)))
+        output.write(overview_report(_profiles(what, _all_from(conventions), settings)))
     else:
-        output.write(difference_report(_profiles(what, conventions or ("flops", "macs"), given), by))
+        output.write(difference_report(_profiles(what, conventions or ("flops", "macs"), settings), by))
     return 0
 
 
@@ -98,7 +98,7 @@ def _is_model(what: str) -> bool:
     return "::" not in what and any(format.match(what) for format in FORMATS)
 
 
-def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) -> list[Any]:
+def _profiles(path: str, conventions: tuple[str, ...], settings: dict[str, Any]) -> list[Any]:
     """The model in each convention; it is read once."""
     import flopwise
     from flopwise.cli.progress import Progress
@@ -110,5 +110,5 @@ def _profiles(path: str, conventions: tuple[str, ...], given: dict[str, Any]) ->
     if models.is_collection(path):
         raise InputError(f"{path}: is a directory; explain compares conventions on one model")
     with Progress() as progress:
-        graph = flopwise.read(path, progress=progress, **reading_of(given))
+        graph = flopwise.read(path, progress=progress, **reading_of(settings))
         return [flopwise.profile(graph, convention=c) for c in chosen]

@@ -21,11 +21,11 @@ from flopwise.cli.run import run
 @options.counting
 @options.masked
 @writes("sheet", "content")
-def command(model: str, strict: bool, full: bool, output: Output, **given: Any) -> int:
+def command(model: str, strict: bool, full: bool, output: Output, **settings: Any) -> int:
     """Operations of MODEL by class: multiply-accumulates, additions, divisions, comparisons and so on.
 
     The classes are those of the convention (-c benanza has six).
     """
     from flopwise.report.commands.flops import classes_report
 
-    return run(model, given, lambda profile: classes_report(profile, full), output, strict)
+    return run(model, settings, lambda profile: classes_report(profile, full), output, strict)

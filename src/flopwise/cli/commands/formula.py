@@ -83,7 +83,7 @@ def command(
     largest_at: str | None,
     strict: bool,
     output: Output,
-    **given: Any,
+    **settings: Any,
 ) -> int:
     """What MODEL costs as closed formulas in its open dimensions.
 
@@ -106,39 +106,39 @@ def command(
     if models.is_collection(model):
         raise InputError(f"{model}: is a directory; formula takes one model")
     models.find(model)
-    rules = models.load_rules(given["rules"])
+    rules = models.load_rules(settings["rules"])
     load_sympy()  # says how to get it before the work, not after
     with Progress() as progress:
         formula = flopwise.formula(
             model,
-            list(given["inputs"]) or None,
-            convention=given["convention"],
+            list(settings["inputs"]) or None,
+            convention=settings["convention"],
             rules=rules,
-            dims=given["dims"],
-            batch_size=given["batch_size"],
-            **{name: given[name] for name in ONNX},
-            mode=given["mode"],
-            past=given["past"],
-            new=given["new"],
-            trust_code=given["trust_code"],
-            arguments=given["arguments"] or None,
-            fold=False if given["no_fold"] else None,
-            train=given["train"],
+            dims=settings["dims"],
+            batch_size=settings["batch_size"],
+            **{name: settings[name] for name in ONNX},
+            mode=settings["mode"],
+            past=settings["past"],
+            new=settings["new"],
+            trust_code=settings["trust_code"],
+            arguments=settings["arguments"] or None,
+            fold=False if settings["no_fold"] else None,
+            train=settings["train"],
             progress=progress,
         )
         progress("writing the report")
         if limit is not None:
             report = solution_report(formula, limit, points)
         elif source is not None:
-            report = source_report(formula, source, given["columns"])
+            report = source_report(formula, source, settings["columns"])
         elif plot is not None:
-            plotted(formula, points, given["columns"], plot)
+            plotted(formula, points, settings["columns"], plot)
             return 0
         elif at:
-            report = values_report(formula, points, given["columns"])
+            report = values_report(formula, points, settings["columns"])
         else:
             report = formula_report(
-                formula, given["by"], given["depth"], given["columns"], given["top"], largest_at=weighed[0]
+                formula, settings["by"], settings["depth"], settings["columns"], settings["top"], largest_at=weighed[0]
             )
         part = output.part(report)
     output.write_all([("", part)])

@@ -17,12 +17,12 @@ from flopwise.cli.run import run
 @options.names_of
 @options.no_fold
 @writes("sheet", "content", "layers")
-def command(model: str, output: Output, **given: Any) -> int:
+def command(model: str, output: Output, **settings: Any) -> int:
     """Layers of MODEL: name, operator, input and output names and shapes.
 
     With -f dot: the graph, for Graphviz.
     """
     from flopwise.report.commands.layers import layers_report
 
-    given["convention"] = given["convention"] or "flops"
-    return run(model, given, layers_report, output)
+    settings["convention"] = settings["convention"] or "flops"
+    return run(model, settings, layers_report, output)

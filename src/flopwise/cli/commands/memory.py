@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     group="Output",
     help="Also write an offset for each activation in one block of memory (JSON).",
 )
-def command(model: str, plan: str | None, output: Output, **given: Any) -> int:
+def command(model: str, plan: str | None, output: Output, **settings: Any) -> int:
     """Memory of MODEL: weights by type, activations, the most bytes alive at once, and the tensors alive then.
 
     Beside the peak stands the size of one block of memory (an arena) that holds all activations, planned so that
@@ -47,31 +47,31 @@ def command(model: str, plan: str | None, output: Output, **given: Any) -> int:
     """
     from flopwise.report.commands.memory import memory_of, memory_report
 
-    sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
-    given["batch_size"] = sizes[0] if sizes else None
+    sizes: tuple[int, ...] = settings.pop("batch_sizes") or ()
+    settings["batch_size"] = sizes[0] if sizes else None
     if plan is not None and models.is_collection(model):
         raise InputError(f"{model}: is a directory; --plan takes one model")
     if len(sizes) > 1:
         if plan is not None:
             raise InputError("--plan takes one batch size")
-        return _in_batches(model, sizes, output, given)
+        return _in_batches(model, sizes, output, settings)
     plans: list[str] = []
 
     def report(profile: Profile) -> Report:
-        memory = memory_of(profile, given["inplace"], given["align"])
+        memory = memory_of(profile, settings["inplace"], settings["align"])
         if plan is not None:
             from flopwise.report.commands.memory_plan import render_plan
 
             plans.append(render_plan(memory))
         return memory_report(memory)
 
-    code = run(model, given, report, output)
+    code = run(model, settings, report, output)
     for text in plans:
         write(text, plan)
     return code
 
 
-def _in_batches(model: str, sizes: Sequence[int], output: Output, given: dict[str, Any]) -> int:
+def _in_batches(model: str, sizes: Sequence[int], output: Output, settings: dict[str, Any]) -> int:
     """The figures of one model in several batch sizes.
 
     Raises:
@@ -80,6 +80,6 @@ def _in_batches(model: str, sizes: Sequence[int], output: Output, given: dict[st
     from flopwise.report.commands.batches import memory_batches_report
     from flopwise.report.commands.memory import memory_of
 
-    memories = [memory_of(p, given["inplace"], given["align"]) for p in in_batches(model, sizes, given)]
+    memories = [memory_of(p, settings["inplace"], settings["align"]) for p in in_batches(model, sizes, settings)]
     output.write(memory_batches_report(memories, sizes))
     return 0

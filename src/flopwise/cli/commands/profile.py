@@ -65,7 +65,13 @@ VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
     help="Also write the figures as node data for Model Explorer (.json).",
 )
 def command(
-    model: str, strict: bool, each: bool, netron: str | None, model_explorer: str | None, output: Output, **given: Any
+    model: str,
+    strict: bool,
+    each: bool,
+    netron: str | None,
+    model_explorer: str | None,
+    output: Output,
+    **settings: Any,
 ) -> int:
     """What MODEL costs, per layer and in total.
 
@@ -75,46 +81,46 @@ def command(
     from flopwise.report.sheet.listing import Choice
     from flopwise.report.sheet.zeros import KEYS, with_zeros
 
-    if not given["train"] and (missing := [key for key in given["columns"] or () if key in OF_TRAINING]):
+    if not settings["train"] and (missing := [key for key in settings["columns"] or () if key in OF_TRAINING]):
         raise InputError(f"the column {missing[0]!r} belongs to a training step: add --train")
-    sizes: tuple[int, ...] = given.pop("batch_sizes") or ()
-    given["batch_size"] = sizes[0] if sizes else None
+    sizes: tuple[int, ...] = settings.pop("batch_sizes") or ()
+    settings["batch_size"] = sizes[0] if sizes else None
     overlays = {o: path for o, path in {"--netron": netron, "--model-explorer": model_explorer}.items() if path}
     _check_overlays(model, overlays)
     if len(sizes) > 1:
-        return _in_batches(model, sizes, strict, overlays, output, given)
-    by = "module" if given["depth"] is not None and given["by"] == "layer" else given["by"]
-    choice = Choice(by, given["depth"], given["columns"], given["sort"], given["top"])
+        return _in_batches(model, sizes, strict, overlays, output, settings)
+    by = "module" if settings["depth"] is not None and settings["by"] == "layer" else settings["by"]
+    choice = Choice(by, settings["depth"], settings["columns"], settings["sort"], settings["top"])
     if models.is_collection(model) and not each and by == "layer" and {"sheet", "content"} & set(output.format.kinds):
         paths = models.find(model)
         if len(paths) > 1 or format_of(paths[0]).has_graph:  # else it is the directory of one model
-            return _in_lines(model, paths, strict, choice, output, given)
+            return _in_lines(model, paths, strict, choice, output, settings)
     attachments: list[tuple[str, str]] = []
 
     def report(profile: Profile) -> Report:
         attachments.extend((_overlay(name, profile), path) for name, path in overlays.items())
         return profile_report(profile, choice)
 
-    if KEYS.intersection([*(given["columns"] or ()), given["sort"]]):
-        code = run(model, given, report, output, strict, before=with_zeros)
+    if KEYS.intersection([*(settings["columns"] or ()), settings["sort"]]):
+        code = run(model, settings, report, output, strict, before=with_zeros)
     else:
-        code = run(model, given, report, output, strict)
+        code = run(model, settings, report, output, strict)
     for text, path in attachments:
         write(text, path)
     return code
 
 
 def _in_lines(
-    folder: str, paths: Sequence[str], strict: bool, choice: Choice, output: Output, given: dict[str, Any]
+    folder: str, paths: Sequence[str], strict: bool, choice: Choice, output: Output, settings: dict[str, Any]
 ) -> int:
     """A line for each model of a directory, and their total."""
     import flopwise
     from flopwise.report.commands.directory import Model, columns_of, directory_report, model_of
     from flopwise.report.sheet.zeros import KEYS, with_zeros
 
-    columns = columns_of(given["columns"], given["train"])
-    weighed = KEYS.intersection([*(given["columns"] or ()), choice.sort])
-    arguments = arguments_of(given)
+    columns = columns_of(settings["columns"], settings["train"])
+    weighed = KEYS.intersection([*(settings["columns"] or ()), choice.sort])
+    arguments = arguments_of(settings)
     sizes = models.Sizes(arguments["dims"], paths)
 
     def work(path: str, step: models.Step) -> Model:
@@ -125,7 +131,7 @@ def _in_lines(
     sizes.check()
     if results:
         output.write(
-            directory_report(folder, results, errors, columns, bool(given["columns"]), choice.sort, choice.top)
+            directory_report(folder, results, errors, columns, bool(settings["columns"]), choice.sort, choice.top)
         )
     for error in errors:
         say(error)
@@ -151,7 +157,7 @@ def _in_batches(
     strict: bool,
     overlays: Mapping[str, str],
     output: Output,
-    given: dict[str, Any],
+    settings: dict[str, Any],
 ) -> int:
     """The totals of one model in several batch sizes.
 
@@ -161,14 +167,14 @@ def _in_batches(
     from flopwise.report.commands.batches import batches_report
 
     layers = {"--sort": "sort", "--top": "top", "--depth": "depth"}
-    wrong = [name for name, key in layers.items() if given[key] is not None]
-    wrong += ["--by"] if given["by"] != "layer" else []
+    wrong = [name for name, key in layers.items() if settings[key] is not None]
+    wrong += ["--by"] if settings["by"] != "layer" else []
     wrong += overlays
     wrong += [] if {"sheet", "content"} & set(output.format.kinds) else [f"-f {output.format.name}"]
     if wrong:
         raise InputError(f"{wrong[0]}: several batch sizes show the totals alone; compare -b shows layers")
-    profiles = in_batches(model, sizes, given)
-    output.write(batches_report(profiles, sizes, given["columns"]))
+    profiles = in_batches(model, sizes, settings)
+    output.write(batches_report(profiles, sizes, settings["columns"]))
     return NO if strict and not all(p.exact for p in profiles) else 0
 
 

@@ -46,23 +46,23 @@ _WRITING = {"tensors": "--tensors", "no_weights": "--no-weights", "annotate": "-
 )
 @options.rules
 @writes("sheet", "content", models=(MODEL,))
-def command(model: str, output: Output | None, path: str | None = None, **given: Any) -> int:
+def command(model: str, output: Output | None, path: str | None = None, **settings: Any) -> int:
     """Shape and element type of every tensor of MODEL.
 
     With -o FILE.onnx: write the model with these shapes in it. Weights stay as they are, byte for byte; data beside the
     model stays there. --rules are those of --annotate.
     """
     if output is None:
-        return _write(model, str(path), given)
-    wrong = [option for key, option in _WRITING.items() if given[key]]
+        return _write(model, str(path), settings)
+    wrong = [option for key, option in _WRITING.items() if settings[key]]
     if wrong:
         raise InputError(f"{wrong[0]} changes the model that is written; add -o FILE{MODEL}")
     from flopwise.report.commands.shapes import shapes_report
 
-    return run(model, given, shapes_report, output)
+    return run(model, settings, shapes_report, output)
 
 
-def _write(model: str, path: str, given: dict[str, Any]) -> int:
+def _write(model: str, path: str, settings: dict[str, Any]) -> int:
     """Write the model and say what was written."""
     import flopwise
     from flopwise.cli.progress import Progress
@@ -73,15 +73,15 @@ def _write(model: str, path: str, given: dict[str, Any]) -> int:
         written = flopwise.write_shapes(
             models.find(model)[0],
             path,
-            list(given["inputs"]) or None,
-            tensors=[name for text in given["tensors"] for name in _names(text)],
-            weights=not given["no_weights"],
-            annotate=given["annotate"],
-            copy_data=given["copy_data"],
-            rules=models.load_rules(given["rules"]),
-            dims=given["dims"],
-            batch_size=given["batch_size"],
-            **{name: given[name] for name in ONNX},
+            list(settings["inputs"]) or None,
+            tensors=[name for text in settings["tensors"] for name in _names(text)],
+            weights=not settings["no_weights"],
+            annotate=settings["annotate"],
+            copy_data=settings["copy_data"],
+            rules=models.load_rules(settings["rules"]),
+            dims=settings["dims"],
+            batch_size=settings["batch_size"],
+            **{name: settings[name] for name in ONNX},
             progress=progress,
         )
     for message in written.told:

@@ -85,7 +85,7 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 )
 @options.units
 @writes("sheet", "content")
-def command(model: str, strict: bool, by: str, top: int | None, output: Output, **given: Any) -> int:
+def command(model: str, strict: bool, by: str, top: int | None, output: Output, **settings: Any) -> int:
     """Zeros of MODEL's weights: single ones, blocks, N:M patterns, whole channels, and the MACs that they save.
 
     A weight is seen as a matrix: rows are outputs, columns are what an output sums over. In weights that are sparse
@@ -95,16 +95,16 @@ def command(model: str, strict: bool, by: str, top: int | None, output: Output, 
     from flopwise.analyses.sparsity import asked
     from flopwise.report.commands.sparsity import sparsity_report
 
-    if given["tensors"] and by == "layer":
+    if settings["tensors"] and by == "layer":
         raise InputError("--tensor reads single weights, and --by layer needs all of them")
     thresholds = {
-        key: given[key] for key in ("blocks", "patterns", "min_size", "min_ratio", "tolerance", "ranks", "order")
+        key: settings[key] for key in ("blocks", "patterns", "min_size", "min_ratio", "tolerance", "ranks", "order")
     }
     asked(**thresholds)  # before anything is read
-    arguments = arguments_of(given)
+    arguments = arguments_of(settings)
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
-        chosen = {**arguments, "dims": dims, "tensors": given["tensors"] or None}
+        chosen = {**arguments, "dims": dims, "tensors": settings["tensors"] or None}
         sparsity = flopwise.sparsity(path, progress=step, **thresholds, **chosen)
         exact = not sparsity.unknown and all(layer.effective.macs is not None for layer in sparsity.layers)
         return sparsity_report(sparsity, by, top), exact

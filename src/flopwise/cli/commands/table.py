@@ -72,7 +72,7 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     help="One SI prefix for each column, or every digit.",
 )
 @writes("sheet", "content")
-def command(paths: tuple[str, ...], strict: bool, output: Output, **given: Any) -> int:
+def command(paths: tuple[str, ...], strict: bool, output: Output, **settings: Any) -> int:
     """Several models as one table for a paper: a line for each MODEL.
 
     A directory stands for every model in it; files in it that cannot be read are named on stderr and left out (exit
@@ -82,11 +82,11 @@ def command(paths: tuple[str, ...], strict: bool, output: Output, **given: Any) 
     from flopwise.report.commands.table import paper_report
 
     every = [(path, models.is_collection(model)) for model in paths for path in models.find(model)]
-    if given["names"] and len(given["names"]) != len(every):
+    if settings["names"] and len(settings["names"]) != len(every):
         raise InputError(
-            f"{len(given['names'])} names for {len(every)} models: give --name once for each, in their order"
+            f"{len(settings['names'])} names for {len(every)} models: give --name once for each, in their order"
         )
-    arguments = arguments_of(given)
+    arguments = arguments_of(settings)
     sizes = models.Sizes(arguments["dims"], every)
     places = itertools.count()
 
@@ -102,8 +102,10 @@ def command(paths: tuple[str, ...], strict: bool, output: Output, **given: Any) 
         if not every[place][1]:  # a table without a model that was asked for by its name is another table
             raise InputError(error)
     if profiles:
-        names = [name for place, name in enumerate(given["names"]) if place in profiles]
-        output.write(paper_report([*profiles.values()], given["columns"], names, given["units"], given["human"]))
+        names = [name for place, name in enumerate(settings["names"]) if place in profiles]
+        output.write(
+            paper_report([*profiles.values()], settings["columns"], names, settings["units"], settings["human"])
+        )
     for error in errors:
         say(error)
     if errors:

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     help="Format of the figures.",
 )
 def command(
-    model: str, output: Output, bins_json: str | None, figures: str | None, figure_format: str, **given: Any
+    model: str, output: Output, bins_json: str | None, figures: str | None, figure_format: str, **settings: Any
 ) -> int:
     """Range, mean, deviation, zeros and histograms of the weights of MODEL.
 
@@ -85,13 +85,13 @@ def command(
     from flopwise.report.commands.weights_columns import column
     from flopwise.report.formats.json import dump
 
-    if given["no_histogram"] and (figures is not None or bins_json is not None):
+    if settings["no_histogram"] and (figures is not None or bins_json is not None):
         raise InputError(
             f"{'--figures' if figures is not None else '--bins-json'} needs the histograms; leave --no-histogram out"
         )
-    for key in (*(given["columns"] or ()), *([given["sort"]] if given["sort"] else ())):
+    for key in (*(settings["columns"] or ()), *([settings["sort"]] if settings["sort"] else ())):
         column(key)
-        if given["no_histogram"] and key in (*PERCENTILES, "histogram"):
+        if settings["no_histogram"] and key in (*PERCENTILES, "histogram"):
             raise InputError(f"{key} needs the histograms; leave --no-histogram out")
     if figures is not None:
         from flopwise.report.commands.weights_figures import prepare
@@ -102,22 +102,22 @@ def command(
     if len(paths) > 1 and (option := next((name for name, value in single.items() if value is not None), None)):
         raise InputError(f"{model}: holds {len(paths)} models; {option} takes one")
     named = ("batch_size", *ONNX, "phase", "stages", "level", "weights", "mode", "arguments", "trust_code")
-    arguments = {key: given[key] for key in named if given[key]}
-    if given["inputs"]:
-        arguments["inputs"] = list(given["inputs"])
+    arguments = {key: settings[key] for key in named if settings[key]}
+    if settings["inputs"]:
+        arguments["inputs"] = list(settings["inputs"])
     histograms: list[str] = []
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
         weights = flopwise.weights(
             path,
-            by=given["by"],
-            bins=given["bins"],
-            histogram=not given["no_histogram"],
-            layers=given["layers"] or None,
-            threads=given["threads"],
+            by=settings["by"],
+            bins=settings["bins"],
+            histogram=not settings["no_histogram"],
+            layers=settings["layers"] or None,
+            threads=settings["threads"],
             progress=step,
             dims=dims,
-            convention=given["convention"],
+            convention=settings["convention"],
             **arguments,
         )
         if figures is not None:
@@ -126,9 +126,9 @@ def command(
             draw(weights, figures, figure_format, step)
         if bins_json is not None:
             histograms.append(dump(weights.histograms()))
-        return weights_report(weights, given["columns"], given["sort"], given["top"]), True
+        return weights_report(weights, settings["columns"], settings["sort"], settings["top"]), True
 
-    code = run_each(model, work, output, dims=given["dims"], paths=paths)
+    code = run_each(model, work, output, dims=settings["dims"], paths=paths)
     for text in histograms:
         write(text, bins_json)
     return code
