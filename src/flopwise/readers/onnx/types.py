@@ -120,11 +120,13 @@ class Shapes:
         self._types: dict[str, _Type] = {}
         #: The same by serialised type: models of a million tensors have some hundred types.
         self._distinct: dict[bytes, _Type] = {}
-        self._stored = {t.name: t for t in stored}
-        shapes: dict[tuple[int, ...], tuple[int, ...]] = {}  # one object for each
-        self._shapes: dict[str, tuple[int, ...] | None] = {
-            name: shapes.setdefault(dims := tuple(tensor.dims[:]), dims) for name, tensor in self._stored.items()
-        }
+        #: Element types of the stored tensors, by their codes; and the shapes of all tensors, equal ones as one object.
+        self._stored: dict[str, int] = {}
+        self._shapes: dict[str, tuple[int, ...] | None] = {}
+        shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for tensor in stored:
+            name, dims = tensor.name, tuple(tensor.dims[:])
+            self._stored[name], self._shapes[name] = tensor.data_type, shapes.setdefault(dims, dims)
         for name, type_ in types.items():
             self.set(name, type_)
 
@@ -198,9 +200,9 @@ class Shapes:
 
     def type(self, name: str) -> TypeProto | None:
         """What is known about a tensor, None when nothing is."""
-        stored = self._stored.get(name)
-        if stored is not None:  # made on demand: most are never asked for
-            return onnx.helper.make_tensor_type_proto(stored.data_type, list(stored.dims))
+        code = self._stored.get(name)
+        if code is not None:  # made on demand: most are never asked for
+            return onnx.helper.make_tensor_type_proto(code, self._shapes[name])
         distinct = self._types.get(name)
         return None if distinct is None else distinct.type
 
@@ -210,9 +212,9 @@ class Shapes:
 
     def dtype(self, name: str) -> str | None:
         """Element type of a tensor, None when unknown."""
-        stored = self._stored.get(name)
-        if stored is not None:
-            return DTYPES.get(stored.data_type)
+        code = self._stored.get(name)
+        if code is not None:
+            return DTYPES.get(code)
         distinct = self._types.get(name)
         return None if distinct is None else distinct.dtype
 
