@@ -55,8 +55,11 @@ class Profile:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the state that the model is handed, such as a cache of keys and values; 0 without one."""
-        return sum(t.nbytes for t in self.graph.inputs if t.kind == "state" and t.sized)
+        """Bytes of the state that the model is handed, such as a cache of keys and values; 0 without one.
+
+        Numbers that a cache notes for itself are no part of it.
+        """
+        return sum(t.nbytes for t in self.graph.inputs if t.kind == "state" and t.sized and t.dims)
 
     @functools.cached_property
     def own(self) -> dict[str, int]:
