@@ -103,12 +103,25 @@ class Pyramid(nn.Module):  # type: ignore[misc, name-defined]
         return torch.cat(outputs, 1).softmax(-1)
 
 
+class Sampled(nn.Module):  # type: ignore[misc, name-defined]
+    """Moments, a grid that places are taken from, and windows side by side."""
+
+    def forward(self, image: Any) -> Any:
+        variance, mean = torch.var_mean(image, dim=(2, 3), keepdim=True)
+        theta = torch.eye(2, 3).expand(image.shape[0], 2, 3)
+        grid = functional.affine_grid(theta, image.shape, align_corners=False)
+        moved = functional.grid_sample((image - mean) / variance, grid, align_corners=False)
+        columns = functional.unfold(moved, 3, padding=1, stride=2)
+        return columns @ columns.transpose(1, 2)
+
+
 CASES: list[tuple[Callable[[], Any], Any, dict[str, int]]] = [
     (Convolutions, ("N", 3, "H", "W"), {"N": 0, "H": 3, "W": 3}),
     (Windows, ("N", 3, "H", "W"), {"N": 1, "H": 4, "W": 4}),
     (Branch, ("N", "S", 8), {"N": 0, "S": 1}),
     (Parts, ("N", "S", 8), {"N": 0, "S": 1}),
     (Pyramid, ("N", 3, "H", "W"), {"N": 1, "H": 1, "W": 1}),
+    (Sampled, ("N", 3, "H", "W"), {"N": 1, "H": 2, "W": 2}),
     (Decoder, {"x": ("N", "S", 16), "past": ("N", "P", 16)}, {"N": 1, "S": 1, "P": 1}),
 ]
 

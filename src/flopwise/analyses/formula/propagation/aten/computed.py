@@ -10,6 +10,7 @@ from flopwise.analyses.formula.propagation.aten.of import Of, Shapes, axes_of
 from flopwise.analyses.formula.propagation.broadcasting import broadcast, same
 from flopwise.analyses.formula.propagation.site import Shape, UnknownError, axis_of
 from flopwise.analyses.formula.propagation.windows import windows
+from flopwise.operators.extents import product
 
 
 def roll(x: Of, *rest: Any, **more: Any) -> Shapes:
@@ -151,3 +152,20 @@ def linear(x: Of, weight: Of, bias: Any = None) -> Shapes:
 def broadcasting(*args: Any, **more: Any) -> Shapes:
     """The common shape of all tensors."""
     return [broadcast(*(a.shape for a in (*args, *more.values()) if isinstance(a, Of)))]
+
+
+def grid_sampled(x: Of, grid: Of, *rest: Any, **more: Any) -> Shapes:
+    return [(*x.shape[:2], *grid.shape[1:-1])]
+
+
+def moments(x: Of, dim: Any = None, *rest: Any, **more: Any) -> Shapes:
+    more.pop("correction", None)
+    more.pop("unbiased", None)
+    return reduced(x, dim, **more)
+
+
+def columns(x: Of, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Shapes:
+    """The windows of an image side by side: N × C·kernel × places."""
+    kernel = _each(kernel_size, 2)
+    window = _Window(2, stride, padding, dilation, False)
+    return [(*x.shape[:-3], x.shape[-3] * product(kernel), product(windows(window, x.shape[-2:], kernel)))]

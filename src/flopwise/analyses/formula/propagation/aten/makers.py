@@ -62,3 +62,7 @@ def one_hot(x: Of, num_classes: int = -1) -> Shapes:
     if type(num_classes) is int and num_classes < 0:
         raise UnknownError
     return [(*x.shape, num_classes)]
+
+
+def affine_grid(theta: Of, size: Any, *rest: Any, **more: Any) -> Shapes:
+    return [(size[0], *size[2:], len(size) - 2)]
