@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 
+from flopwise.analyses.zoo.worker import step
 from flopwise.errors import InputError
 
 _DONE: list[str] = []
@@ -15,6 +16,9 @@ _DONE: list[str] = []
 def work(job: str) -> str:
     """The job in capitals, or the trouble that it names."""
     _DONE.append(job)
+    if job == "linger":
+        step("lingering")
+        time.sleep(60)
     if job == "hang":
         time.sleep(60)
     if job == "grow":

@@ -14,7 +14,7 @@ WORK = "tests.analyses.zoo.jobs:work"
 
 def test_each_job_has_one_outcome() -> None:
     supervisor = Supervisor(WORK, seconds=3, memory=300 << 20)
-    jobs = ["a", "die", "b", "fail", "c", "hang", "d", "grow", "exit", "e"]
+    jobs = ["a", "die", "b", "fail", "c", "hang", "d", "grow", "exit", "linger", "e"]
     try:
         outcomes = {job: supervisor.do(job) for job in jobs}
     finally:
@@ -23,6 +23,7 @@ def test_each_job_has_one_outcome() -> None:
     assert outcomes["die"].error == "the process ended (SIGKILL)"
     assert outcomes["fail"].error == "ValueError: of no use"
     assert outcomes["hang"].error == "took more than 3 s"
+    assert outcomes["linger"].error == "took more than 3 s while lingering"
     assert outcomes["grow"].error == "took more than 0.292969 GiB of memory"
     assert outcomes["exit"].error == "the process ended (exit code 3: the last words)"
 

@@ -11,10 +11,10 @@ from typing import Any
 from flopwise import conventions
 from flopwise._limits import current, limits
 from flopwise._version import __version__
+from flopwise.analyses.zoo import worker
 from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.records import figures_of, layer_rows, model_row
 from flopwise.analyses.zoo.sources import Entry
-from flopwise.analyses.zoo.worker import peak_memory
 from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.options import TorchOptions, options_of
@@ -55,6 +55,7 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
     built: list[float] = []
 
     def step(name: str) -> None:
+        worker.step(name)
         if name not in _BUILDING and not built:
             built.append(time.monotonic() - start)
 
@@ -64,12 +65,14 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
         graph = format.read(
             entry.model, list(entry.inputs) or None, None, None, step, options or options_of(format.options, None, {})
         )
+        step("counting")
         profile = profile_graph(graph, conventions.get("flops"))
     figures, layers = figures_of(profile), layer_rows(entry, profile)
     whole = time.monotonic() - start
     building = min(*built, whole) if built else 0.0
     figures |= {"hash": job["hash"], "seconds": whole, "build_seconds": building}
-    figures |= {"profile_seconds": whole - building, "peak_memory": peak_memory()}
+    figures |= {"profile_seconds": whole - building, "peak_memory": worker.peak_memory()}
+    step("writing its rows")
     _dataset(job["folder"]).put(model_row(entry, job["key"], __version__, **figures), layers)
     writing = time.monotonic() - start - whole
     return {"layers": len(layers), "building": building, "profiling": whole - building, "writing": writing}

@@ -102,7 +102,7 @@ class Supervisor:
     def _answer(self, seconds: float, memory: int) -> Outcome:
         """The answer of the process as the value, or why there is none."""
         assert self._process is not None
-        start = time.monotonic()
+        start, doing = time.monotonic(), ""
         while True:
             took = time.monotonic() - start
             if self.stop.is_set():
@@ -111,12 +111,18 @@ class Supervisor:
             with contextlib.suppress(queue.Empty):
                 line = self._process.answers.get(timeout=_TICK)
                 if line is None:
-                    return Outcome(None, None, f"the process ended ({self._process.reason()})", took, again=True)
-                return Outcome(None, json.loads(line), "", took)
+                    reason = f"the process ended ({self._process.reason()}){doing}"
+                    return Outcome(None, None, reason, took, again=True)
+                answer = json.loads(line)
+                if "step" not in answer:
+                    return Outcome(None, answer, "", took)
+                doing = f" while {answer['step']}"
+                continue
             if took > seconds:
-                return Outcome(None, None, f"took more than {seconds:g} s", took)
+                return Outcome(None, None, f"took more than {seconds:g} s{doing}", took)
             if memory and self._process.resident() > memory:
-                return Outcome(None, None, f"took more than {memory / 2**30:g} GiB of memory", took, again=True)
+                reason = f"took more than {memory / 2**30:g} GiB of memory{doing}"
+                return Outcome(None, None, reason, took, again=True)
 
 
 class _Process:

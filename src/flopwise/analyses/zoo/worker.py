@@ -1,7 +1,7 @@
 """A process that does one job after another for its parent, who watches and may end it.
 
-A job comes as a line of JSON on standard input, and so does its result on standard output. The process ends with its
-parent, however that ends.
+A job comes as a line of JSON on standard input, and so does its result on standard output, after the steps on the way.
+The process ends with its parent, however that ends.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def serve() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, who ends its workers
     _end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    _STEPS.append(answers)
     os.dup2(2, 1)  # what a model prints is no answer
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
@@ -38,6 +39,16 @@ def serve() -> None:
     while True:
         request = json.loads(jobs.get())
         _answer(answers, _result(request["work"], request["job"]))
+
+
+def step(name: str) -> None:
+    """Tell the parent what the job is doing now, for what it says if it has to end it."""
+    for answers in _STEPS:
+        _answer(answers, {"step": name})
+
+
+#: Where steps go; nowhere in a process that is no worker.
+_STEPS: list[Any] = []
 
 
 def _listen(jobs: queue.SimpleQueue[str]) -> None:
