@@ -41,14 +41,14 @@ def check(figures: Sequence[Figure], progress: Callable[[str], None] = lambda st
         figures: published figures, those of a model side by side.
         progress: called with what is being done.
     """
-    known = sources()
+    works = sources()
     counts: dict[tuple[str, str, Way], int] = {}
     for number, figure in enumerate(figures, 1):
         progress(f"{number} of {len(figures)}: {figure.source} {figure.model}")
         if not figure.build:
             yield Checked(figure, figure)
             continue
-        source = known[figure.source]
+        source = works[figure.source]
         ways = source.ways
         if figure.quantity == "parameters":
             binary = all("binary" in way.options for way in ways)

@@ -75,7 +75,7 @@ from flopwise.errors import InputError
     group="Output",
     help="Format of the figures.",
 )
-def command(model: str, output: Output, figures: str | None, figure_format: str, **given: Any) -> int:
+def command(model: str, output: Output, figures: str | None, figure_format: str, **settings: Any) -> int:
     """What a request to a language model costs: prompt, each token after it, cache, and what must fit.
 
     MODEL is a config.json, a folder with one, hf:ORG/NAME or a GGUF file. transformers builds the model and its cache
@@ -84,18 +84,18 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     import flopwise
     from flopwise.report.commands.llm.request import llm_report
 
-    del given["human"]
-    shares = {way: given.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep")}
-    training = {key: given.pop(key) for key in ("optimizer", "checkpointing")}
-    rate = given.pop("rate")
-    if given.pop("train"):
-        if given["rewrites"]:
+    del settings["human"]
+    shares = {way: settings.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep")}
+    training = {key: settings.pop(key) for key in ("optimizer", "checkpointing")}
+    rate = settings.pop("rate")
+    if settings.pop("train"):
+        if settings["rewrites"]:
             raise InputError("--rewrite is of a request's steps; leave --train out")
         if output.format.name == "html":
             raise InputError("-f html shows a request against its context; leave --train out")
         if figures is not None:
             raise InputError("--figures shows a request against its context; leave --train out")
-        return _train(model, output, {**given, **training, "rate": rate}, shares)
+        return _train(model, output, {**settings, **training, "rate": rate}, shares)
     if rate is not None:
         raise InputError("--tokens-per-s is for a training step: give --train")
     if any(number != 1 for number in shares.values()):
@@ -106,7 +106,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
         prepare(figures)
     with Progress() as progress:
         curve = figures is not None or output.format.name == "html"
-        result = flopwise.llm(model, progress=progress, curve=curve, **given)
+        result = flopwise.llm(model, progress=progress, curve=curve, **settings)
         if figures is not None:
             from flopwise.report.commands.llm.figures import draw
 
@@ -115,7 +115,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     return 0
 
 
-def _train(model: str, output: Output, given: dict[str, Any], shares: dict[str, int]) -> int:
+def _train(model: str, output: Output, settings: dict[str, Any], shares: dict[str, int]) -> int:
     """The page of a training step."""
     from flopwise.analyses.llm.sharding import Sharding
     from flopwise.api.llm import llm_training
@@ -126,12 +126,12 @@ def _train(model: str, output: Output, given: dict[str, Any], shares: dict[str, 
     with Progress() as progress:
         result = llm_training(
             model,
-            sequence=given["prompt"],
+            sequence=settings["prompt"],
             sharding=sharding,
             progress=progress,
-            device=given["device"],
-            tokens_per_second=given["rate"],
-            **{key: given[key] for key in kept},
+            device=settings["device"],
+            tokens_per_second=settings["rate"],
+            **{key: settings[key] for key in kept},
         )
     output.write(training_report(result))
     return 0

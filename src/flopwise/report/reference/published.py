@@ -15,7 +15,7 @@ def published_page() -> str:
 
 
 def _page() -> Iterator[str]:
-    every, known = figures(), sources()
+    every, works = figures(), sources()
     operations = [figure for figure in every if figure.quantity == "operations"]
     parameters = [figure for figure in every if figure.quantity == "parameters"]
     yield from (
@@ -42,7 +42,7 @@ def _page() -> Iterator[str]:
         "| source | operations | reproduced | parameters | reproduced | under | counted with |",
         "|---|--:|--:|--:|--:|---|---|",
     )
-    for source in known.values():
+    for source in works.values():
         own = [figure for figure in every if figure.source == source.name]
         cells: list[str] = []
         for quantity in ("operations", "parameters"):
@@ -68,7 +68,7 @@ def _page() -> Iterator[str]:
         "as those of YOLOv8 are, but those of segmentation (9.7 G for YOLO11n-seg, counted 10.4 G) and pose were",
         "lowered, and no convention gives the new ones.",
     )
-    for source in known.values():
+    for source in works.values():
         yield from _source(source, [figure for figure in every if figure.source == source.name])
 
 

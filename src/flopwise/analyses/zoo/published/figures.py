@@ -109,10 +109,10 @@ def figures(source: str | None = None, models: Sequence[str] = ()) -> list[Figur
     Raises:
         InputError: there is no such source, or no model matches.
     """
-    known = sources()
-    if source is not None and source not in known:
-        raise InputError(f"unknown source {source!r}; known: {', '.join(known)}")
-    chosen = [figure for name in known if source in (None, name) for figure in _of(name)]
+    works = sources()
+    if source is not None and source not in works:
+        raise InputError(f"unknown source {source!r}; known: {', '.join(works)}")
+    chosen = [figure for name in works if source in (None, name) for figure in _of(name)]
     if models:
         from fnmatch import fnmatchcase
 
