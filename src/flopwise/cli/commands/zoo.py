@@ -110,7 +110,7 @@ def query(folder: str, sql: str, output: Output) -> int:
     return 0
 
 
-@command.command("report", cls=Command, examples=["zoo -o zoo.html", "zoo -f csv"])
+@command.command("report", cls=Command, examples=["zoo -o zoo.html", "zoo -o zoo.md", "zoo -f csv"])
 @click.argument("folder", metavar="DIR")
 @writes("sheet", "zoo")
 def report(folder: str, output: Output) -> int:
