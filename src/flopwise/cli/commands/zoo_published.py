@@ -15,7 +15,7 @@ from flopwise.errors import InputError
 @click.command(
     "published",
     cls=Command,
-    examples=["", "--source torchvision --model 'resnet*'", "--missing", "--model resnet50 --check"],
+    examples=["", "--source torchvision --model 'resnet*'", "--model resnet50 --check"],
 )
 @option("--source", metavar="NAME", help="Only the figures of this source.")
 @option("--model", "models", metavar="PATTERN", multiple=True, help="Only models with such a name. Repeatable.")
