@@ -56,7 +56,7 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
 
     def step(name: str) -> None:
         worker.step(name)
-        if name not in _BUILDING and not built:
+        if not name.startswith(_BUILDING) and not built:
             built.append(time.monotonic() - start)
 
     format = format_of(entry.model)

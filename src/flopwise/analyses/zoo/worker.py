@@ -44,7 +44,7 @@ def serve() -> None:
 def step(name: str) -> None:
     """Tell the parent what the job is doing now, for what it says if it has to end it."""
     for answers in _STEPS:
-        _answer(answers, {"step": name})
+        _answer(answers, {"step": name[:LONGEST]})
 
 
 #: Where steps go; nowhere in a process that is no worker.

@@ -63,10 +63,15 @@ def read_model(
     try:
         made = graph(module)
         return replace(made, warnings=(*made.warnings, *notes)) if notes else made
-    except NeedsMemoryError:
+    except NeedsMemoryError as error:
         if not is_callable(name):
             raise
-        return graph(module_of(model, options, progress, in_memory=True)[0])
+        why = str(error).partition("; if the inputs are right")[0][:300]
+
+        def in_memory(step: str) -> None:
+            progress(f"{step} in memory, because on the meta device: {why}")
+
+        return graph(module_of(model, options, in_memory, in_memory=True)[0])
 
 
 def _step(
