@@ -83,9 +83,17 @@ def _check(config: Any, name: str) -> None:
     for key, value in vars(text).items():
         if type(value) is int and value < 0 and (key.startswith(("num_", "n_")) or key.endswith(("_size", "_dim"))):
             raise ModelError(f"{name}: {key} is {value}")
-    heads, groups = (getattr(text, key, None) for key in ("num_attention_heads", "num_key_value_heads"))
+    heads, groups = (_size(text, key) for key in ("num_attention_heads", "num_key_value_heads"))
     if type(heads) is int and type(groups) is int and (groups == 0 or heads % groups):
         raise ModelError(f"{name}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}")
+
+
+def _size(config: Any, key: str) -> object:
+    """A size of a configuration; None where it has none, or each layer has its own."""
+    try:
+        return getattr(config, key, None)
+    except Exception:
+        return None
 
 
 @contextmanager
