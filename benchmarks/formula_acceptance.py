@@ -102,8 +102,11 @@ def check(job: Job, count: int) -> Result:
         if "past" in options and "batch" in whole:
             options["batch_size"] = whole["batch"]
         placed = {n: tuple(whole.get(d, d) for d in s) for n, s in (way or {}).items()} or None
+        if way is None and "past" not in options:
+            places = {d.name: d.place(point[d.name]) for d in formula.domains}
+            placed = {name: tuple(value(t, places) for t in shape) for name, _, shape in formula.inputs}
         try:
-            return flopwise.profile(model, placed, dims=whole if way is None and not job.options else None, **options)
+            return flopwise.profile(model, placed, **options)
         except flopwise.FlopwiseError:
             return None
 
@@ -192,6 +195,7 @@ def images(*sizes: int) -> tuple[Shapes, ...]:
 def examples(folder: Path) -> Iterator[Job]:
     ways: dict[str, tuple[Shapes | None, ...]] = {
         "tiny_resnet.onnx": (None, {"image": ("N", 3, "H", "W")}),
+        "custom_op.onnx": (None, {"features": ("N", 16)}),
         "alexnet.prototxt": ({"data": ("N", 3, "H", "W")},),
     }
     for path in sorted((ROOT / "examples").glob("*.*")):
@@ -251,8 +255,21 @@ TIMM = """
 """
 
 
-#: Detectors take a list of images.
-DETECTED: tuple[Any, ...] = ({"images": [(3, "H", "W")]},)
+def detector(whole: Any) -> Any:
+    """A detector up to its head: what follows depends on the data."""
+    from torch import nn
+
+    class Detector(nn.Module):
+        """The backbone and the head on each of its scales."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.backbone, self.head = whole.backbone, getattr(whole, "head", None) or whole.rpn.head
+
+        def forward(self, x: Any) -> Any:
+            return self.head(list(self.backbone(x).values()))
+
+    return Detector().eval()
 
 
 def vision(folder: Path) -> Iterator[Job]:
@@ -263,7 +280,6 @@ def vision(folder: Path) -> Iterator[Job]:
     other: dict[str, tuple[Shapes | None, ...]] = {
         "inception_v3": images(299),
         "lraspp_mobilenet_v3_large": ({"input": ("N", 3, "H", "W")},),
-        **dict.fromkeys((n for n in TORCHVISION.split() if "ssd" in n or "_fpn" in n), DETECTED),
         "raft_small": ({"image1": ("N", 3, "H", "W"), "image2": ("N", 3, "H", "W")},),
     }
 
@@ -272,7 +288,8 @@ def vision(folder: Path) -> Iterator[Job]:
             extra = {"weights": None, "weights_backbone": None} if "_resnet50" in name or "ssd" in name else {}
             extra = extra or ({"weights": None, "weights_backbone": None} if "lraspp" in name or "rcnn" in name else {})
             extra |= {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-            return models.get_model(name, **extra).eval()
+            model = models.get_model(name, **extra).eval()
+            return detector(model) if "ssd" in name or "_fpn" in name else model
 
     def timm_model(name: str) -> Any:
         import timm

@@ -354,7 +354,8 @@ class Formula:
             if domain.name not in point:
                 raise InputError(f"a size for {domain.name} is missing")
             if not isinstance(point[domain.name], int) or not domain.holds(point[domain.name]):
-                said = " and ".join(domain.conditions()) or f"{domain.name} >= {domain.low}"
+                own = [c for c in self.conditions if c.startswith(f"{domain.name} ")]
+                said = " and ".join(own or domain.conditions()) or f"{domain.name} >= {domain.low}"
                 raise OutsideError(
                     f"the formulas do not hold for {domain.name} = {point[domain.name]}; they need {said}", point
                 )
