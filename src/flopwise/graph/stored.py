@@ -30,6 +30,22 @@ class Storage(Protocol):
         """How much came over the network so far, in words; "" where nothing did."""
 
 
+class Stored(Protocol):
+    """A stored tensor whose elements come in the order of storage: a ``StoredTensor``, or one that is unpacked."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    def blocks(self, elements: int = ...) -> Iterator[Any]:
+        """One-dimensional arrays, decoded."""
+
+    def raw(self) -> Any:
+        """All elements as a view of the file; None where that is impossible."""
+
+
 class Elements(ABC):
     """The elements of a stored tensor, wherever they lie."""
 

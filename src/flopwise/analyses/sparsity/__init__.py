@@ -1,11 +1,12 @@
 """How sparse stored weights are: zeros, blocks, N:M patterns, whole channels, and the work that they save."""
 
 from flopwise.analyses.sparsity.asking import Asked, Block, Order, Pattern, asked, block, pattern
-from flopwise.analyses.sparsity.measuring import Groups, Measured, Stored, Weight, ZeroBlocks, measure
+from flopwise.analyses.sparsity.measuring import Groups, Measured, Weight, ZeroBlocks, measure
 from flopwise.analyses.sparsity.model import sparsity_of, sparsity_of_stored
 from flopwise.analyses.sparsity.result import Effective, Layer, Sparsity
 from flopwise.analyses.sparsity.search import Found
 from flopwise.analyses.sparsity.zeros import ZeroPoint
+from flopwise.graph.stored import Stored
 
 __all__ = [
     "Asked",

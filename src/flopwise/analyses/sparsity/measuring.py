@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy
 
@@ -22,28 +22,13 @@ from flopwise.analyses.sparsity.search import Found, Part, Search, halvings, par
 from flopwise.analyses.sparsity.views import View
 from flopwise.analyses.sparsity.zeros import ZeroPoint, zero_flags
 from flopwise.errors import ModelError
+from flopwise.graph.stored import Stored
 
 #: Elements of a band: the flags of one fit into a core's cache.
 BAND = 1 << 19
 
 #: Bands that wait for each thread.
 AHEAD = 3
-
-
-class Stored(Protocol):
-    """A stored tensor whose elements come in the order of storage: a ``StoredTensor``, or one that is unpacked."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> str: ...
-    def blocks(self, elements: int = ...) -> Iterator[Any]:
-        """One-dimensional arrays, decoded."""
-
-    def raw(self) -> Any:
-        """All elements as a view of the file; None where that is impossible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

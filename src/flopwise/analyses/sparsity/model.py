@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.sparsity.asking import Asked, Block, Pattern
-from flopwise.analyses.sparsity.measuring import Measured, Stored, Weight, measure
+from flopwise.analyses.sparsity.measuring import Measured, Weight, measure
 from flopwise.analyses.sparsity.nbits import Unpacked
 from flopwise.analyses.sparsity.result import Effective, Layer, Sparsity, unknown_tensor
 from flopwise.analyses.sparsity.uses import Use, Uses, multiplies_weights
@@ -15,6 +15,7 @@ from flopwise.analyses.sparsity.views import as_stored
 from flopwise.analyses.sparsity.zeros import PLAIN
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Node
+from flopwise.graph.stored import Stored
 from flopwise.operators.folding import Folding, fold
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile

@@ -15,7 +15,7 @@ from flopwise.analyses.sparsity.zeros import ZeroPoint
 from flopwise.graph import Node, StoredTensor
 
 if TYPE_CHECKING:
-    from flopwise.analyses.sparsity.measuring import Stored
+    from flopwise.graph.stored import Stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from flopwise.analyses.weights.moments import Moments, merge
 from flopwise.analyses.weights.ranges import Array, Ruler
 from flopwise.analyses.weights.tables import bins_of_table, moments_of_table, values_of
+from flopwise.graph.stored import Stored
 
 T = TypeVar("T")
 
@@ -31,20 +32,6 @@ SOME = 256
 
 #: With fewer elements than this, loading the compiled loops takes longer than they save.
 FEW = 1 << 23
-
-
-class Source(Protocol):
-    """What is needed of a stored tensor; see ``graph.stored.StoredTensor``."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> str: ...
-
-    def blocks(self, elements: int = ...) -> Iterator[Any]: ...
-    def raw(self) -> Any: ...
 
 
 def loops(elements: int) -> ModuleType:
@@ -88,7 +75,7 @@ class Engine:
         self._threads = threads
         self._ahead = ahead
 
-    def scan(self, source: Source, factor: float = 1.0, room: int = KEPT) -> Scanned:
+    def scan(self, source: Stored, factor: float = 1.0, room: int = KEPT) -> Scanned:
         """The statistics of all elements times ``factor``; of what cannot be mapped, ``room`` elements are kept."""
         raw = _flat(source.raw())
         blocks = source.blocks() if raw is None else _parts(raw)
@@ -115,7 +102,7 @@ class Engine:
                 values = values * factor
         return Scanned(moments_of_table(counts, values), (counts, values))
 
-    def bins(self, source: Source, scanned: Scanned, ruler: Ruler) -> Array:
+    def bins(self, source: Stored, scanned: Scanned, ruler: Ruler) -> Array:
         """How many finite elements lie in each bin; ``ruler`` measures the elements of ``scanned``, factor one."""
         if scanned.table is not None:
             return bins_of_table(*scanned.table, ruler)
@@ -176,7 +163,7 @@ def _parts(raw: Array) -> Iterator[Array]:
         yield raw[start : start + CHUNK]
 
 
-def _brain(source: Source, raw: Array | None) -> bool:
+def _brain(source: Stored, raw: Array | None) -> bool:
     return raw is not None and source.dtype == "bfloat16" and raw.dtype == np.uint16
 
 
