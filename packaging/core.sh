@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# flopwise without any extra, on the Python that PATH has: installed from a wheel, then the tests that need nothing else.
+# flopwise without PyTorch, on the Python that PATH or PYTHON has: the core alone on an example, then the tests of files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python}" -m venv "$work/venv"
-"$work/venv/bin/pip" install -q . pytest hypothesis
+"$work/venv/bin/pip" install -q .
 "$work/venv/bin/flopwise" profile examples/tiny_resnet.onnx --by op
-"$work/venv/bin/python" -m pytest -q -p no:cacheprovider tests/readers/onnx tests/readers/caffe tests/operators tests/memory \
-  tests/graph tests/conventions tests/profiles tests/report tests/cli
+"$work/venv/bin/pip" install -q '.[symbolic,budget,h5,gguf,pandas,arrow]' pytest pytest-xdist hypothesis
+"$work/venv/bin/python" -m pytest -q -n auto -p no:cacheprovider tests/graph tests/memory tests/profiles tests/conventions \
+  tests/readers/caffe tests/readers/onnx tests/readers/weights tests/report/formats tests/analyses/budget
