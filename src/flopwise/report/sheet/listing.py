@@ -93,7 +93,7 @@ def listing(profile: Profile, choice: Choice, look: Look, audience: Audience) ->
         about=about(profile, look),
         summary=summary(profile, look),
         notes=notes(profile, choice.by, look),
-        hint=_hint(choice, len(lines)),
+        hint=_hint(choice, len(lines), any(row.missing == "rule" for row in profile.rows)),
         squeeze=bool(choice.columns),
         complete=bool(choice.columns),
     )
@@ -197,7 +197,10 @@ def within(path: str, around: str) -> str:
     return path[len(around) + 1 :] if around and path.startswith(around + ".") else path
 
 
-def _hint(choice: Choice, lines: int) -> str:
+def _hint(choice: Choice, lines: int, unruled: bool) -> str:
+    """How to go on: with a rule for an operator that has none, or with fewer lines."""
+    if unruled:
+        return "to count an operator without a rule: --rules FILE.py (flopwise profile --help)"
     if lines <= LONG or choice.top:
         return ""
     ways = ["--top 20", *(["--by op"] if choice.by != "op" else [])]
