@@ -8,7 +8,8 @@ navigation to the first frame after the load event, when every chart, the graph 
 those of the project: under 3 s and under 5 MB at 5,000 layers.
 
 ``--against`` makes and opens the same pages with another state of the project too (the folder with its ``flopwise``
-package), each several times in turn with this one, and prints ratios of medians; the processor time of making counts.
+package), each several times in turn with this one, and prints ratios of medians of processor time: of the process
+that makes it, and of the main thread of the page that opens it.
 """
 
 from __future__ import annotations
@@ -70,14 +71,23 @@ def made_by(sources: Path, layers: int, named: bool, page: Path) -> float:
 
 def open_in(browser: Any, page: Path) -> float:
     """Seconds from the start of the navigation to the first frame after loading, in a fresh tab."""
+    return opened(browser, page)[0]
+
+
+def opened(browser: Any, page: Path) -> tuple[float, float]:
+    """Seconds to open a page in a fresh tab, and seconds of processor time of its main thread until then."""
     browser.switch_to.new_window("tab")
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
     browser.get(page.as_uri())
     assert browser.execute_script("return document.documentElement.dataset.ready") == "true"
     painted = "requestAnimationFrame(() => setTimeout(() => arguments[0](performance.now())))"
     seconds: float = browser.execute_async_script(painted) / 1000
+    metrics = {
+        metric["name"]: metric["value"] for metric in browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    }
     browser.close()
     browser.switch_to.window(browser.window_handles[0])
-    return seconds
+    return seconds, metrics["TaskDuration"]
 
 
 def compare(layers: int, against: Path, folder: Path) -> None:
@@ -94,7 +104,7 @@ def compare(layers: int, against: Path, folder: Path) -> None:
                     making[name].append(made_by(sources, layers, named, pages[name]))
             for _ in range(2 * TIMES):
                 for name, page in pages.items():
-                    opening[name].append(open_in(browser, page))
+                    opening[name].append(opened(browser, page)[1])
             size = {name: page.stat().st_size for name, page in pages.items()}
             print(
                 f"{layers} layers, {'in modules' if named else 'flat'}: size {size['this'] / size['that']:.2f}, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.report.html.data import page_data
 from flopwise.report.html.page import Layout, page
 
@@ -43,4 +44,6 @@ LAYOUT = Layout(
 
 def render(profile: Profile, title: str) -> str:
     """The page of a profile."""
-    return page(LAYOUT, title, page_data(profile))
+    with no_search_for_garbage():
+        data = page_data(profile)
+    return page(LAYOUT, title, data)
