@@ -102,11 +102,15 @@ def check(job: Job, count: int) -> Result:
         if "past" in options and "batch" in whole:
             options["batch_size"] = whole["batch"]
         placed = {n: tuple(whole.get(d, d) for d in s) for n, s in (way or {}).items()} or None
-        if way is None and "past" not in options:
-            places = {d.name: d.place(point[d.name]) for d in formula.domains}
-            placed = {name: tuple(value(t, places) for t in shape) for name, _, shape in formula.inputs}
+        dims = None
+        if way is None and all(d.step == 1 for d in formula.domains):  # the file may have sums of symbols as names
+            placed = {name: tuple(value(t, point) for t in shape) for name, _, shape in formula.inputs}
+        elif way is None:
+            dims = whole
+        if "past" in options:
+            placed = dims = None
         try:
-            return flopwise.profile(model, placed, **options)
+            return flopwise.profile(model, placed, dims=dims, **options)
         except flopwise.FlopwiseError:
             return None
 
