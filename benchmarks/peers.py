@@ -1,9 +1,10 @@
 """flopwise and every peer that is installed on the same 30 models: accuracy, refusals, time and memory in one run.
 
 Run ``python benchmarks/peers.py [--rounds N] [-o docs/peers.md]``. Each tool takes each model in a process of its own,
-forked from one that has imported PyTorch, torchvision, timm and onnx. Before the clock starts the tool is imported, has
-counted one convolution (that time is reported by itself, since some tools import most of themselves then), and the
-model is made. Each round goes through all tools model by model, so that a busy machine slows all of them alike.
+forked from one that has imported PyTorch, torchvision, timm and onnx. Before the clock starts the tool is imported and
+the model made. The first count is reported by itself, since some tools import a part of themselves then; time and
+memory are those of counting a second time, with a model made anew. Each round goes through all tools model by model, so
+that a busy machine slows all of them alike.
 
 The truth is derived here, by code that shares nothing with flopwise or a peer: of a module, every product that PyTorch
 dispatches when the model runs, by the shapes of its operands; of an ONNX file, convolutions and matrix products by the
@@ -25,7 +26,6 @@ import os
 import platform
 import statistics
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -96,39 +96,11 @@ MODELS: dict[str, tuple[str, Any]] = {
 }
 
 
-#: One convolution, as a module and as a file: what every tool counts before the clock starts.
-WARM = {"torch": "(one convolution)", "onnx": "(one convolution.onnx)"}
-
-
-def make_warm(path: Path) -> None:
-    """Write the file of one convolution, and let both be found among the models."""
-    weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [4, 3, 3, 3], [0.0] * 108)
-    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 8, 8])
-    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 6, 6])
-    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
-    opset = onnx.helper.make_opsetid("", 17)
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "one", [x], [y], [weight]), opset_imports=[opset])
-    onnx.save(model, path)
-    EXTRA[WARM["onnx"]] = ("onnx", path)
-    EXTRA[WARM["torch"]] = ("own", (1, 3, 8, 8))
-
-
-#: What is counted besides the 30 models.
-EXTRA: dict[str, tuple[str, Any]] = {}
-
-
-def place_of(name: str) -> tuple[str, Any]:
-    """The kind of a model, and its file or the shape of its input."""
-    return MODELS[name] if name in MODELS else EXTRA[name]
-
-
 def module_of(name: str) -> tuple[Any, Any]:
     """A model of a library with random weights, and its input."""
-    kind, shape = place_of(name)
+    kind, shape = MODELS[name]
     torch.manual_seed(0)
-    if kind == "own":
-        module = nn.Sequential(nn.Conv2d(3, 4, 3))
-    elif kind == "torchvision":
+    if kind == "torchvision":
         module = torchvision.models.get_model(name, weights=None)
     else:
         import timm
@@ -230,7 +202,7 @@ def of_file(path: Path) -> int:
 def flopwise(name: str) -> Callable[[], int]:
     from flopwise import profile
 
-    kind, place = place_of(name)
+    kind, place = MODELS[name]
     if kind == "onnx":
         return lambda: profile(place, dims=SIZES.get(place.stem)).total("macs")
     module, inputs = module_of(name)
@@ -353,7 +325,7 @@ def onnx_tool(name: str) -> Callable[[], int]:
     import numpy
     from onnx_tool import Model
 
-    path = place_of(name)[1]
+    path = MODELS[name][1]
 
     def count() -> int:
         model = Model(str(path))
@@ -369,7 +341,7 @@ def onnx_tool(name: str) -> Callable[[], int]:
 def onnx_opcounter(name: str) -> Callable[[], int]:
     from onnx_opcounter import calculate_macs
 
-    path = place_of(name)[1]
+    path = MODELS[name][1]
     return lambda: calculate_macs(onnx.load(path))
 
 
@@ -416,26 +388,23 @@ def child(tool: str, name: str, pipe: Any) -> None:
         with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
             first = None
             if tool:
-                warm = TOOLS[tool][0](WARM["onnx" if MODELS[name][0] == "onnx" else "torch"])
+                count = TOOLS[tool][0](name)
                 start = time.perf_counter()
-                with contextlib.suppress(Exception):
-                    warm()
+                count()
                 first = time.perf_counter() - start
-            count = TOOLS[tool][0](name) if tool else lambda: truth(name)
+                del count
+            again = TOOLS[tool][0](name) if tool else lambda: truth(name)
             gc.collect()
             Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the model
             before, start = _memory("VmRSS"), time.perf_counter()
-            value = count()
+            value = again()
             seconds = time.perf_counter() - start
-        answer = {
-            "value": value if not tool else None if value is None else int(value),
-            "seconds": seconds,
-            "first": first,
-        }
+        exact = value if not tool or value is None else int(value)
+        answer = {"value": exact, "seconds": seconds, "first": first}
         pipe.send({**answer, "mb": max(_memory("VmHWM") - before, 0) / 1024})
     except BaseException as error:
-        first = (str(error).strip().splitlines() or [""])[0]
-        pipe.send({"error": f"{type(error).__name__}: {first}"[:160]})
+        message = (str(error).strip().splitlines() or [""])[0]
+        pipe.send({"error": f"{type(error).__name__}: {message}"[:160]})
     finally:
         pipe.close()
         os._exit(0)
@@ -523,11 +492,12 @@ def page(results: Results, rounds: int) -> Iterator[str]:
         "# flopwise and its peers",
         "",
         f"Made by `benchmarks/peers.py` on {date.today()}, {platform.machine()}, Python {platform.python_version()},",
-        f"one thread, {rounds} rounds in one run (the best of each); do not edit. 30 models, each tool in a process of",
-        "its own for each. Before the clock starts the tool is imported, has counted one convolution (*first call*,",
-        "which includes what a tool imports only when it is used), and the model is made. All module tools, flopwise",
-        "too, are handed the same module with weights in memory; most run it. Memory is the peak during the count",
-        "above what the process held before. torch_flops needs a GPU and did not run.",
+        f"one thread, {rounds} round{'s' if rounds > 1 else ''} in one run (the best); do not edit. 30 models, each",
+        "tool in a process of its own for each. Before the clock starts the tool is imported and the model made.",
+        "*First* is the first count, with what a tool imports only when it is used; time and memory (the peak above",
+        "what the process held before) are those of counting a second time, with a model made anew. All module tools,",
+        "flopwise too, are handed the same module with weights in memory; most run it. torch_flops needs a GPU and",
+        "did not run.",
         "",
         "The truth is the multiply-accumulates of all products over a shared index (convolutions, matrix products,",
         "attention), derived in the script by code that shares nothing with any tool: every product that PyTorch",
@@ -540,7 +510,7 @@ def page(results: Results, rounds: int) -> Iterator[str]:
         "",
         "## In short",
         "",
-        "| tool | version | models read | exact | within 1 % | worst | time, of flopwise's | MB | first call, s |",
+        "| tool | version | models read | exact | within 1 % | worst | time, of flopwise's | MB | first, s |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     )
     for tool in tools:
@@ -649,9 +619,7 @@ def main() -> None:
         raise SystemExit("peers.py needs timm")
     import timm  # noqa: F401  before the forks, so that no tool pays for it
 
-    with tempfile.TemporaryDirectory() as folder:
-        make_warm(Path(folder) / "one.onnx")
-        state = run(arguments.rounds, arguments.keep)
+    state = run(arguments.rounds, arguments.keep)
     text = "\n".join(page(Results(state), arguments.rounds)) + "\n"
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")
