@@ -14,6 +14,7 @@ from flopwise.analyses.weights.entry import Entry, Histogram
 from flopwise.analyses.weights.result import Weights
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import BITS, is_float
+from flopwise.graph.garbage import no_search_for_garbage
 
 if TYPE_CHECKING:
     from flopwise.analyses.weights.engine import Engine, Scanned
@@ -68,7 +69,7 @@ def measured(
     code, count = loops(every), threads or os.cpu_count() or 1
     measurements: dict[str, tuple[Entry, Moments, Moments]] = {}
     done = 0
-    with ThreadPoolExecutor(count) as pool:
+    with no_search_for_garbage(), ThreadPoolExecutor(count) as pool:  # all that is made for a tensor stays
         shared, alone = Engine(code, pool if count > 1 else None, 2 * count), Engine(code)
         bound = bins if histogram else 0
         large = {n: g for n, g in chosen.items() if count == 1 or not _side_by_side(g)}
