@@ -272,7 +272,7 @@ def _notes(program: Program, end: int, prefill: Step, decode: Step) -> list[str]
         chosen = stack.rows // max(decode.tokens, 1)
         notes.append(
             f"mixture of experts: {chosen} of {stack.count} for each token, in {layers} products; a step of "
-            f"{decode.tokens} tokens touches at most {stack.touched} experts of a layer, and "
-            f"{float(stack.expected(decode.tokens)):.1f} on average if routing is uniform"
+            f"{decode.tokens} token{'s' if decode.tokens > 1 else ''} touches at most {stack.touched} experts "
+            f"of a layer, and {float(stack.expected(decode.tokens)):.1f} on average if routing is uniform"
         )
     return notes
