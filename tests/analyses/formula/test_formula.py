@@ -238,8 +238,8 @@ def test_points_where_formulas_do_not_hold(given: dict[str, int], message: str) 
 
 def test_figures() -> None:
     formula = flopwise.formula(models.vit())
-    with pytest.raises(flopwise.InputError, match="unknown figure 'mac'; known: count, macs"):
-        formula.total("mac")
+    with pytest.raises(flopwise.InputError, match="unknown figure 'work'; known: count, macs"):
+        formula.total("work")
     with pytest.raises(flopwise.InputError, match="cannot group by 'x'"):
         formula.by("x")
 

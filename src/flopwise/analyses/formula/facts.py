@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,8 +36,20 @@ class ModelFacts:
 def facts_of(resolved: Resolved, weights: Mapping[str, StoredTensor]) -> ModelFacts:
     """The facts about an ONNX model."""
     facts = ModelFacts(weights=weights)
+    facts.values.update(_given(resolved.proto.graph))
     _collect(facts, resolved.proto.graph, resolved.shapes, "", lambda key: (key,), [0])
     return facts
+
+
+def _given(graph: Any) -> Iterator[tuple[str, Any]]:
+    """The elements of inputs whose elements the user gives, by name; they stand among the stored tensors."""
+    from onnx import numpy_helper
+
+    inputs = {i.name for i in graph.input}
+    for tensor in graph.initializer if inputs else ():
+        if tensor.name in inputs:
+            with contextlib.suppress(ValueError, TypeError):  # a stored tensor without its elements
+                yield tensor.name, numpy_helper.to_array(tensor)
 
 
 def _collect(
