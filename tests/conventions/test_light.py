@@ -171,7 +171,7 @@ def test_onnx_tool_totals(model: str, count: int) -> None:
 
 
 #: Conventions whose tools take a single image, whatever the batch.
-OF_ONE_IMAGE = ("caffe", "convnet-burden")
+OF_ONE_IMAGE = ("caffe", "convnet-burden", "mmcv")
 
 #: The convention whose tool divides one part of its count by the batch, and not the other.
 OF_BOTH = "ptflops"

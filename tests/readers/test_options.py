@@ -16,9 +16,9 @@ MODEL = "examples/tiny_resnet.onnx"
 
 
 def test_every_field_is_a_keyword() -> None:
-    assert Keywords.__annotations__.keys() == OWNERS.keys()
     names = [f.name for kind in (OnnxOptions, TorchOptions, CaffeOptions) for f in fields(kind)]
-    assert len(names) == len(set(names)), "a keyword belongs to one format"
+    assert set(names) == Keywords.__annotations__.keys() == OWNERS.keys()
+    assert {name for name in names if names.count(name) > 1} == {"past", "new"}, "others belong to one format"
 
 
 def test_keywords_win_over_the_object() -> None:
@@ -44,6 +44,11 @@ def test_what_is_empty_is_left_out(empty: Any) -> None:
 def test_an_option_of_another_format_is_refused(call: Any, keywords: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call(MODEL, **keywords)
+
+
+def test_a_state_is_of_two_formats() -> None:
+    with pytest.raises(InputError, match="past: only for ONNX models and PyTorch modules"):
+        options_of(CaffeOptions, None, {"past": 8})
 
 
 NET = """

@@ -402,7 +402,8 @@ def _naming(model: object) -> Iterator[None]:
     except FlopwiseError as error:
         if not isinstance(model, str | os.PathLike):
             raise
-        raise type(error)(f"{os.fspath(model)}: {error}") from error.__cause__
+        name = os.fspath(model)
+        raise type(error)(str(error) if str(error).startswith(f"{name}: ") else f"{name}: {error}") from error.__cause__
 
 
 def _as_text(formula: Formula) -> str:

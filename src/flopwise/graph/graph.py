@@ -33,6 +33,8 @@ class Module(NamedTuple):
 
     path: str
     kind: str
+    #: Path and class of the norm that an exporter fused into the operator of this module; None where there is none.
+    norm: tuple[str, str] | None = None
 
 
 class Body(NamedTuple):

@@ -66,7 +66,7 @@ def by_module(rows: Sequence[Row], depth: int | None = None, modules: Sequence[S
             if not module.path:  # the model itself
                 root.kind = root.kind or module.kind
                 continue
-            for path, kind in (*_between(branch.path, module.path, kinds), module):
+            for path, kind in (*_between(branch.path, module.path, kinds), module[:2]):
                 branch = branch.children.setdefault(path, _Branch(path, kind))
                 places.setdefault(path, branch)
                 branch.rows.append(row)

@@ -103,9 +103,12 @@ class Keywords(TypedDict, total=False):
     weights: str | os.PathLike[str] | None
 
 
-#: Keyword -> the options that it belongs to.
-OWNERS: dict[str, type[Options]] = {
-    field.name: kind for kind in (OnnxOptions, TorchOptions, CaffeOptions) for field in fields(kind)
+_KINDS: tuple[type[Options], ...] = (OnnxOptions, TorchOptions, CaffeOptions)
+
+#: Keyword -> the options that it belongs to; a state of tokens is one of ONNX models and of PyTorch modules.
+OWNERS: dict[str, tuple[type[Options], ...]] = {
+    name: tuple(kind for kind in _KINDS if name in {field.name for field in fields(kind)})
+    for name in Keywords.__annotations__
 }
 
 Chosen = TypeVar("Chosen", bound=Options)
@@ -138,7 +141,7 @@ def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[st
         if name in keys:
             changes[name] = value
         else:
-            strangers.setdefault(OWNERS[name].models, []).append(name)
+            strangers.setdefault(" and ".join(owner.models for owner in OWNERS[name]), []).append(name)
     for models, names in strangers.items():
         raise InputError(f"{' and '.join(names)}: only for {models}")
     return replace(chosen, **changes)

@@ -2,7 +2,7 @@
 
 The exporter on torch.export writes the bare class of each module around an operator. The operators of one module in a
 row are then one call of it, also where they are its parts (the products inside an attention are not linear layers).
-Batch normalisation that was folded into the convolution before it still has its place: the convolution stands in it.
+Batch normalisation that was folded into the convolution before it is noted in the convolution's module.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def calls(graph: Graph) -> list[Layer]:
     made: list[Layer] = []
     at = [(position, node) for position, node in enumerate(graph.nodes) if node.op != "Constant" and node.scope]
     for module, group in groupby(at, key=lambda pair: pair[1].scope[-1]):
-        if module.kind in _OWN:
+        if module.kind in _OWN or module.norm:
             made += _calls(module, list(group))
     return made
 
@@ -53,7 +53,12 @@ def folded_norms(graph: Graph) -> int:
 
 
 def _is_folded(node: Node) -> bool:
-    return node.op in _CONVOLUTIONS and bool(node.scope) and node.scope[-1].kind.startswith("BatchNorm")
+    return node.op in _CONVOLUTIONS and bool(node.scope) and _norm(node.scope[-1])[1].startswith("BatchNorm")
+
+
+def _norm(module: Module) -> tuple[str, str]:
+    """Path and class of the norm that the module notes; of the module itself, where the weight has another name."""
+    return module.norm or module[:2]
 
 
 def _calls(module: Module, group: Sequence[tuple[int, Node]]) -> Iterator[Layer]:
@@ -99,12 +104,12 @@ def _unfolded(module: Module, position: int, node: Node) -> Iterator[Layer]:
     """The convolution, without the bias that folding gave it, and the batch normalisation behind it."""
     for layer in as_modules.as_layer(node, position):
         weight = node.input(1)
-        path = weight.name.removesuffix(".weight")
-        yield layer._replace(path=path, tensors={"weight": weight})
+        yield layer._replace(path=weight.name.removesuffix(".weight"), tensors={"weight": weight})
     y = node.output()
     channels = y.dims[1]
-    tensors = {name: Tensor(f"{module.path}.{name}", (channels,), y.dtype, "weight") for name in ("weight", "bias")}
-    yield _layer(module.path, module.kind, (y,), (y,), position, {"affine": True}, tensors)
+    path, kind = _norm(module)
+    tensors = {name: Tensor(f"{path}.{name}", (channels,), y.dtype, "weight") for name in ("weight", "bias")}
+    yield _layer(path, kind, (y,), (y,), position, {"affine": True}, tensors)
 
 
 def _layer(

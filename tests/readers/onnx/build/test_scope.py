@@ -103,4 +103,5 @@ def test_a_norm_that_is_fused_into_its_convolution(
     names, classes = "['', 'block', 'block.bn1', 'n']", "['m.Net', 'm.Block', 'torch.nn.BatchNorm2d', 'aten.n']"
     found.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=names)
     found.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=classes)
-    assert scope_of(found)[0] == (Module("", "Net"), Module("block", "Block"), Module(*expected))
+    norm = None if expected[0] == "block.bn1" else ("block.bn1", "BatchNorm2d")
+    assert scope_of(found)[0] == (Module("", "Net"), Module("block", "Block"), Module(*expected, norm))

@@ -43,7 +43,7 @@ def _of_weight(node: onnx.NodeProto, scope: tuple[Module, ...]) -> tuple[Module,
     if name != "weight" or not path or path == scope[-1].path:
         return scope
     around = tuple(module for module in scope[:-1] if not module.path or path.startswith(f"{module.path}."))
-    return (*around, Module(path, _class(node)))
+    return (*around, Module(path, _class(node), (scope[-1].path, scope[-1].kind)))
 
 
 def _class(node: onnx.NodeProto) -> str:
