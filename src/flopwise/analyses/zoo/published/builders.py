@@ -139,11 +139,13 @@ def _ultralytics(name: str, shape: tuple[int, ...], reparameterized: bool) -> tu
         return ultralytics.nn.tasks
 
     tasks = repaired(imported)
-    kinds = {"seg": "SegmentationModel", "pose": "PoseModel", "cls": "ClassificationModel"}
-    model = getattr(tasks, kinds.get(name.partition("-")[2], "DetectionModel"))
+    kinds = {"seg": "SegmentationModel", "pose": "PoseModel", "cls": "ClassificationModel", "obb": "OBBModel"}
+    _, _, task = name.partition("-")
+    model = getattr(tasks, kinds.get(task.partition("-")[0], "DetectionModel"))
+    classes = {"obb": 15, "oiv7": 601}.get(task)  # those of DOTA and of Open Images; else what the configuration says
     logging.getLogger("ultralytics").setLevel(logging.ERROR)  # it would print a summary
     try:
-        module = model(f"{name}.yaml", verbose=False)
+        module = model(f"{name.removesuffix('-oiv7')}.yaml", nc=classes, verbose=False)
     except FileNotFoundError as error:
         raise InputError(f"ultralytics:{name}: no such model") from error
     if reparameterized:
