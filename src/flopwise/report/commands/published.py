@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, scaled
+from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, scaled, sources
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, without_empty
 
@@ -36,12 +37,17 @@ def share(figures: Sequence[Figure]) -> float:
 
 
 def counted(figure: Figure) -> str:
-    """The count in the unit of the figure, with two more digits than are stated."""
+    """The count in the unit of the figure, with two more digits than are stated.
+
+    Where no way gives the figure, it is the count in the first way of the source.
+    """
     if figure.count is None:
         return ""
-    way = Way.of(figure.way or "macs")
     if not PREFIXES.get(figure.unit):
         return f"{figure.count:,}"
+    way = Way.of(figure.way) if figure.way else sources()[figure.source].ways[0]
+    if figure.quantity == "parameters":
+        way = replace(way, times=1)
     digits = len(figure.stated.partition(".")[2]) + 2
     return f"{scaled(figure, figure.count, way):,.{digits}f}"
 
