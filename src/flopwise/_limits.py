@@ -50,7 +50,7 @@ def limits(**values: float | str) -> Iterator[Limits]:
     """Other limits than the defaults, for what is read in the ``with`` block by this thread.
 
     Args:
-        values: limits by name, as numbers or texts; see :class:`Limits`.
+        values: limits by name, as numbers or texts; see ``Limits``.
 
     Raises:
         InputError: there is no such limit, or it is not a number above 0 (a whole one for bytes and counts).

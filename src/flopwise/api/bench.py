@@ -59,7 +59,7 @@ def bench(
 
     Args:
         model: path of an ONNX file, or a PyTorch module or its name, which is exported first.
-        inputs: as in :func:`flopwise.read`.
+        inputs: as in ``flopwise.read``.
         engine: "onnxruntime".
         optimization: level of the engine: "off", "basic", "extended" or "all".
         threads: threads of the engine.
@@ -69,9 +69,9 @@ def bench(
         only: an operator; other nodes are left out.
         store: file of the store; None: FLOPWISE_STORE or the user's data folder.
         progress: called with the name of each step.
-        dims: as in :func:`flopwise.read`.
-        batch_size: as in :func:`flopwise.read`.
-        keywords: as in :func:`flopwise.read`.
+        dims: as in ``flopwise.read``.
+        batch_size: as in ``flopwise.read``.
+        keywords: as in ``flopwise.read``.
 
     Raises:
         ModelError: the model cannot be read, or the engine refuses it.

@@ -40,11 +40,11 @@ def bound(
     """How long a model takes at least on a device, row by row and in all; nothing runs.
 
     Of this machine's CPU the store may hold what an engine's own nodes took: then the bound also has that engine's
-    floor and the measured whole (see :func:`flopwise.bench`).
+    floor and the measured whole (see ``flopwise.bench``).
 
     Args:
-        model: as in :func:`flopwise.profile`, or a Profile.
-        inputs: as in :func:`flopwise.read`.
+        model: as in ``flopwise.profile``, or a Profile.
+        inputs: as in ``flopwise.read``.
         device: a device of ``flopwise devices``, by name; None for this machine's CPU.
         threads: cores of a CPU that are used; None means all.
         winograd: whether 3x3 convolutions of stride 1 may take 2.25 times fewer multiplications.
@@ -53,10 +53,10 @@ def bound(
         engine: an engine whose measurements are wanted; None: onnxruntime, where there are any and no device is named.
         optimization: the engine's optimisation level.
         store: file of the store; None: FLOPWISE_STORE or the user's data folder.
-        progress: as in :func:`flopwise.read`.
-        dims: as in :func:`flopwise.read`.
-        batch_size: as in :func:`flopwise.read`.
-        keywords: as in :func:`flopwise.read`.
+        progress: as in ``flopwise.read``.
+        dims: as in ``flopwise.read``.
+        batch_size: as in ``flopwise.read``.
+        keywords: as in ``flopwise.read``.
 
     Raises:
         ModelError: the model cannot be read.

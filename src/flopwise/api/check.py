@@ -32,15 +32,15 @@ def check(
     """The verdict on each limit of a budget that applies to a model.
 
     Args:
-        model: as in :func:`flopwise.profile`.
+        model: as in ``flopwise.profile``.
         budget: path of a TOML file, or what such a file would hold as a mapping.
-        inputs: as in :func:`flopwise.profile`; None: as the budget says.
+        inputs: as in ``flopwise.profile``; None: as the budget says.
         convention: of "count"; None: as the budget says, else flops.
-        batch_size: as in :func:`flopwise.profile`; None: as the budget says.
-        dims: as in :func:`flopwise.profile`; None: as the budget says.
-        rules: as in :func:`flopwise.profile`.
-        progress: as in :func:`flopwise.profile`.
-        others: further arguments of :func:`flopwise.profile`.
+        batch_size: as in ``flopwise.profile``; None: as the budget says.
+        dims: as in ``flopwise.profile``; None: as the budget says.
+        rules: as in ``flopwise.profile``.
+        progress: as in ``flopwise.profile``.
+        others: further arguments of ``flopwise.profile``.
 
     Raises:
         ModelError: the model cannot be read.

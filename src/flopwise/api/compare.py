@@ -29,15 +29,15 @@ def compare(
     """Models side by side: totals, operators and layers, with differences to the first.
 
     Args:
-        models: two or more models in any form that :func:`flopwise.profile` takes, or profiles; or one model with
+        models: two or more models in any form that ``flopwise.profile`` takes, or profiles; or one model with
             several conventions or batch sizes.
-        inputs: as in :func:`flopwise.profile`, for all models.
+        inputs: as in ``flopwise.profile``, for all models.
         convention: the convention, or several for one model.
         batch_size: first dimension of the inputs, or several for one model.
         labels: what to call what is compared; None for file names, conventions or batch sizes.
-        rules: as in :func:`flopwise.profile`.
-        progress: as in :func:`flopwise.profile`.
-        others: further arguments of :func:`flopwise.profile`.
+        rules: as in ``flopwise.profile``.
+        progress: as in ``flopwise.profile``.
+        others: further arguments of ``flopwise.profile``.
 
     Raises:
         ModelError: a model cannot be read.

@@ -59,18 +59,18 @@ def formula(
     The formulas are compared with profiles at several sizes before they are handed over.
 
     Args:
-        model: as in :func:`flopwise.read`.
-        inputs: shapes as in :func:`flopwise.read`, in which names may stand for sizes that the file fixes as numbers.
-        convention: as in :func:`flopwise.profile`.
-        rules: as in :func:`flopwise.profile`.
+        model: as in ``flopwise.read``.
+        inputs: shapes as in ``flopwise.read``, in which names may stand for sizes that the file fixes as numbers.
+        convention: as in ``flopwise.profile``.
+        rules: as in ``flopwise.profile``.
         dims: values of symbolic dimensions that are not to be symbols.
-        batch_size: as in :func:`flopwise.read`.
-        options: as in :func:`flopwise.read`.
-        fold: as in :func:`flopwise.profile`.
+        batch_size: as in ``flopwise.read``.
+        options: as in ``flopwise.read``.
+        fold: as in ``flopwise.profile``.
         train: whether there are formulas of the backward pass and of what it keeps, too; a PyTorch model is then in
             train mode unless ``mode`` says otherwise.
-        progress: as in :func:`flopwise.read`.
-        keywords: as in :func:`flopwise.read`.
+        progress: as in ``flopwise.read``.
+        keywords: as in ``flopwise.read``.
 
     Raises:
         ModelError: the model cannot be read.
@@ -185,7 +185,7 @@ def _of_caffe(
 
 @dataclass(frozen=True)
 class _Declared:
-    """An input of a module or net as :func:`open_inputs` takes it."""
+    """An input of a module or net as ``open_inputs`` takes it."""
 
     name: str
     dtype: str | None
@@ -216,7 +216,7 @@ def _of_module(
         raise InputError("no size is open; write a name in place of a number, such as -i batchx3x224x224")
 
     def call(point: Mapping[str, int]) -> Any:
-        """The arguments as :func:`flopwise.read` would pass them: some tools count by the first positional one."""
+        """The arguments as ``flopwise.read`` would pass them: some tools count by the first positional one."""
         specs = {spec.name: spec for spec in opened.at(point)}
         if inputs is None or isinstance(inputs, Mapping):
             return specs
@@ -315,7 +315,7 @@ def _of_onnx_steps(
     """The same of an exported language model, whose state is among its inputs.
 
     Raises:
-        InputError: as for :func:`_of_steps`, or the model takes no state.
+        InputError: as for ``_of_steps``, or the model takes no state.
     """
     from flopwise.analyses.formula.facts import facts_of
     from flopwise.readers.onnx.read import graph_of, resolve_onnx

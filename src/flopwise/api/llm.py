@@ -113,21 +113,21 @@ def llm_training(
     """What one training step of a language model costs, on one device and on one rank of many.
 
     Args:
-        model: as in :func:`llm`.
+        model: as in ``llm``.
         sequence: tokens of each sequence.
         batch: sequences of the step, on all devices together.
-        dtype: as in :func:`llm`; gradients and the optimizer's state have the type of the weights.
+        dtype: as in ``llm``; gradients and the optimizer's state have the type of the weights.
         optimizer: "sgd", "momentum", "adam" or "adamw".
         checkpointing: what the backward pass computes once more: nothing, attention ("selective"), or every layer
             ("full", as transformers does it).
-        sharding: how the step is spread over devices; see :mod:`flopwise.analyses.llm.sharding`.
+        sharding: how the step is spread over devices; see ``flopwise.analyses.llm.sharding``.
         device: the name of a device, against whose peak a run is held.
         tokens_per_second: tokens that a run trains on each second, on all its devices together, for its MFU.
-        trust_code: as in :func:`llm`.
+        trust_code: as in ``llm``.
         progress: called with the name of each step.
 
     Raises:
-        ModelError: as in :func:`llm`.
+        ModelError: as in ``llm``.
         InputError: a number is less than 1, something does not divide, or a name is unknown.
     """
     for name, number in (("batch", batch), ("sequence", sequence)):

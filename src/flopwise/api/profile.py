@@ -45,14 +45,14 @@ def profile(
     """What a model costs, per layer and in total.
 
     Args:
-        model: as in :func:`flopwise.read`, or a Graph.
-        inputs: as in :func:`flopwise.read`.
+        model: as in ``flopwise.read``, or a Graph.
+        inputs: as in ``flopwise.read``.
         convention: how operations are added up: a name from ``flopwise.CONVENTIONS`` or a Convention.
-        rules: your own operators: name -> function from Node to Counts, or a whole :class:`flopwise.Operator` with its
+        rules: your own operators: name -> function from Node to Counts, or a whole ``flopwise.Operator`` with its
             gradient, roles, view and shape. They win over the built-in ones.
-        dims: as in :func:`flopwise.read`.
-        batch_size: as in :func:`flopwise.read`.
-        options: as in :func:`flopwise.read`; with ``train``, the mode of a PyTorch model is "train" unless it says
+        dims: as in ``flopwise.read``.
+        batch_size: as in ``flopwise.read``.
+        options: as in ``flopwise.read``; with ``train``, the mode of a PyTorch model is "train" unless it says
             otherwise.
         fold: whether operators on weights and constants only are left out; None: as the convention does.
         train: whether each row also gets its backward pass, and the profile what a training step takes.
@@ -61,8 +61,8 @@ def profile(
             sliding-window, block or constant masks leave.
         backward_rules: with ``train``: your own gradients: operator name -> function from Node and the places of the
             inputs whose gradients are wanted to Counts.
-        progress: as in :func:`flopwise.read`.
-        keywords: as in :func:`flopwise.read`.
+        progress: as in ``flopwise.read``.
+        keywords: as in ``flopwise.read``.
 
     Raises:
         ModelError: the model cannot be read.

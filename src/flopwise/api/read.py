@@ -62,8 +62,8 @@ def read(
             follow from its configuration.
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
-        options: what only one format takes: :class:`~flopwise.OnnxOptions`, :class:`~flopwise.TorchOptions` or
-            :class:`~flopwise.CaffeOptions`.
+        options: what only one format takes: ``flopwise.OnnxOptions``, ``flopwise.TorchOptions`` or
+            ``flopwise.CaffeOptions``.
         progress: called with the name of each step.
         keywords: the fields of these options by name: ``trips`` of ONNX models; ``mode``, ``grad``, ``arguments``,
             ``past``, ``new`` and ``trust_code`` of PyTorch models; ``phase``, ``stages``, ``level`` and ``weights`` of

@@ -37,22 +37,22 @@ def write_shapes(
     """Write an ONNX model with every shape that is known; the file appears only when it is complete.
 
     Args:
-        model: as in :func:`flopwise.read`.
+        model: as in ``flopwise.read``.
         path: the file to write, ending in ``.onnx``; it may be the one that is read.
-        inputs: as in :func:`flopwise.read`; these shapes are written into the inputs.
+        inputs: as in ``flopwise.read``; these shapes are written into the inputs.
         tensors: names of hidden tensors that become outputs.
         weights: whether stored tensors keep their elements. Without them, each becomes a Constant operator whose sparse
             tensor holds nothing; tensors that may steer shapes and words stay.
         annotate: whether each operator gets its parameters, MACs, FLOPs and bytes as metadata.
         copy_data: whether files with weights that lie beside the model are copied to another folder.
-        rules: as in :func:`flopwise.profile`, for the metadata.
-        dims: as in :func:`flopwise.read`.
-        batch_size: as in :func:`flopwise.read`.
-        trips: as in :class:`~flopwise.OnnxOptions`, like ``states``, ``assume`` and ``largest_graph``.
+        rules: as in ``flopwise.profile``, for the metadata.
+        dims: as in ``flopwise.read``.
+        batch_size: as in ``flopwise.read``.
+        trips: as in ``flopwise.OnnxOptions``, like ``states``, ``assume`` and ``largest_graph``.
         states: inputs that are states, and the outputs that feed them.
         assume: sizes of dimensions that nothing else says.
         largest_graph: bytes that the graph may take.
-        progress: as in :func:`flopwise.read`.
+        progress: as in ``flopwise.read``.
 
     Returns:
         How many shapes were written, and the names of the tensors that have none.

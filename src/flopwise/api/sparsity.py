@@ -39,8 +39,8 @@ def sparsity(
     """The zeros of a model's weights, and the multiply-accumulates that they save.
 
     Args:
-        model: as in :func:`flopwise.profile`, or a Profile.
-        inputs: as in :func:`flopwise.profile`.
+        model: as in ``flopwise.profile``, or a Profile.
+        inputs: as in ``flopwise.profile``.
         blocks: blocks to count ("4x1", (1, 4)): rows × columns of a weight as a matrix of outputs and reduction.
         patterns: patterns to test ("2:4", (1, 4)): at most N of each M neighbours along the reduction differ from zero.
         min_size: the search for blocks takes tensors with more elements than this ...
@@ -52,7 +52,7 @@ def sparsity(
         tensors: names of the weights to read; None: all. With names the totals of MACs are left out.
         threads: how many threads count; None: one for each core.
         progress: called with the name of each step.
-        options: further arguments of :func:`flopwise.profile` (``dims``, ``batch_size``, ``weights`` ...).
+        options: further arguments of ``flopwise.profile`` (``dims``, ``batch_size``, ``weights`` ...).
 
     Raises:
         ModelError: the model or a weight cannot be read.

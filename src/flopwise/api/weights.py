@@ -32,7 +32,7 @@ def weights(
     """Statistics and histograms of a model's weights, in a stream.
 
     Args:
-        model: as in :func:`flopwise.profile`, or the path of a file or directory with weights and no graph.
+        model: as in ``flopwise.profile``, or the path of a file or directory with weights and no graph.
         by: "layer" puts the floating-point weights of a layer together, weight before bias; "tensor" takes every stored
             tensor by itself, integers too.
         bins: bins of each histogram, of equal width from the least to the greatest element.
@@ -41,7 +41,7 @@ def weights(
         threads: how many run side by side; None for all cores.
         progress: called with what is being done.
         convention: the convention whose tool's names and types the layers get ("benanza"); None for flopwise's own.
-        options: further arguments of :func:`flopwise.read` (``inputs``, ``batch_size``, ``arguments`` ...).
+        options: further arguments of ``flopwise.read`` (``inputs``, ``batch_size``, ``arguments`` ...).
 
     Raises:
         ModelError: the model cannot be read.

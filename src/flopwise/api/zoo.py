@@ -93,7 +93,7 @@ def report(folder: str | os.PathLike[str]) -> Report:
 
 
 def query(folder: str | os.PathLike[str], sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Columns and rows of a query over the views; see :func:`open`.
+    """Columns and rows of a query over the views; see ``open``.
 
     Raises:
         InputError: there is no data set, it is damaged, a package is missing, or the query fails.

@@ -30,7 +30,7 @@ def find(model: str) -> list[str]:
 
 
 def find_stored(model: str) -> list[str]:
-    """The files with stored tensors that MODEL names: as :func:`find`, and in a directory also files without a graph.
+    """The files with stored tensors that MODEL names: as ``find``, and in a directory also files without a graph.
 
     Raises:
         ModelError: a directory holds none.

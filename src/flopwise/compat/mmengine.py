@@ -1,7 +1,7 @@
 """The functions of ``mmengine.analysis``: what a model costs, as numbers, as a table and as a tree.
 
 They take the same arguments and give the same results and texts as mmengine 0.10.7, which counts as fvcore does; see
-:mod:`flopwise.compat.fvcore`.
+``flopwise.compat.fvcore``.
 """
 
 from __future__ import annotations

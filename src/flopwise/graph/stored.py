@@ -87,7 +87,7 @@ class StoredTensor:
     #: As in the file.
     name: str
     shape: tuple[int, ...]
-    #: A name of :mod:`flopwise.graph.dtypes`, or the block type of a GGUF file ("q4_K").
+    #: A name of ``flopwise.graph.dtypes``, or the block type of a GGUF file ("q4_K").
     dtype: str
     #: Stored bytes.
     nbytes: int

@@ -81,7 +81,7 @@ class Liveness:
 def peak_activation_bytes(graph: Graph) -> int | None:
     """Largest sum of bytes of live activations over the execution order; None when one has no shape, or holds strings.
 
-    See :func:`liveness`.
+    See ``liveness``.
     """
     return liveness(graph).peak
 

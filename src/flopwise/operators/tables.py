@@ -1,6 +1,6 @@
 """What is known about each operator: one table per family, merged here.
 
-A rule reads the node's shapes and attributes and returns :class:`~flopwise.operators.counts.Counts`. The canonical
+A rule reads the node's shapes and attributes and returns ``flopwise.operators.counts.Counts``. The canonical
 count is what a plain, unfused kernel executes in the operator's own definition;
 ``docs/counting.md`` states the principles.
 """

@@ -77,7 +77,7 @@ def arrow() -> Any:
 
 
 def parquet(content: Mapping[str, Any]) -> bytes:
-    """The table of :func:`arrow_table` as a Parquet file.
+    """The table of ``arrow_table`` as a Parquet file.
 
     Raises:
         InputError: as there.
@@ -86,7 +86,7 @@ def parquet(content: Mapping[str, Any]) -> bytes:
 
 
 def as_parquet(columns: Mapping[str, tuple[Sequence[Any], Any]]) -> bytes:
-    """The table of :func:`table_of` as a Parquet file.
+    """The table of ``table_of`` as a Parquet file.
 
     Raises:
         InputError: as there.
@@ -98,7 +98,7 @@ def stacked(parts: Sequence[tuple[str, bytes]]) -> bytes:
     """The layers of several models as one Parquet file: a column ``model`` says whose they are.
 
     Args:
-        parts: the path of each model, and its file as :func:`parquet` writes it.
+        parts: the path of each model, and its file as ``parquet`` writes it.
     """
     pa = arrow()
     import pyarrow.parquet

@@ -124,7 +124,7 @@ _Sizes: TypeAlias = tuple[int, int, int, "int | None"]
 
 
 class _Pattern(NamedTuple):
-    """What the rows of all nodes of one kind have in common: the fields of :class:`Row` in their order."""
+    """What the rows of all nodes of one kind have in common: the fields of ``Row`` in their order."""
 
     type: str
     #: From ``counts`` to ``count``.

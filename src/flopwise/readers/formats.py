@@ -74,8 +74,8 @@ def open_stored(
     """The stored tensors of a model; no element is read yet.
 
     Args:
-        model: in any form that :func:`flopwise.read` takes, or a Graph, or a directory with one model or its weights.
-        inputs: as for :func:`flopwise.read`, where the format has operators.
+        model: in any form that ``flopwise.read`` takes, or a Graph, or a directory with one model or its weights.
+        inputs: as for ``flopwise.read``, where the format has operators.
         dims: as there.
         batch_size: as there.
         progress: called with the name of each step.

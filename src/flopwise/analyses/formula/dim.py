@@ -1,8 +1,8 @@
 """Sizes that are numbers and expressions at once, and the conditions under which what was computed with them holds.
 
-A :class:`Dim` is an integer, its *hint*: the size that it has in one concrete run of a model. Beside it stands its
+A ``Dim`` is an integer, its *hint*: the size that it has in one concrete run of a model. Beside it stands its
 expression in the symbols, which arithmetic carries along. So code for integers runs unchanged. Where it compares sizes,
-it takes the hint's way, and a :class:`Guard` records under which condition that way is the right one.
+it takes the hint's way, and a ``Guard`` records under which condition that way is the right one.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Dim(int):
         return self // (1 << int(other))
 
     def at_most(self, other: int) -> int:
-        """The smaller of two sizes, see :func:`smaller`."""
+        """The smaller of two sizes, see ``smaller``."""
         return smaller(self, other)
 
     def bit_length(self) -> int:

@@ -22,7 +22,7 @@ class Domain:
         return self.step * place + self.offset
 
     def place(self, size: int) -> int:
-        """The inverse of :meth:`size`."""
+        """The inverse of ``size``."""
         return (size - self.offset) // self.step
 
     def conditions(self) -> Iterator[str]:

@@ -378,7 +378,7 @@ class Formula:
         return self.evaluate(self.whole, sizes)
 
     def evaluate(self, group: Group, sizes: Mapping[str, int]) -> Values:
-        """The figures of a group at one point; see :meth:`at`."""
+        """The figures of a group at one point; see ``at``."""
         try:
             point = self.point(sizes)
         except OutsideError as error:
@@ -476,7 +476,7 @@ class Formula:
         return self.expressions.text(term, None if at is None else self.named(at))
 
     def latex(self, term: Term, at: Mapping[str, int] | None = None) -> str:
-        """A term in LaTeX's mathematics, its summands as in :meth:`text`."""
+        """A term in LaTeX's mathematics, its summands as in ``text``."""
         return self.expressions.latex(term, None if at is None else self.named(at))
 
     def __str__(self) -> str:

@@ -81,7 +81,7 @@ def grouped(rows: Sequence[Row], key: str, depth: int | None = None) -> list[Gro
 
     Args:
         rows: the layers.
-        key: "layer", "op", "formula", "module" or "block", see :meth:`Formula.by`.
+        key: "layer", "op", "formula", "module" or "block", see ``Formula.by``.
         depth: how many levels of modules; None for all.
 
     Raises:

@@ -51,7 +51,7 @@ def open_inputs(
 
     Args:
         declared: name, dtype and dims of each input of the file, a dim being a number, a text or None.
-        inputs: what the user says about inputs, see :func:`flopwise.readers.inputs.input_specs`; a symbol may stand
+        inputs: what the user says about inputs, see ``flopwise.readers.inputs.input_specs``; a symbol may stand
             where the file has a number.
         dims: symbols that are fixed.
         batch_size: first dimension of the inputs whose first dimension is the batch.

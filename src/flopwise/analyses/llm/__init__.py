@@ -1,5 +1,5 @@
 """What a language model's steps cost: prefill, decoding, the cache, what fits, and a step of training.
 
 Comes in: profiles of single steps, made by whoever can run the model. Goes out: an
-:class:`~flopwise.analyses.llm.inference.Inference` or a :class:`~flopwise.analyses.llm.training.TrainingStep`.
+``flopwise.analyses.llm.inference.Inference`` or a ``flopwise.analyses.llm.training.TrainingStep``.
 """

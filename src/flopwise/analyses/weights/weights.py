@@ -36,7 +36,7 @@ HUGE, TINY = 1e140, 1e-140
 
 
 def weights_of_arrays(arrays: Any, **options: Any) -> Weights:
-    """As :func:`flopwise.weights`, of a mapping of names to numpy arrays, each a layer."""
+    """As ``flopwise.weights``, of a mapping of names to numpy arrays, each a layer."""
     from flopwise.readers.weights.encoding import numbers
     from flopwise.readers.weights.tensor import StoredTensors, in_memory
 
@@ -56,7 +56,7 @@ def measured(
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Weights:
-    """As :func:`flopwise.weights`, of stored tensors that are open already."""
+    """As ``flopwise.weights``, of stored tensors that are open already."""
     from flopwise.analyses.weights.engine import Engine, loops
 
     check_options(by, bins, threads)

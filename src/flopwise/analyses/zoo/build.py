@@ -45,7 +45,7 @@ def build(
     retry: bool,
     progress: Callable[[str], None],
 ) -> Built:
-    """Profile the models of all sources into a data set; arguments and errors as of :func:`flopwise.zoo.build`."""
+    """Profile the models of all sources into a data set; arguments and errors as of ``flopwise.zoo.build``."""
     start = time.monotonic()
     place = Place(folder)
     data = Dataset(place)

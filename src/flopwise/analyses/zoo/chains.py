@@ -73,7 +73,7 @@ def with_chains(layers: Sequence[dict[str, Any]]) -> None:
 
 
 def columns() -> Mapping[str, str]:
-    """Column -> its type in Arrow, of what :func:`with_chains` adds."""
+    """Column -> its type in Arrow, of what ``with_chains`` adds."""
     return {"chain": "string", **{f"saved_{n}": "int64" for n in range(2, LONGEST + 1)}, "firsts": "int16"}
 
 

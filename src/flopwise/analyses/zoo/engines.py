@@ -63,7 +63,7 @@ def run(engine: str, jobs: Jobs, workers: int, limits: Limits, address: str | No
 
     Args:
         engine: a key of ENGINES.
-        jobs: of :func:`flopwise.analyses.zoo.profiling.job`.
+        jobs: of ``flopwise.analyses.zoo.profiling.job``.
         workers: processes; of a cluster at an address, as many as it has.
         limits: of each model.
         address: of a cluster; None starts one on this machine.

@@ -27,7 +27,7 @@ _BUILDING = ("importing the model", "building the model", "reading the graph", "
 
 
 def job(entry: Entry, content: str, folder: str) -> dict[str, Any]:
-    """What :func:`record` takes, as JSON can say it.
+    """What ``record`` takes, as JSON can say it.
 
     Args:
         entry: the model.

@@ -53,7 +53,7 @@ class Entry:
 
 
 def entries(sources: Sequence[str]) -> list[Entry]:
-    """The models of all sources, in their order; see :func:`with_own_names` for the names that several have.
+    """The models of all sources, in their order; see ``with_own_names`` for the names that several have.
 
     Args:
         sources: directories, globs, files that list models (``.txt``, ``.list``), catalogues such as

@@ -52,7 +52,7 @@ class Supervisor:
         work: what is done, as ``module:function``; it takes and returns what JSON can say.
         seconds: how long a job may take.
         memory: bytes that the process may have in use.
-        stop: when it is set, jobs end with :class:`StoppedError`.
+        stop: when it is set, jobs end with ``StoppedError``.
     """
 
     def __init__(

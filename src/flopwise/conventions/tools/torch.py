@@ -35,7 +35,7 @@ def missed(graph: Graph, fused: bool) -> Iterator[str]:
 
     Args:
         graph: the model.
-        fused: see :func:`flopwise.conventions.emulation.dispatcher.kernels`.
+        fused: see ``flopwise.conventions.emulation.dispatcher.kernels``.
     """
     tally: Counter[str] = Counter()
     for node in graph.nodes:

@@ -72,7 +72,7 @@ def open_net(
     level: int | None = None,
     weights: object = None,
 ) -> OpenNet:
-    """A Caffe net in one state, as :func:`read_caffe` takes it; its graph can be had at several sizes.
+    """A Caffe net in one state, as ``read_caffe`` takes it; its graph can be had at several sizes.
 
     Raises:
         ModelError: the net cannot be read.

@@ -64,7 +64,7 @@ def settle(
 
     Args:
         model: changed in place. An input whose data the user gives becomes an initialiser as well.
-        inputs: what the user says about inputs, see :func:`flopwise.readers.inputs.input_specs`.
+        inputs: what the user says about inputs, see ``flopwise.readers.inputs.input_specs``.
         dims: values of symbols.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         states: inputs that take what an output gave before, and these outputs; more are found by name.

@@ -79,7 +79,7 @@ def read_onnx(
     Args:
         model: a path, bytes, an open binary file that can seek, or an ``onnx.ModelProto``.
         inputs: shapes of the model's inputs where the file leaves them open, or other shapes than the file's; see
-            :func:`flopwise.readers.inputs.input_specs`.
+            ``flopwise.readers.inputs.input_specs``.
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         options: how often loops run, which inputs are states, what is assumed of open dimensions, and how large a graph

@@ -40,7 +40,7 @@ def signature(model: object) -> Signature:
     """The declared inputs of a model; no weights are read.
 
     Args:
-        model: as in :func:`flopwise.readers.onnx.read.read_onnx`.
+        model: as in ``flopwise.readers.onnx.read.read_onnx``.
 
     Raises:
         ModelError: the model cannot be read.

@@ -30,7 +30,7 @@ def read_model(
     Args:
         model: a module, an exported program, ``package.module:callable``, the path of a file with a program, or the
             configuration of a language model.
-        inputs: as in :func:`flopwise.readers.torch.read.read_torch`.
+        inputs: as in ``flopwise.readers.torch.read.read_torch``.
         dims: as there.
         batch_size: as there.
         progress: called with the name of each step.
@@ -103,7 +103,7 @@ def module_of(
     """The module or exported program, and where it comes from ("" for one that was handed over as such).
 
     Args:
-        model: as in :func:`read_model`.
+        model: as in ``read_model``.
         options: the arguments of a callable.
         progress: called with the name of each step.
         in_memory: whether a callable makes weights with elements.

@@ -47,7 +47,7 @@ def read_torch(
     Args:
         model: the module; afterwards it is as it was.
         inputs: a shape, a tensor, a sequence of them, a mapping, or a pair of a sequence and a mapping; see
-            :func:`flopwise.readers.torch.inputs.arguments.settle`.
+            ``flopwise.readers.torch.inputs.arguments.settle``.
         dims: values of names that stand for sizes in shapes.
         batch_size: first dimension of every input that is given as a shape.
         progress: called with the name of each step.

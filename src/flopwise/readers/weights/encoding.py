@@ -73,7 +73,7 @@ def encoding(dtype: str, order: str = "<") -> Encoding | None:
     """How an element type is stored; None for one without numbers (strings).
 
     Args:
-        dtype: a name of :mod:`flopwise.graph.dtypes`.
+        dtype: a name of ``flopwise.graph.dtypes``.
         order: "<" for the lowest byte first, ">" for the highest.
     """
     origin = (encoding, (dtype, order))

@@ -35,7 +35,7 @@ class Type(NamedTuple):
     nbytes: int = 0
 
 
-#: ggml_type -> how its tensors are stored; 0 bytes: an element type of :mod:`flopwise.graph.dtypes`.
+#: ggml_type -> how its tensors are stored; 0 bytes: an element type of ``flopwise.graph.dtypes``.
 TYPES: dict[int, Type] = {
     0: Type("float32"),
     1: Type("float16"),

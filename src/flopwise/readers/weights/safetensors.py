@@ -54,7 +54,7 @@ class Entry(NamedTuple):
     """A tensor of a file by place: its elements lie at [start, end)."""
 
     name: str
-    #: A name of :mod:`flopwise.graph.dtypes`.
+    #: A name of ``flopwise.graph.dtypes``.
     dtype: str
     shape: tuple[int, ...]
     start: int

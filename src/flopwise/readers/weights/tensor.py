@@ -65,7 +65,7 @@ class StoredTensors:
 
 
 def in_memory(name: str, load: Callable[[], Any], shape: tuple[int, ...], dtype: str, **facts: Any) -> StoredTensor:
-    """A tensor whose elements are an array in memory; ``dtype`` is a name of :mod:`flopwise.graph.dtypes`."""
+    """A tensor whose elements are an array in memory; ``dtype`` is a name of ``flopwise.graph.dtypes``."""
     return StoredTensor(name, shape, dtype, length(math.prod(shape), dtype), elements=ArrayElements(load), **facts)
 
 
@@ -82,7 +82,7 @@ def in_storage(
     Args:
         name: as in the file.
         shape: its shape.
-        dtype: a name of :mod:`flopwise.graph.dtypes`.
+        dtype: a name of ``flopwise.graph.dtypes``.
         storage: where the elements lie.
         runs: from and to, in bytes, one range after the other.
         facts: further fields of ``StoredTensor``.

@@ -74,8 +74,8 @@ def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMEN
 
     Args:
         profile: the model.
-        inplace: as in :func:`flopwise.memory.liveness`.
-        alignment: as in :func:`flopwise.memory.plan_arena`.
+        inplace: as in ``flopwise.memory.liveness``.
+        alignment: as in ``flopwise.memory.plan_arena``.
 
     Raises:
         InputError: the alignment makes no sense.

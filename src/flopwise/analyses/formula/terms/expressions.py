@@ -128,7 +128,7 @@ class Expressions:
         return str(printer.doprint(self.expression(term)))
 
     def latex(self, term: Term, at: Mapping[str, int] | None = None) -> str:
-        """The term in LaTeX's mathematics, as :meth:`text` writes it."""
+        """The term in LaTeX's mathematics, as ``text`` writes it."""
         names = {s: _latex_name(s.name) for s in self.symbols.values()}
         printer = _latex_printer(names)
         printer.sizes = self._sizes(at)

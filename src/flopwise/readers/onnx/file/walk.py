@@ -1,7 +1,7 @@
 """The graph of an ONNX file without its weights: payloads and exporter metadata are skipped by seeking.
 
 What is left, some tens of kilobytes, is a valid ModelProto whose large tensors have dims and a type but no data; where
-the data lies is remembered. Field numbers: see :mod:`flopwise.readers.onnx.file.skeleton`.
+the data lies is remembered. Field numbers: see ``flopwise.readers.onnx.file.skeleton``.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Child:
         """The answer to a request.
 
         Args:
-            kind: one of the kinds in :mod:`flopwise.readers.onnx.native.worker`.
+            kind: one of the kinds in ``flopwise.readers.onnx.native.worker``.
             model: what it is about.
 
         Raises:

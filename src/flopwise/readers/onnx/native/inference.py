@@ -27,7 +27,7 @@ class Inference:
         """The model with the types that follow from its inputs and stored tensors.
 
         Args:
-            model: it should have no node that is not proven safe (see :mod:`flopwise.readers.onnx.native.suspects`),
+            model: it should have no node that is not proven safe (see ``flopwise.readers.onnx.native.suspects``),
                 as that takes a child.
             strict: whether a node that does not fit its inputs is an error.
             proven: whether all that is not proven safe has just been hidden, so that nobody needs to look again.

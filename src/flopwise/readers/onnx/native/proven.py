@@ -2,7 +2,7 @@
 
 Proven by giving each version of each operator 20,000 random nodes: inputs that are missing, untyped, no tensors, of any
 rank and element type, stored tensors whose elements do not fit, attributes of any value and type. That was onnx 1.23.2;
-what :mod:`flopwise.readers.onnx.native.suspects` refuses is left out. ``fuzz/onnx_operators.py`` does it again.
+what ``flopwise.readers.onnx.native.suspects`` refuses is left out. ``fuzz/onnx_operators.py`` does it again.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class SecondPass:
     def __init__(self, state: State, declared: Mapping[str, TypeProto]) -> None:
         """
         Args:
-            state: the graph; completed by :meth:`run`.
+            state: the graph; completed by ``run``.
             declared: types that the file states, for what nothing can infer.
         """
         self.state = state
@@ -65,7 +65,7 @@ class SecondPass:
     def foresee(self) -> list[onnx.TensorProto]:
         """Values that follow from stored tensors and the shapes of inputs alone: shape arithmetic, mostly.
 
-        With them onnx infers at once what would otherwise be left for :meth:`run`.
+        With them onnx infers at once what would otherwise be left for ``run``.
         """
         state = self.state
         made: list[str] = []

@@ -37,7 +37,7 @@ def language_model(model: str | os.PathLike[str], dtype: str | None = None, trus
     """The module of a configuration, on the meta device and in eval mode.
 
     Args:
-        model: as in :func:`flopwise.readers.torch.language.config.read_config`.
+        model: as in ``flopwise.readers.torch.language.config.read_config``.
         dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says.
         trust_code: whether code that belongs to the model may run.
 

@@ -1,6 +1,6 @@
 """Which rule belongs to which of PyTorch's operators. Parameters of rules are those of the function.
 
-Tensors come as their shapes (:class:`~flopwise.analyses.formula.propagation.aten.of.Of`), sizes as integers that may
+Tensors come as their shapes (``flopwise.analyses.formula.propagation.aten.of.Of``), sizes as integers that may
 carry expressions.
 """
 
