@@ -272,3 +272,10 @@ def test_operators_are_those_that_the_tool_registers() -> None:
 def test_layer_names() -> None:
     nodes = [node("Conv", [X], [X]), node("Relu", [X], [X], name="act"), node("acme::Relu", [X], [X])]
     assert onnx_tool.layer_names(nodes) == ["Conv_0", "act", "Relu_2"]
+
+
+@pytest.mark.parametrize("op", ["Conv", "Gemm"])
+def test_an_omitted_bias_costs_nothing(op: str) -> None:
+    x, w, y = {"Conv": ((1, 3, 10, 10), (8, 3, 3, 3), (1, 8, 8, 8)), "Gemm": ((4, 20), (20, 30), (4, 30))}[op]
+    without, omitted = (total("onnx-tool", node(op, [x, w, *rest], [y])) for rest in ([], [None]))
+    assert without == omitted == {"Conv": 13_824, "Gemm": 2_400}[op]

@@ -101,7 +101,7 @@ def _per_input(once: Counts, axes: int | None = None) -> Override:
 
 def _per_further_input(once: Counts) -> Override:
     def rule(node: Node, counts: Counts | None) -> Counts:
-        return once * (_elements(node) * (len(node.inputs) - 1))
+        return once * (_elements(node) * (len(node.known_inputs) - 1))
 
     return described(rule, f"numel(X) × (inputs − 1) × {words(once)}")
 

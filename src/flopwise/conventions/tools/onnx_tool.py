@@ -126,9 +126,9 @@ def _nothing(node: Node, counts: Counts | None) -> Counts:
 
 
 def conv(node: Node, counts: Counts | None) -> Counts:
-    """E × prod(W.shape[1:]), and E for a third input; a transposed convolution alike."""
+    """E × prod(W.shape[1:]), and E for a bias; a transposed convolution alike."""
     outputs = size(node.output())
-    return Counts(mac=outputs * product(node.input(1).dims[1:]), add=outputs if len(node.inputs) == 3 else 0)
+    return Counts(mac=outputs * product(node.input(1).dims[1:]), add=outputs if node.has_input(2) else 0)
 
 
 def conv_integer(node: Node, counts: Counts | None) -> Counts | None:
@@ -141,7 +141,7 @@ def conv_integer(node: Node, counts: Counts | None) -> Counts | None:
     if len(kernel) < 3:
         return None
     outputs = size(node.output())
-    return Counts(mac=outputs * product(kernel[1:4]), add=outputs if quantized and len(node.inputs) == 9 else 0)
+    return Counts(mac=outputs * product(kernel[1:4]), add=outputs if quantized and node.has_input(8) else 0)
 
 
 def matmul(node: Node, counts: Counts | None) -> Counts | None:
@@ -158,7 +158,8 @@ def matmul(node: Node, counts: Counts | None) -> Counts | None:
     if all(isinstance(batch, int) for batch in batches):
         outputs = max(batches) * product(node.output().dims[-2:])
     inner = extent(node, node.input(1), -1 if transposed else -2)
-    return Counts(mac=outputs * inner, add=outputs if len(node.inputs) == 3 else 0)
+    third = node.has_input(2) and not node.has_input(3)
+    return Counts(mac=outputs * inner, add=outputs if third else 0)
 
 
 def qlinear_matmul(node: Node, counts: Counts | None) -> Counts:
@@ -234,7 +235,7 @@ def resize(node: Node, counts: Counts | None) -> Counts | None:
 
 def add_up(node: Node, counts: Counts | None) -> Counts:
     """E × (n − 1) for n inputs."""
-    return Counts(add=len(node.inputs) - 1) * _largest(node)
+    return Counts(add=len(node.known_inputs) - 1) * _largest(node)
 
 
 def power(node: Node, counts: Counts | None) -> Counts:
@@ -244,7 +245,7 @@ def power(node: Node, counts: Counts | None) -> Counts:
 
 def quantize(node: Node, counts: Counts | None) -> Counts | None:
     """E × (1 mul + 1 add); the tool stops where the zero point is left out."""
-    return Counts(mul=1, add=1) * size(node.output()) if len(node.inputs) > 2 else None
+    return Counts(mul=1, add=1) * size(node.output()) if node.has_input(2) else None
 
 
 def non_zero(node: Node, counts: Counts | None) -> Counts:

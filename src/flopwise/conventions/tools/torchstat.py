@@ -299,6 +299,7 @@ CONVENTION = Convention(
     whole=Whole(_whole, totals=TOTALS, remarks=_remarks),
     notes=(
         "what torchstat calls Flops are multiply-adds; its MAdd counts operations, about two for each",
-        "torchstat always takes one image, and counts a module once however often it is called",
+        "torchstat counts a module once however often it is called, and itself takes one image: for a batch its rules "
+        "for Flops multiply by the batch, those for MAdd do not (give -b 1 for what it prints)",
     ),
 )
