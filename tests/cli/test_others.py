@@ -109,3 +109,12 @@ def test_a_bug_is_one_line_and_no_answer(run: Run, tiny: Path, monkeypatch: pyte
     assert err == (
         "flopwise: a bug in flopwise: ValueError: a bug; FLOPWISE_TRACEBACK=1 shows where, please report it\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "op"), [("Linear", "Gemm"), ("SDPA", "Attention"), ("SiLU", "aten::silu"), ("view", "Reshape")]
+)
+def test_explain_knows_the_names_of_pytorch(run: Run, name: str, op: str) -> None:
+    done = run("explain", name)
+    assert done.code == 0
+    assert done.out.startswith(f"PyTorch's {name} is counted as {op} (")

@@ -183,7 +183,7 @@ def _pairs(first: Profile, other: Profile, scales: tuple[int, int]) -> Iterator[
         unknown = [any(row.count is None for row in side) for side in both]
         every = (*both[0], *both[1])
         node = every[0].node
-        yield _Pair(node, layers_of(node), every, (counts[0], counts[1]), (unknown[0], unknown[1]))
+        yield _Pair(node, layers_of(node, first.graph), every, (counts[0], counts[1]), (unknown[0], unknown[1]))
 
 
 def _together(pairs: list[_Pair]) -> list[_Pair]:

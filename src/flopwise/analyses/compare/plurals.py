@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flopwise.graph import Node
+from flopwise.graph import Graph, Node
+from flopwise.graph.names import layer_kind
 
 
 class Layers(NamedTuple):
@@ -17,7 +18,7 @@ class Layers(NamedTuple):
     attention: str = ""
 
 
-#: Operator -> what its layers are called; any other by its own name.
+#: Operator -> what its layers are called; any other by the name that its rows show.
 PLURALS = {
     "Add": "additions",
     "Attention": "scaled dot-product attention",
@@ -71,9 +72,9 @@ PLURALS = {
 ATTENTION = "torch.nn.functional.multi_head_attention_forward"
 
 
-def layers_of(node: Node) -> Layers:
+def layers_of(node: Node, graph: Graph) -> Layers:
     """What the layers that a node is one of are called in a sentence; projections in an attention are set apart."""
-    words = PLURALS.get(node.op, node.op)
+    words = PLURALS.get(node.op) or layer_kind(node, graph)
     if not (ATTENTION in node.via or (node.scope and node.scope[-1].kind.endswith("MultiheadAttention"))):
         return Layers(words)
     if node.op in ("Gemm", "MatMul"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
+from difflib import get_close_matches
 from typing import Any
 
 from flopwise.conventions import CONVENTIONS
 from flopwise.errors import InputError
+from flopwise.graph.names import LAYERS
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
+from flopwise.readers.torch.lower import names
 from flopwise.report.reference.tables import prose_report, spec_url, weighed
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Head, Line, Sheet
@@ -15,6 +17,9 @@ from flopwise.report.sheet.sheet import Head, Line, Sheet
 
 def operator_report(name: str) -> Report:
     """An operator's formula, and what each convention makes of it.
+
+    Args:
+        name: of the operator, or what PyTorch calls it (Linear, SDPA, silu, torch.nn.BatchNorm2d).
 
     Raises:
         InputError: no operator of that name has a rule.
@@ -29,15 +34,17 @@ def operator(name: str) -> dict[str, Any]:
         InputError: no operator of that name has a rule.
     """
     match = next((op for op in OPERATORS if op.lower() == name.lower()), None)
-    if match is None:
+    alias = match is None and bool(match := names.counted_as(name)) and match in OPERATORS
+    if match is None or match not in OPERATORS:
         if why := next((why for op, why in NOT_RULED.items() if op.lower() == name.lower()), None):
             raise InputError(f"{name!r} has no rule on purpose: it {why}")
-        near = difflib.get_close_matches(name, OPERATORS, 3, 0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "flopwise operators lists those that have one"
-        raise InputError(f"{name!r} is neither a file nor an operator that has a rule; {hint}")
+        if parts := names.several(name):
+            raise InputError(f"{name!r} is several operators; explain one of them: {', '.join(parts)}")
+        raise InputError(f"{name!r} is neither a file nor an operator that has a rule; {_hint(name)}")
     row = OPERATORS[match]
     return {
         "operator": match,
+        "alias": name if alias else None,
         "family": next(family for family, table in FAMILIES.items() if match in table),
         "claim": row.claim,
         "formula": row.formula,
@@ -50,6 +57,15 @@ def operator(name: str) -> dict[str, Any]:
     }
 
 
+def _hint(name: str) -> str:
+    """The operators and the names of PyTorch that come nearest to a name, whatever its case."""
+    for known, cutoff in (((*LAYERS.values(), *OPERATORS), 0.7), ((*names.known(), *OPERATORS), 0.6)):
+        own = {each.lower(): each for each in known}
+        if near := [own[each] for each in get_close_matches(name.lower(), own, 3, cutoff)]:
+            return f"did you mean {' or '.join(near)}?"
+    return "flopwise operators lists those that have one"
+
+
 def operator_sheet(name: str) -> Sheet:
     """The same as a table with a row for each convention."""
     content = operator(name)
@@ -59,7 +75,8 @@ def operator_sheet(name: str) -> Sheet:
         Head("unit", "unit", "text"),
         Head("weights", "weighed", "text", prose=True),
     )
-    formula = f"{content['operator']} ({content['family']}, {content['claim']}): {content['formula']}"
+    alias = f"PyTorch's {content['alias']} is counted as " if content["alias"] else ""
+    formula = f"{alias}{content['operator']} ({content['family']}, {content['claim']}): {content['formula']}"
     rest = [f"backward: {content['backward']}" if content["backward"] else "", content["source"]]
     return Sheet(
         heads=heads,
