@@ -19,7 +19,7 @@ PACKAGE = Path(flopwise.__file__).parent
 
 #: The floors from the ground up; a package stands for all that is in it, unless a file of it is named by itself.
 FLOORS: list[tuple[str, ...]] = [
-    ("errors", "_limits", "_version"),
+    ("errors", "_limits", "_user_code", "_version"),
     ("graph",),
     ("operators",),
     ("readers",),

@@ -13,6 +13,7 @@ from importlib import import_module
 import click
 
 from flopwise import _limits
+from flopwise._user_code import command_line
 from flopwise._version import __version__
 from flopwise.cli import elsewhere
 from flopwise.cli.streams import emit, open_closed, say, silence
@@ -143,7 +144,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.disable()  # a short process makes little garbage, and looking for it takes a tenth of the time
     open_closed()
     try:
-        result = cli.main(args=argv, prog_name="flopwise", standalone_mode=False)
+        with command_line():
+            result = cli.main(args=argv, prog_name="flopwise", standalone_mode=False)
     except FlopwiseError as error:
         return _refused(str(error))
     except click.exceptions.NoArgsIsHelpError as error:
@@ -159,6 +161,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the pipe has seen enough
         silence(sys.stdout)
         return 0
+    except SystemExit as error:
+        return _refused(f"code of the model ended the program with SystemExit({error.code!r})")
     except MemoryError:
         return _refused("out of memory")
     except RecursionError:

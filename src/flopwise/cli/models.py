@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
+from flopwise._user_code import place_of, user_code
 from flopwise.cli.progress import Progress
 from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError
 from flopwise.operators.operator import Operator
@@ -119,13 +120,14 @@ def load_rules(path: str | None) -> Mapping[str, Any] | None:
 
     try:
         text_of_file(path)  # a device would be read for ever
-        rules = runpy.run_path(path).get("RULES")
+        with user_code(path, "it was executed"):
+            rules = runpy.run_path(path).get("RULES")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except InputError:
+    except FlopwiseError:
         raise
     except Exception as error:  # whatever the user's file raises is the user's to see, on one line
-        raise InputError(f"{path}: failed with {type(error).__name__}: {error}") from error
+        raise InputError(f"{path}: failed with {type(error).__name__}: {error}{place_of(error)}") from error
     if not isinstance(rules, Mapping) or not all(callable(r) or isinstance(r, Operator) for r in rules.values()):
         raise InputError(f'{path}: defines no RULES = {{"MyOp": rule}}, where a rule takes a Node and returns Counts')
     context = click.get_current_context(silent=True)

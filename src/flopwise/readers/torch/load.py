@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from flopwise._user_code import EndedError, place_of, user_code
 from flopwise.errors import InputError, ModelError, UntrustedError
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.archive import holds_program, is_exported, members
@@ -46,10 +47,14 @@ def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool
         raise ModelError(f"{model}: is {_kind(thing)}, not a callable that returns a torch.nn.Module")
     try:
         result = _called(model, thing, arguments or {}, None if in_memory else torch.device("meta"))
+    except EndedError:
+        raise
     except ModelError:  # a few decide by values while they are made
         try:
             with contextlib.nullcontext() if in_memory else _hollow_parameters():
                 result = _called(model, thing, arguments or {}, None)
+        except EndedError:
+            raise
         except ModelError:
             if in_memory:
                 raise
@@ -90,7 +95,7 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
     make = thing
     if isinstance(thing, type) and "config" in values and hasattr(thing, "from_config"):
         make = thing.from_config
-    with _named(model), device if device is not None else contextlib.nullcontext(), _silent():
+    with _named(model, "it made the module"), device if device is not None else contextlib.nullcontext(), _silent():
         return repaired(lambda: make(**values))
 
 
@@ -103,7 +108,7 @@ def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
         if is_callable(text):
             inner = {n.partition(".")[2]: t for n, t in texts.items() if n.startswith(f"{name}.")}
             maker = _looked_up(text)
-            with _named(model):
+            with _named(model, f"it made {name}"):
                 values_inside = _arguments(model, inner)
                 values[name] = repaired(lambda: maker(**values_inside)) if callable(maker) else maker  # noqa: B023 - called at once
         else:
@@ -147,27 +152,41 @@ def _looked_up(model: str) -> Any:
 
 
 def _module(model: str, where: str) -> Any:
-    with _beside(os.getcwd()), _named(model), _silent():  # a user expects the module in the current folder to be found
+    with (
+        _beside(os.getcwd()),
+        _named(model, "it was imported"),
+        _silent(),
+    ):  # a user expects the module in the current folder to be found
         return repaired(lambda: importlib.import_module(where))
 
 
 def _has(model: str, thing: Any, part: str) -> bool:
     """Whether something has an attribute; asking for it may import more."""
-    with _named(model), _silent():
+    with _named(model, "it was imported"), _silent():
         return bool(repaired(lambda: hasattr(thing, part)))
 
 
 def _file(path: str) -> Any:
     if not os.path.isfile(path):
         raise ModelError(f"{path}: no such file")
+    state = os.stat(path)
+    version = (os.path.abspath(path), state.st_mtime_ns, state.st_size)
+    if version in _IMPORTED:
+        return _IMPORTED[version]
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with _named(path), _beside(os.path.dirname(os.path.abspath(path))):
+    with _named(path, "it was imported"), _beside(os.path.dirname(os.path.abspath(path))):
         spec.loader.exec_module(module)
+    _IMPORTED.clear()
+    _IMPORTED[version] = module
     return module
+
+
+#: The file that was imported last, as it was then: a model that needs its weights in memory is made a second time.
+_IMPORTED: dict[tuple[str, int, int], Any] = {}
 
 
 @contextlib.contextmanager
@@ -184,17 +203,18 @@ def _beside(folder: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _named(model: str) -> Iterator[None]:
-    """Whatever the user's code raises becomes a ModelError of one line."""
+def _named(model: str, doing: str) -> Iterator[None]:
+    """Whatever the user's code raises becomes a ModelError of one line, with the place where it was raised."""
     try:
-        yield
+        with user_code(model, doing):
+            yield
     except (ModelError, InputError):
         raise
     except ImportError as error:
-        raise ModelError(f"{model}: cannot be imported ({' '.join(str(error).split())})") from error
+        raise ModelError(f"{model}: cannot be imported ({' '.join(str(error).split())}){place_of(error)}") from error
     except Exception as error:
         text = " ".join(str(error).split())[:300]
-        raise ModelError(f"{model}: failed with {type(error).__name__}: {text}") from error
+        raise ModelError(f"{model}: failed with {type(error).__name__}: {text}{place_of(error)}") from error
 
 
 @contextlib.contextmanager
@@ -230,7 +250,7 @@ def loaded(path: str | os.PathLike[str], trust_code: bool = False) -> Any:
         import torch
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
-    with _named(name), _silent():
+    with _named(name, "it was loaded"), _silent():
         if not trust_code and is_exported(inside):
             from flopwise.readers.torch.program.exported import load
 

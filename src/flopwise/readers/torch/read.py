@@ -88,7 +88,9 @@ def result_of(model: nn.Module, inputs: Any) -> Any:
         try:
             return run(model, settle(model, inputs, None, None), "eval", grad=False, real=False).result
         except RunError as failed:
-            raise ModelError(f"{type(model).__name__}: {failed.where}{failed.words}") from failed.__cause__
+            raise ModelError(
+                f"{type(model).__name__}: {failed.where}{failed.words}{failed.place}"
+            ) from failed.__cause__
 
 
 def _graph(
@@ -124,8 +126,8 @@ def _graph(
         guessed = isinstance(failed.__cause__, NeedsValues) and bool(arguments.made)
         if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
             raise NeedsMemoryError(
-                f"{kind}: {failed.where}{why}; if the inputs are right, give the module with its tensors in memory, "
-                "not on the meta device"
+                f"{kind}: {failed.where}{why}{failed.place}; if the inputs are right, give the module with its tensors "
+                "in memory, not on the meta device"
             ) from failed.__cause__
         if isinstance(model, ExportedModule):
             raise ModelError(
@@ -136,7 +138,7 @@ def _graph(
         try:
             recorded = run(model, arguments, mode, grad=grad, real=True, attention=attention)
         except RunError as again:
-            raise ModelError(f"{kind}: {again.where}{again.words}") from again.__cause__
+            raise ModelError(f"{kind}: {again.where}{again.words}{again.place}") from again.__cause__
         notes.append(
             f"ran on real tensors, because on meta tensors: {failed.where}{why}; other elements may cost other work"
         )

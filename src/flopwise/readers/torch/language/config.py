@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flopwise._limits import within_limit
+from flopwise._user_code import EndedError, user_code
 from flopwise.errors import ModelError
 
 #: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
@@ -108,7 +109,7 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     mapping = transformers.CONFIG_MAPPING
     if kind not in mapping:
         if "auto_map" in content and trust_code:
-            with _one_line(name):
+            with _one_line(name), user_code(name, "its configuration was read"):
                 return transformers.AutoConfig.from_pretrained(str(path.parent), trust_remote_code=True)
         raise ModelError(f"{path}: {_unknown(transformers, kind, 'auto_map' in content)}")
     refuse_too_many_layers(content, str(path))
@@ -177,7 +178,8 @@ def _from_hub(transformers: Any, name: str, trust_code: bool) -> Any:
 
     def asked(local: bool) -> Any:
         options = {"trust_remote_code": trust_code, "local_files_only": local}
-        return transformers.AutoConfig.from_pretrained(repository, **options)
+        with user_code(name, "its configuration was read"):
+            return transformers.AutoConfig.from_pretrained(repository, **options)
 
     try:
         try:
@@ -186,6 +188,8 @@ def _from_hub(transformers: Any, name: str, trust_code: bool) -> Any:
             if not _reachable():
                 raise
             return asked(local=False)
+    except EndedError:
+        raise
     except Exception as error:
         words = " ".join(str(error).split())
         if "trust_remote_code" in words:

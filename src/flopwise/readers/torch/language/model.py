@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
 from flopwise._limits import within_limit
+from flopwise._user_code import place_of, user_code
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.torch.imports import repaired
 from flopwise.readers.torch.language.config import read_config
@@ -63,13 +64,14 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     if trust_code:
         options["trust_remote_code"] = True
     try:
-        with torch.device("meta"), _quiet(), _counted(name):
+        with torch.device("meta"), _quiet(), _counted(name), user_code(name, "it made the module"):
             module: nn.Module = repaired(lambda: maker(config, **options))
     except ModelError:
         raise
     except Exception as error:
         words = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ModelError(f"{name}: transformers cannot build a {config.model_type} from it: {words}") from error
+        place = place_of(error) if trust_code else ""
+        raise ModelError(f"{name}: transformers cannot build a {config.model_type} from it: {words}{place}") from error
     return module.eval()
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from flopwise._user_code import place_of, user_code
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Call, Module, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
@@ -52,12 +53,14 @@ class RunError(Exception):
     Attributes:
         where: the module in which it happened and the shapes it was called with, ready to be put before the words.
         words: what happened, in one line.
+        place: file and line of the user's code, ready to be put after the words.
     """
 
-    def __init__(self, where: str, words: str) -> None:
+    def __init__(self, where: str, words: str, place: str = "") -> None:
         super().__init__(words)
         self.where = where
         self.words = words
+        self.place = place
 
 
 def run(
@@ -138,6 +141,7 @@ def _run(
                     recorder.stand_ins.stand_in(tensor)
         try:
             with contextlib.ExitStack() as stack:
+                stack.enter_context(user_code(type(model).__name__, "it ran"))
                 stack.enter_context(recorder.stand_ins.births.recorded())
                 stack.enter_context(calls.recorded())
                 stack.enter_context(regions(recorder))
@@ -153,11 +157,11 @@ def _run(
                 if error.function
                 else "it asks for the elements of a large tensor"
             )
-            raise RunError(_where(calls), shapes) from error
+            raise RunError(_where(calls), shapes, place_of(error)) from error
         except RecursionError as error:
-            raise RunError(_where(calls), "recurses without end") from error
+            raise RunError(_where(calls), "recurses without end", place_of(error)) from error
         except Exception as error:  # whatever a program raises is reported in one line
-            raise RunError(_where(calls), _words(error)) from error
+            raise RunError(_where(calls), _words(error), place_of(error)) from error
     return Run(recorder.events, calls.calls, stored, outputs, recorder.stand_ins.foreign, recorder.notes, result)
 
 
