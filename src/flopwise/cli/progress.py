@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from types import TracebackType
@@ -12,7 +13,7 @@ PATIENCE = 2.0
 
 
 class Progress:
-    """Shows what is going on once it has taken a while, if a person is there to see it.
+    """Shows what is going on once it has taken a while, if a person is there to see it on a terminal that can.
 
     >>> with Progress() as progress:
     ...     progress("reading")
@@ -26,7 +27,7 @@ class Progress:
         self._timer.daemon = True
 
     def __enter__(self) -> Progress:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":  # which cannot move its cursor
             self._timer.start()
         return self
 

@@ -128,6 +128,16 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["table", RESNET, SPLINE, "--strict"]) == 1
 
 
+def test_no_figure_is_rounded_to_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """640 MACs are a lower bound here: 0.00 M would say nothing; thousands are set apart before decimals, too."""
+    alexnet = str(Path(RESNET).with_name("alexnet.prototxt"))
+    assert main(["table", alexnet, SPLINE, RESNET]) == 0
+    said = capsys.readouterr().out
+    assert "≥ 0.0006 " in said
+    assert "0.00 " not in said
+    assert "60,965.224" in said
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
 def test_tex_takes_it(tmp_path: Path) -> None:
     found = subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True)

@@ -11,9 +11,10 @@ from flopwise.errors import InputError
 from flopwise.graph.names import layer_kind
 from flopwise.report.commands.differences import cause_sheet
 from flopwise.report.formats.format import Format
+from flopwise.report.formats.table import SPARE
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Kind, Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, model_name, shape_text
+from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, about, model_name, shape_text
 from flopwise.report.sheet.text import cells, shorten
 from flopwise.report.sheet.units import count_title
 from flopwise.rows import Row
@@ -32,6 +33,12 @@ SHOWN = ("count", "params")
 
 #: The rank of columns of which there are others that say the same.
 LEAST = 5
+
+#: The rank of what is the same for A and for B by definition, since they are one model.
+SAME = SPARE + 1
+
+#: The rank of the first figure, whose differences are what a comparison is for.
+MAIN = 2
 
 #: About how many cells of the table of totals a title, a figure and a share take.
 NAMES, FIGURE, SHARE = 22, 16, 8
@@ -103,6 +110,8 @@ def _sheets(
 
 def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
     """Each model with its inputs and convention; what all have in common is said once."""
+    if len({id(p.graph) for p in comparison.profiles}) == 1:
+        return _about_conventions(comparison, look)
     models = []
     for model, (label, profile) in enumerate(zip(comparison.labels, comparison.profiles, strict=True)):
         inputs = ", ".join(f"{look.text(t.name)} {shape_text(t.shape, look)}" for t in profile.graph.inputs)
@@ -118,13 +127,28 @@ def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
     conventions = dict.fromkeys(
         f"convention {p.convention.name}, unit {p.convention.unit}" for p in comparison.profiles
     )
+    return (*models, *map(look.text, conventions), *_units_apart(comparison))
+
+
+def _about_conventions(comparison: Comparison, look: Look) -> tuple[str, ...]:
+    """One model with its inputs, and what each letter stands for."""
+    conventions = []
+    for model, (label, profile) in enumerate(zip(comparison.labels, comparison.profiles, strict=True)):
+        name = profile.convention.name
+        named = name if label == name else f"{label}: {name}"
+        conventions.append(look.text(f"{_letter(model)} = {named} ({profile.convention.unit})"))
+    return (*about(comparison.profiles[0], look, counted=False), *conventions, *_units_apart(comparison))
+
+
+def _units_apart(comparison: Comparison) -> tuple[str, ...]:
+    """What becomes of counts in different units, where there are any."""
     units = dict.fromkeys(p.convention.unit for p in comparison.profiles)
     apart = (
         "differences of counts are in FLOP: 1 MAC = 2 FLOP"
         if comparison.convertible
         else f"counts in {' and '.join(units)} are not subtracted from each other"
     )
-    return (*models, *map(look.text, conventions), *([apart] if len(units) > 1 else []))
+    return (apart,) if len(units) > 1 else ()
 
 
 def _notes(comparison: Comparison, look: Look) -> tuple[str, ...]:
@@ -159,11 +183,14 @@ def _letter(model: int) -> str:
     return chr(ord("A") + model % 26) + (str(model // 26) if model >= 26 else "")
 
 
-def _heads(figure: str, comparison: Comparison, look: Look, rank: int = 1) -> Iterator[Head]:
+def _heads(figure: str, comparison: Comparison, look: Look, rank: int = MAIN) -> Iterator[Head]:
     """A figure in each model, and after each but the first how it differs; without a figure, the totals.
 
-    Where there is no room, differences are left out first, and per cents stay beside the figures.
+    Where there is no room, what is the same by definition is left out first, then the differences of all figures but
+    the first, whose difference stays longest.
     """
+    same = bool(comparison.differences) and figure not in ("", "count")
+    main = rank <= MAIN
     room = NAMES + sum(max(cells(label) + 5, FIGURE) for label in comparison.labels)
     named = look.width is None or room + (FIGURE + SHARE) * (len(comparison.labels) - 1) <= look.width
     for model, label in enumerate(comparison.labels):
@@ -173,10 +200,12 @@ def _heads(figure: str, comparison: Comparison, look: Look, rank: int = 1) -> It
         total = f"{letter}: {label}" if named else letter
         title = f"{_title(figure, comparison, model)} {letter}" if figure else total
         key = f"{figure}:{label}" if figure else label
-        yield Head(key, look.text(title), _kind(figure), rank, human)
+        yield Head(key, look.text(title), _kind(figure), SAME if same else rank, human)
         if model and figure != "layers" and comparison.comparable(figure)[model]:
-            yield Head(f"{key}:difference", f"{letter} - A", _kind(figure), LEAST)
-            yield Head(f"{key}:percent", "%", "percent", rank)
+            of = look.text(f" of {_title(figure, comparison)}") if figure else ""
+            ranks = (SAME, SAME) if same else (rank - 1, rank + 1) if main else (LEAST, rank)
+            yield Head(f"{key}:difference", f"{letter} - A", _kind(figure), ranks[0], alone=f"{letter} - A{of}")
+            yield Head(f"{key}:percent", "%", "percent", ranks[1], alone=f"%{of}")
 
 
 def _cells(
@@ -232,7 +261,7 @@ def _operators(comparison: Comparison, figures: Sequence[str], look: Look) -> Sh
         heads=(
             Head("name", "operator", "text", 0),
             *_heads("layers", comparison, look, LEAST - 1),
-            *(head for rank, figure in enumerate(figures, 1) for head in _heads(figure, comparison, look, rank)),
+            *(head for rank, figure in enumerate(figures, MAIN) for head in _heads(figure, comparison, look, rank)),
         ),
         lines=tuple(Line((look.text(g.op), *_of_group(comparison, g, shown)), _mark(g)) for g in comparison.operators),
         squeeze=True,
@@ -268,9 +297,9 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
         heads=(
             Head("name", "layer in A", "text", 0),
             *(Head(f"name:{comparison.labels[m]}", f"in {_letter(m)}", "text", 1) for m in renamed),
-            Head("op", "op", "text", 2),
+            Head("op", "op", "text", LEAST - 1),
             *([Head("matched_by", "matched by", "text", 8)] if matched else []),
-            *(head for rank, figure in enumerate(figures, 2) for head in _heads(figure, comparison, look, rank)),
+            *(head for rank, figure in enumerate(figures, MAIN) for head in _heads(figure, comparison, look, rank)),
         ),
         lines=tuple(lines),
         notes=(f"{hidden} layers are the same in all models (--full shows them)",) if hidden else (),

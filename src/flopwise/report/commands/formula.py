@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.formula.groups import Group
@@ -308,7 +308,8 @@ def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = 
         mark: Mark = "rest" if group is rest else "unknown" if unknown else ""
         return Line((*values, *(lost if cell is None else cell for cell in cells)), mark)
 
-    return Sheet(tuple(heads), tuple(line(group) for group in (*groups, *([rest] if rest else []))))
+    lines = tuple(line(group) for group in (*groups, *([rest] if rest else [])))
+    return Sheet(tuple(heads), lines, complete=True)
 
 
 def _conditions(formula: Formula, look: Look) -> Iterator[str]:
@@ -340,7 +341,7 @@ def _table(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     for condition in _conditions(formula, look):
         yield from _wrapped(f"holds for {condition}", look)
     yield ""
-    yield from table.render_sheet(_sheet(formula, choice, look), replace(look, width=None)).splitlines()
+    yield from table.render_sheet(_sheet(formula, choice, look), look).splitlines()
     yield ""
     yield from _wrapped(_verified(formula, look), look)
     for note in formula.notes:

@@ -164,16 +164,19 @@ class _Scale:
     grouped: bool
 
     def text(self, value: int) -> str:
-        """The figure; what is there but would round to nothing is "<0.001", and a lower bound is rounded down."""
+        """The figure; what is there but would round to nothing is "<0.001".
+
+        A lower bound is rounded down, to as many decimals as it takes to say more than nothing.
+        """
         if self.grouped:
             return exact(value)
-        step, rounding = (
-            Decimal(1).scaleb(-self.decimals),
-            ROUND_FLOOR if isinstance(value, AtLeast) else ROUND_HALF_EVEN,
-        )
+        bound = isinstance(value, AtLeast)
         digits = Context(prec=28 + int(value).bit_length())  # loops in loops make figures of hundreds of digits
-        rounded = Decimal(value).scaleb(-3 * self.power, digits).quantize(step, rounding, digits)
-        return f"<{step}" if value and not rounded and not isinstance(value, AtLeast) else str(rounded)
+        scaled = Decimal(value).scaleb(-3 * self.power, digits)
+        decimals = max(self.decimals, -scaled.adjusted()) if bound and value else self.decimals
+        step = Decimal(1).scaleb(-decimals)
+        rounded = scaled.quantize(step, ROUND_FLOOR if bound else ROUND_HALF_EVEN, digits)
+        return f"<{step}" if value and not rounded else f"{rounded:,}"
 
 
 def _keys(columns: Sequence[str] | None, profiles: Sequence[Profile]) -> list[str]:
@@ -293,7 +296,8 @@ def _sentence(parts: Sequence[str]) -> str:
 def _column(scale: _Scale) -> str:
     """An S column: https://ctan.org/pkg/siunitx, "table-format"."""
     form = f"{max(scale.digits, 1)}.{scale.decimals}" if scale.decimals else f"{max(scale.digits, 1)}"
-    return f"S[table-format={form}{', group-minimum-digits=4, group-separator={,}' if scale.grouped else ''}]"
+    grouped = ", group-minimum-digits=4, group-separator={,}" if scale.grouped or scale.digits > 3 else ""
+    return f"S[table-format={form}{grouped}]"
 
 
 def _title(title: str) -> str:
@@ -309,7 +313,7 @@ def _number(value: Value, scale: _Scale) -> str:
         return f"{{{escape(str(value))}}}"
     if isinstance(value, AtLeast):
         return f"{{$\\geq {scale.text(value).replace(',', '{,}')}$}}"
-    text = str(value) if scale.grouped else scale.text(value)
+    text = str(value) if scale.grouped else scale.text(value).replace(",", "")
     return f"{{${text}$}}" if text.startswith("<") else text
 
 

@@ -12,6 +12,9 @@ from itertools import zip_longest
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, is_gap, show
 from flopwise.report.sheet.text import cells, pad, shorten, wrap
 
+#: In the short form of a figure: the same in another unit.
+CONVERTED = " = "
+
 #: Spaces between two columns.
 GAP = "  "
 
@@ -23,6 +26,9 @@ PROSE = 24
 
 #: Columns up to this rank are kept while their names can still be shortened.
 CORE = 5
+
+#: Columns above this rank give way to names even where names are to be shortened first.
+SPARE = 9
 
 #: So many columns that are left out are named; of more, how many there are is said.
 FEW_LOST = 4
@@ -76,18 +82,20 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
     lines = [paint(titles.rstrip(), "bold", look), rule] if look.header else []
     shown = [heads[i] for i in widths]
     op = next((i for i in widths if heads[i].key in ("kind", "op", "type")), None)
+    start = name is None or name not in widths or _distinct(text, name, op, widths[name], look)
     for line, row, indent in zip(body, text, indents, strict=True):
         how = "bold" if line is sheet.total else line.mark
         if name is not None and look.width is not None and not heads[name].prose:
             text_op = row[op] if op is not None else ""
-            row[name] = indent + _short(row[name][len(indent) :], widths[name] - cells(indent), text_op, look)
+            row[name] = indent + _short(row[name][len(indent) :], widths[name] - cells(indent), text_op, look, start)
         lines += [rule] if line is sheet.total else []
         for piece in _broken([row[i] for i in widths], shown, list(widths.values()), look):
             placed = (_place(*of, look, how) for of in zip(piece, widths.values(), shown, strict=True))
             lines.append(paint(GAP.join(placed).rstrip(), how, look))
-    lost = [head.key for i, head in enumerate(heads) if i not in widths]
+    lost = list(dict.fromkeys(head.alone or head.title for i, head in enumerate(heads) if i not in widths))
     if lost and sheet.complete:
-        which = ", ".join(lost) if len(lost) <= FEW_LOST else f"{len(lost)} of {len(heads)} columns"
+        many = len(heads) - len(widths)
+        which = ", ".join(lost) if len(lost) <= FEW_LOST else f"{many} of {len(heads)} columns"
         lines += wrap(f"too narrow for {which}: widen the terminal, or write a file with -o", look.width)
     return lines
 
@@ -123,12 +131,21 @@ def _indent(indent: str, look: Look) -> str:
     return look.glyphs.cut + indent[-(look.width // 3) :]
 
 
-def _short(name: str, width: int, op: str, look: Look) -> str:
+def _short(name: str, width: int, op: str, look: Look, start: bool = True) -> str:
     """A layer's name in at most ``width`` cells; what it gives up first is its operator, which has its own column."""
     cut = look.glyphs.cut
     if op and cells(name) > width and name.endswith("/" + op):
         name = name[: -len(op)] + cut
-    return shorten(name, width, cut)
+    return shorten(name, width, cut, start)
+
+
+def _distinct(text: Sequence[Sequence[str]], name: int, op: int | None, width: int, look: Look) -> bool:
+    """Whether names shortened in their middle tell as many lines apart as names that lose their start."""
+    if look.width is None or all(cells(row[name]) <= width for row in text):
+        return True
+    pairs = {(row[name], row[op] if op is not None else "") for row in text}
+    middle, end = (len({_short(each, width, of, look, start) for each, of in pairs}) for start in (True, False))
+    return middle >= end
 
 
 def _place(text: str, width: int, head: Head, look: Look, how: str = "") -> str:
@@ -151,7 +168,7 @@ def fit(
         natural: how wide each would be.
         least: how wide a column of text must be.
         width: of the terminal; None keeps all.
-        squeeze: whether names give way entirely before any column does.
+        squeeze: whether names give way entirely before any column does, but for those above SPARE.
     """
     if width is None:
         return {i: w if heads[i].right else min(w, LONGEST) for i, w in enumerate(natural)}
@@ -163,7 +180,7 @@ def fit(
     def free(widths: dict[int, int]) -> int:
         return width - sum(widths.values()) - len(GAP) * (len(widths) - 1)
 
-    for text, core in ((EASY, CORE), (TIGHT, 0))[squeeze:]:
+    for text, core in ((EASY, SPARE if squeeze else CORE), (TIGHT, 0)):
         while len(kept) > 1 and free(floors(text)) < 0:
             last = max(kept, key=lambda i: (heads[i].rank, i))
             if heads[last].rank <= core:
@@ -185,7 +202,17 @@ def _summary(sheet: Sheet, look: Look) -> list[str]:
     second = max((cells(f.exact) for f in sheet.summary), default=0)
     exact = [f"{pad(f.title, first)}{GAP}{pad(f.exact, second, right=True)}" for f in sheet.summary]
     both = [f"{line}{GAP}{_brief(f)}".rstrip() for line, f in zip(exact, sheet.summary, strict=True)]
-    return both if look.width is None or max(map(cells, both), default=0) <= look.width else exact
+    if look.width is None or max(map(cells, both), default=0) <= look.width:
+        return both
+    lines: list[str] = []
+    for line, whole, f in zip(exact, both, sheet.summary, strict=True):
+        if CONVERTED not in f.short:
+            lines.append(line)
+        elif cells(whole) <= look.width:
+            lines.append(whole)
+        else:  # without it the figure could not be compared with those beside it
+            lines += [line, *wrap(f"  {f.short}", look.width, "    ")]
+    return lines
 
 
 def _brief(figure: Figure) -> str:

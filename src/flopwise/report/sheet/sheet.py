@@ -59,6 +59,8 @@ class Head:
     human: Callable[[int], str] | None = None
     #: Whether the cells are sentences or formulas, which must not be cut.
     prose: bool = False
+    #: What the column is called where its title says too little: away from the columns beside it.
+    alone: str = ""
 
     @property
     def right(self) -> bool:

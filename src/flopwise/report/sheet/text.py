@@ -63,18 +63,20 @@ def _end(text: str, width: int) -> str:
     return _start(text[::-1], width)[::-1]
 
 
-def shorten(text: str, width: int, cut: str = UNICODE.cut) -> str:
-    """The text in at most ``width`` cells, its middle left out: names differ at their ends.
+def shorten(text: str, width: int, cut: str = UNICODE.cut, start: bool = True) -> str:
+    """The text in at most ``width`` cells, its middle left out, or its ``start``: names differ at their ends.
 
     >>> shorten("/model/layers.11/mlp/down_proj/MatMul", 24)
     '/model/la…wn_proj/MatMul'
+    >>> shorten("/model/layers.11/mlp/down_proj/MatMul", 24, start=False)
+    '….11/mlp/down_proj/MatMul'
     """
     if cells(text) <= width:
         return text
     room = width - len(cut)
     if room < 2:
         return _start(text, width)
-    head = room * 2 // 5
+    head = room * 2 // 5 if start else 0
     return _start(text, head) + cut + _end(text, room - head)
 
 
