@@ -43,9 +43,11 @@ def _check(graph: Graph) -> None:
         assert sum(cause.difference for cause in found.causes) == found.difference
         assert found.difference == found.totals[1] - found.totals[0]
         assert all(cause.difference or cause.unknown for cause in found.causes)
-        sizes = [(not cause.unknown, -abs(cause.difference)) for cause in found.causes]
+        sizes = [(-abs(cause.difference), not cause.unknown) for cause in found.causes]
         assert sizes == sorted(sizes)
         assert all(cause.rows and cause.layers for cause in found.causes)
+        assert len({cause.what for cause in found.causes}) == len(found.causes)
+        assert not any("multiply-adds alone" in c.why for c in found.causes if max(c.counts) > 2 * min(c.counts))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -87,18 +89,41 @@ def test_units_are_converted() -> None:
     assert found.causes[-1].what == "biases of linear layers"
 
 
-def test_what_cannot_be_counted_stands_first() -> None:
-    found = _difference(flopwise.read(EXAMPLES / "custom_op.onnx"), "flops", "benanza")
-    for cause in found.causes:
-        assert cause.unknown == ("cannot count" in cause.why)
-    assert found.causes[0].unknown or not any(c.unknown for c in found.causes)
+def test_what_cannot_be_counted_is_no_zero_and_has_no_difference() -> None:
+    graph = flopwise.read(EXAMPLES / "tiny_resnet.onnx")
+    found = _difference(graph, "flops", "palm")
+    assert not found.exact
+    assert all(cause.missing == (False, True) and "cannot count" in cause.why for cause in found.causes)
+    assert found.causes[0].what == "convolutions"  # the largest first, what costs nothing last
+    assert (found.causes[-1].what, found.causes[-1].why) == ("Flatten", "palm cannot count it")
+    told = found.to_dict()
+    assert told["difference"] is None
+    assert (told["causes"][0]["counts"], told["causes"][0]["difference"]) == ([3_719_168, None], None)
+    profiles = [flopwise.profile(graph, convention=name) for name in ("flops", "palm")]
+    for by, first in (("cause", "convolutions 15 3,719,168 ? ?"), ("op", "Conv 15 3,719,168 ? ?")):
+        lines = [" ".join(line.split()) for line in as_text(difference_report(profiles, by)).splitlines()]
+        assert [line for line in lines if line.startswith(first)]
+        assert [line for line in lines if line.startswith("Total") and line.endswith("?")]
+        assert not [line for line in lines if "-0.0" in line or " 0 0 0" in line]
+
+
+def test_more_than_the_multiply_adds_is_a_ratio() -> None:
+    torch = pytest.importorskip("torch")
+    layers = [torch.nn.ConvTranspose2d(3, outs, 3, stride=2, bias=False) for outs in (3, 4)]
+    found = _difference(flopwise.read(torch.nn.Sequential(*layers), inputs=(1, 3, 10, 10)), "macs", "thop")
+    (cause,) = found.causes
+    assert (cause.what, cause.layers) == ("transposed convolutions", 2)
+    assert cause.why.startswith("thop counts 4.")
 
 
 def test_the_same_counts_have_no_causes() -> None:
     graph = flopwise.read(EXAMPLES / "tiny_resnet.onnx")
     assert _difference(graph, "macs", "caffe").causes == ()
     text = as_text(difference_report([flopwise.profile(graph, convention=c) for c in ("macs", "caffe")]))
+    assert "all layers" in text
     assert "count the same in every layer" in text
+    by_op = as_text(difference_report([flopwise.profile(graph, convention=c) for c in ("macs", "caffe")], "op"))
+    assert "macs and caffe count the same in every operator" in by_op
 
 
 def test_reports_name_the_causes() -> None:

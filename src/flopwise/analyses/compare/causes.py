@@ -1,4 +1,8 @@
-"""Why two conventions differ on a model: the causes in words, the largest first, which add up to the difference."""
+"""Why two conventions differ on a model: the causes in words, the largest first, which add up to the difference.
+
+What a cause says is a fact about the two counts (one of them is 0, a ratio, so much for each output element), never a
+guess at what a tool had in mind.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ Way: TypeAlias = Literal["alone", "here", "unknown", "bias", "product", "element
 #: So many operations for an element are said as such; more say less than a ratio.
 FEW = 64
 
-#: Of layers of one kind, so many ways of counting are told apart before they become one.
-WAYS = 3
+#: Ways in which both conventions count a layer; several of them in layers of one name become one ratio.
+COUNTED = ("element", "less", "product", "other")
 
 #: Operators with a bias: an addition for each output element.
 BIASED = ("Conv", "ConvTranspose", "Gemm")
@@ -51,12 +55,22 @@ class Cause:
     other: int
     #: Name and operator of each layer.
     rows: tuple[tuple[str, str], ...]
-    #: Whether one of the conventions cannot count these layers, so that the difference may be anything.
-    unknown: bool = False
+    #: Which of the two cannot count some of these layers, so that the difference may be anything.
+    missing: tuple[bool, bool] = (False, False)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """What each convention counts in these layers."""
+        return self.first, self.other
+
+    @property
+    def unknown(self) -> bool:
+        """Whether one of the conventions cannot count some of these layers."""
+        return any(self.missing)
 
     @property
     def difference(self) -> int:
-        """How much more the other convention counts than the first."""
+        """How much more the other convention counts than the first, of what both can count."""
         return self.other - self.first
 
 
@@ -73,8 +87,13 @@ class Difference:
 
     @property
     def difference(self) -> int:
-        """How much more the other convention counts: the sum over the causes."""
+        """How much more the other convention counts, of what both can count: the sum over the causes."""
         return self.totals[1] - self.totals[0]
+
+    @property
+    def exact(self) -> bool:
+        """Whether both totals are exact; the difference of lower bounds says nothing of the true one."""
+        return not (self.first.sum.unknown or self.other.sum.unknown)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -82,19 +101,19 @@ class Difference:
         return self.first.convention.name, self.other.convention.name
 
     def to_dict(self) -> dict[str, Any]:
-        """The difference as plain values; every number is an integer."""
+        """The difference as plain values: integers, and None for what one of the conventions cannot count."""
         return {
             "conventions": list(self.names),
             "unit": self.unit,
             "totals": list(self.totals),
-            "difference": self.difference,
+            "difference": self.difference if self.exact else None,
             "causes": [
                 {
                     "layers": cause.what,
                     "reason": cause.why,
                     "number": cause.layers,
-                    "counts": [cause.first, cause.other],
-                    "difference": cause.difference,
+                    "counts": [None if gone else n for n, gone in zip(cause.counts, cause.missing, strict=True)],
+                    "difference": None if cause.unknown else cause.difference,
                     "unknown": cause.unknown,
                     "names": [name for name, _ in cause.rows],
                 }
@@ -143,13 +162,13 @@ def why(first: Profile, other: Profile) -> Difference:
     for pair in pairs:
         if pair.differs:
             groups.setdefault((pair.layers.words, _reason(pair, seen, 2 if unit == "FLOP" else 1)), []).append(pair)
-    causes = [_cause(*key, members, names) for key, members in _few_ways(groups).items()]
+    causes = [_cause(words, ways, names) for words, ways in _by_words(groups).items()]
     return Difference(first, other, unit, totals, tuple(sorted(causes, key=_size)))
 
 
-def _size(cause: Cause) -> tuple[bool, int, str]:
-    """What nobody can count stands first, then the largest difference."""
-    return not cause.unknown, -abs(cause.difference), cause.what
+def _size(cause: Cause) -> tuple[int, bool, str]:
+    """The largest difference stands first; layers that one cannot count weigh as much as the other counts in them."""
+    return -abs(cause.difference), not cause.unknown, cause.what
 
 
 class _Pair(NamedTuple):
@@ -226,71 +245,100 @@ def _reason(pair: _Pair, seen: tuple[set[str], ...], product: int) -> _Reason:
     if pair.whole or canonical is None or not isinstance(elements, int) or not elements or pair.node.within:
         return _Reason("other")
     if canonical.mac:
-        if min(one, two) == product * canonical.mac:
+        multiplied = product * canonical.mac
+        if min(one, two) == multiplied:
             biased = pair.node.op in BIASED and canonical.add and gap % canonical.add == 0
             times = gap // canonical.add if biased else 0
-            return _Reason("bias", less, (times,)) if 0 < times <= 2 else _Reason("product", less)
+            if 0 < times <= product:
+                return _Reason("bias", less, (times,))
+            if gap == sum(canonical) - canonical.mac:  # the other has all their operations
+                return _Reason("product", less)
         return _Reason("less", less, (gap // elements,)) if gap in (elements, 2 * elements) else _Reason("other")
     if one % elements == two % elements == 0 and max(one, two) <= FEW * elements:
         return _Reason("element", 0, (one // elements, two // elements))
     return _Reason("other")
 
 
-def _few_ways(groups: _Groups) -> _Groups:
-    """The groups; where the layers of one kind are counted in very many ways, these are one."""
-    detailed = ("element", "less", "other")
-    kinds = [words for words, reason in groups if reason.way in detailed]
-    merged: _Groups = {}
+def _by_words(groups: _Groups) -> dict[str, dict[_Reason, list[_Pair]]]:
+    """The groups by what the layers are called; where both conventions count, several ways become one ratio."""
+    found: dict[str, dict[_Reason, list[_Pair]]] = {}
     for (words, reason), members in groups.items():
-        many = reason.way in detailed and kinds.count(words) > WAYS
-        merged.setdefault((words, _Reason("other") if many else reason), []).extend(members)
-    return merged
+        what = f"biases of {words}" if reason.way == "bias" else words
+        found.setdefault(what, {})[reason] = members
+    for what, ways in found.items():
+        counted = [reason for reason in ways if reason.way in COUNTED]
+        if len(counted) > 1:
+            members = [pair for reason in counted for pair in ways[reason]]
+            rest = {reason: ways[reason] for reason in ways if reason not in counted}
+            found[what] = {_Reason("other"): members, **rest}
+    return found
 
 
-def _cause(words: str, reason: _Reason, members: list[_Pair], names: tuple[str, str]) -> Cause:
+def _cause(what: str, ways: dict[_Reason, list[_Pair]], names: tuple[str, str]) -> Cause:
+    members = [pair for each in ways.values() for pair in each]
     first, other = (sum(pair.counts[side] for pair in members) for side in (0, 1))
-    if reason.way == "bias":  # the products are the same in both
-        first, other = max(first - other, 0), max(other - first, 0)
+    if any(reason.way == "bias" for reason in ways):  # the products are the same in both
+        first, other = (sum(max(pair.counts[i] - pair.counts[1 - i], 0) for pair in members) for i in (0, 1))
+    missing = tuple(any(pair.unknown[side] for pair in members) for side in (0, 1))
+    reasons = [(_words(reason, names, each), _number(each)) for reason, each in ways.items()]
     return Cause(
-        f"biases of {words}" if reason.way == "bias" else words,
-        _words(reason, names, first, other),
-        len({pair.layers.place or id(pair.node) for pair in members}),
+        what,
+        reasons[0][0] if len(reasons) == 1 else "; ".join(f"{words} (in {number})" for words, number in reasons),
+        _number(members),
         first,
         other,
         tuple(dict.fromkeys((row.name, row.node.op) for pair in members for row in pair.rows)),
-        reason.way == "unknown",
+        (missing[0], missing[1]),
     )
 
 
-def _words(reason: _Reason, names: tuple[str, str], first: int, other: int) -> str:
+def _number(members: Sequence[_Pair]) -> int:
+    """How many layers, the projections of an attention as one."""
+    return len({pair.layers.place or id(pair.node) for pair in members})
+
+
+def _words(reason: _Reason, names: tuple[str, str], members: Sequence[_Pair]) -> str:
     """What the conventions do with the layers of a cause."""
     less, more = names[reason.less], names[1 - reason.less]
+    one = _number(members) == 1
     if reason.way == "unknown":
-        return f"{less} cannot count them"
+        return f"{less} cannot count {'it' if one else 'them'}"
     if reason.way == "here":
-        return f"{less} does not see them"
+        return f"{less} does not see {'it' if one else 'them'}"
     if reason.way == "alone":
         return f"counted by {more} alone"
     if reason.way == "bias":
         return f"counted by {more} alone" + (", as multiply-adds" if reason.numbers[0] == 2 else "")
     if reason.way == "product":
-        return f"{less} counts their multiply-adds alone"
+        return f"{less} counts {'its' if one else 'their'} multiply-adds alone"
     if reason.way == "less":
         return f"{less} counts {reason.numbers[0]} less for each output element"
     if reason.way == "element":
         return f"for each output element {names[0]} counts {reason.numbers[0]}, {names[1]} {reason.numbers[1]}"
+    first, other = (sum(pair.counts[side] for pair in members) for side in (0, 1))
     return f"{names[1]} counts {_times(other, first)} what {names[0]} counts"
 
 
 def _times(one: int, other: int) -> str:
-    """How many times the other number the one is, with three digits, or more where three would say 1.00.
+    """How many times the other number the one is.
 
     >>> _times(5, 2), _times(2, 8), _times(100001, 100000), _times(2, 50)
     ('2.5 times', '0.25 times', '1.00001 times', '1/25 of')
+    >>> _times(2560000, 1281000), _times(1, 1234), _times(12345, 10), _times(7, 7)
+    ('1.998 times', 'about 1/1,230 of', 'about 1,230 times', 'as much as')
     """
-    if 20 * one < other:
-        return f"1/{other / one:.3g} of"
-    digits = 3
-    while digits < 12 and float(f"{one / other:.{digits}g}") == 1:
-        digits += 1
-    return f"{one / other:.{digits}g} times"
+    if one == other:
+        return "as much as"
+    about, ratio = _rounded(other, one) if 20 * one < other else _rounded(one, other)
+    return f"{about}1/{ratio} of" if 20 * one < other else f"{about}{ratio} times"
+
+
+def _rounded(one: int, other: int) -> tuple[str, str]:
+    """A ratio with three digits, or more where they would say a whole number below 100; "about " where it is none."""
+    for digits in range(3, 13):
+        rounded = float(f"{one / other:.{digits}g}")
+        if rounded >= 100 or rounded != int(rounded) or rounded * other == one:
+            break
+    if rounded != int(rounded):
+        return "", f"{rounded:.12g}"
+    return "" if int(rounded) * other == one else "about ", f"{int(rounded):,}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.compare.causes import Difference, common_unit, factor, why
+from flopwise.analyses.compare.causes import Cause, Difference, common_unit, factor, why
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
@@ -64,7 +63,7 @@ def cause_sheet(difference: Difference, look: Look, above: tuple[str, ...] = ())
         look: how it should look.
         above: what the figures are about.
     """
-    names, whole = difference.names, difference.difference
+    names, whole = difference.names, difference.difference if difference.exact else None
     heads = (
         Head("name", "cause", "text", 0, prose=True),
         Head("layers", "layers", "number", 5),
@@ -76,19 +75,39 @@ def cause_sheet(difference: Difference, look: Look, above: tuple[str, ...] = ())
     lines = []
     for cause in difference.causes:
         share = 100 * cause.difference / whole if whole else ""
-        figures = (cause.layers, cause.first, cause.other, cause.difference, share)
+        figures = (cause.layers, *_counts(cause), None if cause.unknown else cause.difference, share)
         lines.append(Line((look.text(cause.what), *figures, cause.why), "unknown" if cause.unknown else ""))
-    same = () if lines else (f"{names[0]} and {names[1]} count the same in every layer",)
     total = Line(("Total", "", "", "", whole, 100.0 if whole else "", "")) if lines else None
+    if not lines:
+        each = max(len({id(row.node) for row in p.rows}) for p in (difference.first, difference.other))
+        which = "every layer" if difference.exact else "every layer that they can count"
+        alike = f"{names[0]} and {names[1]} count the same in {which}"
+        lines.append(Line(("all layers", each, *_bounds(difference), whole, "", alike)))
     return Sheet(
         heads=heads if whole else tuple(h for h in heads if h.key != "percent"),
         lines=tuple(lines if whole else map(_without_share, lines)),
         total=total if whole or total is None else _without_share(total),
         about=above,
         summary=tuple(_totals(difference, look)),
-        notes=tuple(look.text(note) for note in (*same, *_notes((difference.first, difference.other)))),
+        notes=tuple(look.text(note) for note in _notes((difference.first, difference.other))),
         complete=True,
     )
+
+
+def _counts(cause: Cause) -> tuple[Value, ...]:
+    """What each convention counts in the layers of a cause; None, or at least so much, where it cannot count some."""
+    return tuple(map(_counted, cause.counts, cause.missing))
+
+
+def _counted(count: int, missing: bool) -> Value:
+    """A count; None, or at least so much, where some of it is missing."""
+    return (AtLeast(count) if count else None) if missing else count
+
+
+def _bounds(difference: Difference) -> tuple[int, ...]:
+    """The totals in the common unit; at least so much where a convention cannot count some layers."""
+    pairs = zip(difference.totals, (difference.first, difference.other), strict=True)
+    return tuple(AtLeast(total) if profile.sum.unknown else total for total, profile in pairs)
 
 
 def _without_share(line: Line) -> Line:
@@ -105,7 +124,8 @@ def _totals(difference: Difference, look: Look) -> list[Figure]:
         if unit != difference.unit:
             one = one._replace(short=f"{one.short} = {human(total, difference.unit)} (1 MAC = 2 FLOP)")
         figures.append(one)
-    return [*figures, figure("difference", difference.difference, difference.unit, look)]
+    gap = difference.difference if difference.exact else None
+    return [*figures, figure("difference", gap, difference.unit, look)]
 
 
 def _data_sheet(differences: Sequence[Difference]) -> Sheet:
@@ -115,7 +135,7 @@ def _data_sheet(differences: Sequence[Difference]) -> Sheet:
     return Sheet(
         heads=tuple(Head(key, key, "text" if key in (*text, "unit") else "number") for key in keys),
         lines=tuple(
-            Line((*d.names, d.unit, c.what, c.why, c.layers, c.first, c.other, c.difference))
+            Line((*d.names, d.unit, c.what, c.why, c.layers, *_counts(c), None if c.unknown else c.difference))
             for d in differences
             for c in d.causes
         ),
@@ -173,11 +193,10 @@ def _overview_sheet(profiles: Sequence[Profile], look: Look) -> Sheet:
         bound = AtLeast if profile.sum.unknown else int
         total = count * factor(profile, unit)
         causes = why(base, profile).causes
-        largest = max(causes, key=lambda cause: abs(cause.difference), default=None)
-        reason = "" if largest is None else f"{largest.what}: {largest.why} ({len(causes)} causes)"
-        if len(causes) == 1:
-            reason = reason.replace(" (1 causes)", "")
-        ratio: Value = total / whole if whole else ""
+        reason = f"{causes[0].what}: {causes[0].why}" if causes else ""
+        reason += f" ({len(causes)} causes)" if len(causes) > 1 else ""
+        unknown = bool(profile.sum.unknown or base.sum.unknown) and profile is not base
+        ratio: Value = None if unknown else total / whole if whole else ""
         return Line((name, bound(count), own, bound(total), ratio, reason))
 
     return Sheet(
@@ -198,18 +217,15 @@ class _Part:
     """One operator, or one layer: what each convention makes of it."""
 
     name: str
-    counts: dict[str, int | None]
+    #: What each convention counts, by its name, without what it cannot count; and which cannot count some of it.
+    counts: dict[str, int]
+    missing: set[str] = field(default_factory=set)
     nodes: set[int] = field(default_factory=set)
 
     @property
-    def gap(self) -> float:
-        """How far the conventions are apart; what one of them cannot count may be anything."""
-        return _gap(list(self.counts.values()))
-
-
-def _gap(counts: Sequence[int | None]) -> float:
-    numbers = [count for count in counts if count is not None]
-    return float(max(numbers) - min(numbers)) if len(numbers) == len(counts) else math.inf
+    def gap(self) -> int:
+        """How far the conventions are apart."""
+        return max(self.counts.values()) - min(self.counts.values())
 
 
 def difference(profiles: Sequence[Profile], by: str = "op") -> list[dict[str, Any]]:
@@ -223,7 +239,13 @@ def difference(profiles: Sequence[Profile], by: str = "op") -> list[dict[str, An
         For each operator or layer its name, how many layers it has, and the count in each convention by its name; None
         where the convention cannot count it.
     """
-    return [{"name": part.name, "layers": len(part.nodes), "counts": part.counts} for part in _parts(profiles, by)]
+    return [
+        {"name": part.name, "layers": len(part.nodes), "counts": _known_counts(part)} for part in _parts(profiles, by)
+    ]
+
+
+def _known_counts(part: _Part) -> dict[str, int | None]:
+    return {name: None if name in part.missing else count for name, count in part.counts.items()}
 
 
 def _parts(profiles: Sequence[Profile], by: str) -> list[_Part]:
@@ -234,9 +256,10 @@ def _parts(profiles: Sequence[Profile], by: str) -> list[_Part]:
             key, title = (row.node.op, row.node.op) if by == "op" else (id(row.node), row.name)
             part = parts.setdefault(key, _Part(title, {p.convention.name: 0 for p in profiles}))
             part.nodes.add(id(row.node))
-            count = part.counts[name]
-            part.counts[name] = None if count is None or row.count is None else count + row.count
-    return sorted(parts.values(), key=lambda part: -part.gap)
+            part.counts[name] += row.count or 0
+            if row.count is None:
+                part.missing.add(name)
+    return sorted(parts.values(), key=lambda part: (-part.gap, not part.missing))
 
 
 def _parts_sheet(profiles: Sequence[Profile], by: str, look: Look) -> Sheet:
@@ -248,29 +271,34 @@ def _parts_sheet(profiles: Sequence[Profile], by: str, look: Look) -> Sheet:
     heads += [Head("layers", "layers", "number", 3)] if by == "op" else []
     heads += [Head(p.convention.name, count_title(unit, p.convention.name), "number", 1) for p in profiles]
     heads += [Head(f"{c.name}-{first.name}", f"{c.name} − {first.name}", "number", 2) for c in others]
-    lines: list[tuple[float, Line]] = []
+    lines: list[tuple[int, bool, Line]] = []
     for part in _parts(profiles, by):
-        counts = [None if c is None else c * s for c, s in zip(part.counts.values(), scales, strict=True)]
-        gap = _gap(counts)
-        if not gap:
+        counts = [count * scale for count, scale in zip(part.counts.values(), scales, strict=True)]
+        gap = max(counts) - min(counts)
+        if not gap and len(part.missing) in (0, len(profiles)):
             continue
-        base, *rest = counts
-        gaps = [None if c is None or base is None else c - base for c in rest]
+        missing = [name in part.missing for name in part.counts]
+        gaps = [None if missing[0] or gone else c - counts[0] for c, gone in zip(counts[1:], missing[1:], strict=True)]
+        shown = [_counted(count, gone) for count, gone in zip(counts, missing, strict=True)]
         own = [len(part.nodes)] if by == "op" else []
-        lines.append((gap, Line((part.name, *own, *counts, *gaps), "unknown" if gap == math.inf else "")))
+        line = Line((part.name, *own, *shown, *gaps), "unknown" if part.missing else "")
+        lines.append((-gap, not part.missing, line))
     totals = [p.sum.count * scale for p, scale in zip(profiles, scales, strict=True)]
     bounds = [AtLeast(t) if p.sum.unknown else t for p, t in zip(profiles, totals, strict=True)]
     total: list[Value] = [
         "Total",
         *([len(profiles[0].rows)] if by == "op" else []),
         *bounds,
-        *(t - totals[0] for t in totals[1:]),
+        *(None if AtLeast in (type(t), type(bounds[0])) else t - bounds[0] for t in bounds[1:]),
     ]
+    each = "operator" if by == "op" else "layer"
+    which = f"{each} that they can count" if any(p.sum.unknown for p in profiles) else each
+    same = f"{' and '.join(p.convention.name for p in profiles)} count the same in every {which}"
     own_units = any(p.convention.unit != unit for p in profiles)
     return Sheet(
         heads=tuple(heads),
-        lines=tuple(line for _, line in sorted(lines, key=lambda item: -item[0])),
+        lines=tuple(line for *_, line in sorted(lines, key=lambda item: item[:2])),
         total=Line(tuple(total)),
         about=(*about(profiles[0], look, counted=False), *([f"in {unit}s: 1 MAC = 2 FLOP"] if own_units else [])),
-        notes=tuple(look.text(note) for note in _notes(profiles)),
+        notes=tuple(look.text(note) for note in (*([] if lines else [same]), *_notes(profiles))),
     )

@@ -81,13 +81,13 @@ def _causes(difference: Difference) -> dict[str, Any]:
         "conventions": [text(name) for name in difference.names],
         "unit": text(difference.unit),
         "totals": [number(total) for total in difference.totals],
-        "difference": number(difference.difference),
+        "difference": number(difference.difference) if difference.exact else None,
         "causes": [
             {
                 "layers": text(cause.what),
                 "reason": text(cause.why),
                 "number": cause.layers,
-                "difference": number(cause.difference),
+                "difference": None if cause.unknown else number(cause.difference),
                 "unknown": cause.unknown,
             }
             for cause in difference.causes

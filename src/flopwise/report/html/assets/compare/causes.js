@@ -7,6 +7,7 @@
   const converted = data.apart.some(Boolean) ? "; 1 MAC = 2 FLOP" : "";
   document.getElementById("causes-sub").textContent = `they add up to the difference${converted}`;
   const cells = (more, unit) => {
+    if (more === null) return [make("td", { class: "num" }, "?")];
     const size = typeof more === "string" ? BigInt(more) : BigInt(more ?? 0);
     return [
       make("td", { class: `num ${way(size)}`, title: human(size < 0n ? -size : size, unit) }, signed(size)),
