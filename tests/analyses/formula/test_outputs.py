@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -39,13 +40,38 @@ def test_functions_of_arrays(resnet: flopwise.Formula) -> None:
     assert macs.tolist() == [resnet.at(N=1, H=int(s), W=int(s))["macs"] for s in sides]
 
 
+def test_functions_refuse_sizes_at_which_formulas_do_not_hold() -> None:
+    formula = flopwise.formula(models.resized())
+    macs, good, bad = formula.lambdify("macs"), (2, 8, 9), (2, 8, 1)
+    assert formula.conditions == ("W >= 3",)
+    assert macs(*good) == formula.at(N=2, H=8, W=9)["macs"]
+    for wrong in (bad, (2, 8, numpy.array([9, 1])), (2, 8, -1)):
+        with pytest.raises(InputError, match="the formulas do not hold for W = -?1; they need W >= 3"):
+            macs(*wrong)
+    for half in (9.5, numpy.array([9.5])):
+        with pytest.raises(InputError, match="no whole number"):
+            macs(2, 8, half)
+    scope: dict[str, Any] = {}
+    exec(formula.source("python", ["macs"]), scope)
+    assert scope["holds"](*good)
+    assert not scope["holds"](*bad)
+
+
+def test_functions_of_arrays_do_not_overflow(resnet: flopwise.Formula) -> None:
+    macs = resnet.lambdify("macs")
+    sides = numpy.array([224, 100_000], dtype=numpy.int32)
+    assert macs(1000, sides, sides).tolist() == [macs(1000, int(s), int(s)) for s in sides]
+    assert macs(1000, numpy.array([], int), 3).tolist() == []
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler is needed")
 @pytest.mark.parametrize("make", [models.resnet50, models.unet, models.window])
 def test_c(make: Callable[[], bytes], tmp_path: Path) -> None:
     formula = flopwise.formula(make())
     point = {d.name: d.size(29) for d in formula.domains}
     sizes = ", ".join(map(str, point.values()))
-    main = f'#include <stdio.h>\nint main(void) {{ printf("%lld", (long long)macs({sizes})); return 0; }}\n'
+    cost = f"holds({sizes}) ? (long long)macs({sizes}) : -1"
+    main = f'#include <stdio.h>\nint main(void) {{ printf("%lld", {cost}); return 0; }}\n'
     (tmp_path / "cost.c").write_text(formula.source("c", ["macs"]) + main)
     subprocess.run(["cc", "-Wall", "-Wno-unused-function", "-Werror", "cost.c", "-o", "cost"], cwd=tmp_path, check=True)
     printed = subprocess.run([tmp_path / "cost"], capture_output=True, text=True, check=True).stdout

@@ -13,6 +13,7 @@ from typing import Any, cast
 from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.dim import term as term_of
 from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.functions import checked
 from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
 from flopwise.analyses.formula.rows import NO_FORMULA
 from flopwise.analyses.formula.terms.bounds import largest
@@ -27,6 +28,9 @@ from flopwise.memory import live_bytes
 from flopwise.operators.counts import CLASSES
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+
+#: Why conditions do not say all.
+WAYS = "the program takes another way at sizes for which no condition speaks"
 
 #: Sums of which the largest is the peak of memory; of more no formula is made.
 MOST_SUMS = 8
@@ -230,19 +234,28 @@ class Formula:
     def lambdify(self, figure: str | None = None) -> Any:
         """Python functions of the symbols, which take whole numbers or numpy's arrays of them.
 
+        They raise InputError where a size, or an element of an array, is no whole number or one at which the formulas
+        do not hold; ``at`` asks the profile there. Arrays are counted in 64 bits, and where these
+        are too few in Python's own integers.
+
         Args:
             figure: one figure, whose function is returned; None: a mapping from each figure to its function.
 
         Raises:
-            InputError: the figure is unknown or has no formula.
+            InputError: the figure is unknown or has no formula, or no conditions say where the formulas hold.
         """
         if figure is not None and self.term(figure) is None:
             raise InputError(f"{figure} has no formula")
-        functions = function(self._chosen(None if figure is None else [figure]), self.domains)
+        if not self.everywhere:
+            raise InputError(f"{WAYS}: values come from at(), which asks the profile")
+        guards = [guard for guard, _, _ in self.guards.guards]
+        plain = function(self._chosen(None if figure is None else [figure]), self.domains, guards)
+        holds = plain.pop("holds")
+        functions = {name: checked(made, holds, self.point) for name, made in plain.items()}
         return functions if figure is None else functions[figure]
 
     def source(self, language: str, figures: Sequence[str] | None = None) -> str:
-        """Source code with a function of the symbols for each figure.
+        """Source code with a function of the symbols for each figure, and ``holds``: whether they are right there.
 
         Args:
             language: "python", "c" or "javascript".
@@ -251,7 +264,9 @@ class Formula:
         Raises:
             InputError: the language or a figure is unknown.
         """
-        return source(self._chosen(figures), self.domains, language, "; ".join(self.conditions))
+        about = "; ".join([*self.conditions, *([] if self.everywhere else [f"not everywhere: {WAYS}"])])
+        guards = [guard for guard, _, _ in self.guards.guards]
+        return source(self._chosen(figures), self.domains, language, about, guards)
 
     def _chosen(self, figures: Sequence[str] | None) -> dict[str, Term]:
         terms = {f: self.term(f) for f in (figures if figures is not None else (*self.whole.terms, *OF_MODEL))}

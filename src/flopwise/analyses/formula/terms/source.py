@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flopwise.analyses.formula.dim import Guard
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term
@@ -24,6 +25,12 @@ class Language:
     line: Callable[[str, str], str]
     #: What returns a value, and ends the function.
     end: Callable[[str], str]
+    #: Whether a size is a whole number; "" where its type says so, or where whoever calls makes sure.
+    whole: str
+    #: What stands between conditions that must all hold.
+    also: str
+    #: What a function is declared to return when that is a truth, in place of a number.
+    truth: tuple[str, str] = ("", "")
     #: A number.
     number: Callable[[int], str] = str
 
@@ -31,7 +38,10 @@ class Language:
 _C = """\
 #include <stdint.h>
 
-static int64_t floor_div(int64_t a, int64_t b) { int64_t q = a / b; return q - (a % b != 0 && (a < 0) != (b < 0)); }
+static int64_t floor_div(int64_t a, int64_t b) {
+    if (b == 0) return 0;
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
 static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t bits_of(int64_t a) { int64_t n = 0; while (a > 0) { a >>= 1; n++; } return n; }
@@ -39,7 +49,7 @@ static int64_t bits_of(int64_t a) { int64_t n = 0; while (a > 0) { a >>= 1; n++;
 
 _JAVASCRIPT = """\
 // Numbers are exact up to 2**53.
-const floor_div = (a, b) => Math.floor(a / b);
+const floor_div = (a, b) => (b === 0 ? 0 : Math.floor(a / b));
 const min_of = Math.min;
 const max_of = Math.max;
 const bits_of = (a) => (a > 0 ? a.toString(2).length : 0);
@@ -47,7 +57,7 @@ const bits_of = (a) => (a > 0 ? a.toString(2).length : 0);
 
 _PYTHON = """\
 def floor_div(a, b):
-    return a // b
+    return a // (b + (b == 0)) * (b != 0)
 
 
 def min_of(a, b):
@@ -70,6 +80,9 @@ LANGUAGES: dict[str, Language] = {
         ),
         lambda name, value: f"    const int64_t {name} = {value};",
         lambda value: f"    return {value};\n}}",
+        "",
+        " && ",
+        ("int64_t holds(", "int holds("),
         lambda number: f"INT64_C({number})" if abs(number) >= 1 << 31 else str(number),
     ),
     "javascript": Language(
@@ -77,24 +90,33 @@ LANGUAGES: dict[str, Language] = {
         lambda name, names, words: f"\n/** {words} */\nexport function {name}({', '.join(names)}) {{",
         lambda name, value: f"  const {name} = {value};",
         lambda value: f"  return {value};\n}}",
+        "Number.isInteger({})",
+        " && ",
     ),
     "python": Language(
         _PYTHON,
         lambda name, names, words: f'\n\ndef {name}({", ".join(names)}):\n    """{words}"""',
         lambda name, value: f"    {name} = {value}",
         lambda value: f"    return {value}",
+        "({0} % 1 == 0)",
+        " & ",
     ),
 }
 
 
-def source(terms: Mapping[str, Term], domains: Sequence[Domain], language: str, about: str = "") -> str:
-    """Source code with a function for each term; its parameters are the symbols, whole numbers inside the domain.
+def source(
+    terms: Mapping[str, Term], domains: Sequence[Domain], language: str, about: str = "", guards: Sequence[Guard] = ()
+) -> str:
+    """Source code with a function for each term, and ``holds``, which says whether the others are right at some sizes.
+
+    The parameters are the symbols, whole numbers.
 
     Args:
         terms: the terms on the symbols' scales, by the name of their function.
         domains: the symbols.
         language: "python", "c" or "javascript".
         about: where the formulas hold, for a comment.
+        guards: further conditions, in the places of the symbols.
 
     Raises:
         InputError: there is no such language.
@@ -103,17 +125,45 @@ def source(terms: Mapping[str, Term], domains: Sequence[Domain], language: str, 
         raise InputError(f"no source is written in {language!r}; known: {', '.join(LANGUAGES)}")
     form = LANGUAGES[language]
     names = identifiers([d.name for d in domains])
-    parts = [form.head]
+    said = about or "every size from 0 on"
+    words = f"Whether the functions below hold, for {said}; they say nothing of other sizes".replace("*/", "* /")
+    begin = form.begin("holds", list(names.values()), words.replace('"""', "")).replace(*form.truth)
+    parts = [form.head, "\n".join((begin, *_holds(domains, guards, names, form)))]
     for name, term in terms.items():
         words = f"{name.replace('_', ' ')}{f', for {about}' if about else ''}".replace("*/", "* /").replace('"""', "")
         parts.append("\n".join((form.begin(name, list(names.values()), words), *_lines(term, domains, names, form))))
     return "\n".join(parts) + "\n"
 
 
+def _holds(
+    domains: Sequence[Domain], guards: Sequence[Guard], names: Mapping[str, str], form: Language
+) -> Iterator[str]:
+    """The lines of the function that says whether the formulas hold."""
+    lines: list[str] = []
+    parts = [form.whole.format(names[d.name]) for d in domains if form.whole]
+    for d in domains:
+        parts.append(f"({names[d.name]} >= {form.number(d.low)})")
+        parts += [f"({names[d.name]} <= {form.number(d.high)})"] if d.high is not None else []
+        parts += [f"(({names[d.name]} - {d.offset}) % {d.step} == 0)"] if d.step > 1 else []
+    text = _writer(domains, names, form, lines)
+    parts += [f"({text(guard.expression)} {guard.relation} 0)" for guard in guards]
+    yield from lines
+    yield form.end(form.also.join(parts) or "1")
+
+
 def _lines(term: Term, domains: Sequence[Domain], names: Mapping[str, str], form: Language) -> Iterator[str]:
     """The lines of a function: a name for each place and atom, and what it returns."""
-    written: dict[str, str] = {}
     lines: list[str] = []
+    result = _writer(domains, names, form, lines)(term)
+    yield from lines
+    yield form.end(result)
+
+
+def _writer(
+    domains: Sequence[Domain], names: Mapping[str, str], form: Language, lines: list[str]
+) -> Callable[[Term], str]:
+    """What writes a term, and adds the lines that name its places and atoms."""
+    written: dict[str, str] = {}
 
     def text(part: Term) -> str:
         if isinstance(part, int):
@@ -136,9 +186,7 @@ def _lines(term: Term, domains: Sequence[Domain], names: Mapping[str, str], form
                 lines.append(form.line(written[one], value))
         return written[one]
 
-    result = text(term)
-    yield from lines
-    yield form.end(result)
+    return text
 
 
 def _place(domain: Domain, name: str, lines: list[str], form: Language) -> str:
@@ -149,11 +197,13 @@ def _place(domain: Domain, name: str, lines: list[str], form: Language) -> str:
     return f"{name}_place"
 
 
-def function(terms: Mapping[str, Term], domains: Sequence[Domain]) -> dict[str, Callable[..., Any]]:
-    """Python functions of the terms, which take whole numbers or numpy's arrays of them."""
+def function(
+    terms: Mapping[str, Term], domains: Sequence[Domain], guards: Sequence[Guard] = ()
+) -> dict[str, Callable[..., Any]]:
+    """Python functions of the terms, which take whole numbers or numpy's arrays of them; and ``holds``."""
     scope: dict[str, Any] = {}
-    exec(compile(source(terms, domains, "python"), "<formula>", "exec"), scope)
-    return {name: scope[name] for name in terms}
+    exec(compile(source(terms, domains, "python", guards=guards), "<formula>", "exec"), scope)
+    return {name: scope[name] for name in ("holds", *terms)}
 
 
 def monotone(term: Term, name: str) -> bool:
