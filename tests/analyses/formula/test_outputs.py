@@ -46,7 +46,7 @@ def test_functions_refuse_sizes_at_which_formulas_do_not_hold() -> None:
     assert formula.conditions == ("W >= 3",)
     assert macs(*good) == formula.at(N=2, H=8, W=9)["macs"]
     for wrong in (bad, (2, 8, numpy.array([9, 1])), (2, 8, -1)):
-        with pytest.raises(InputError, match="the formulas do not hold for W = -?1; they need W >= 3"):
+        with pytest.raises(InputError, match=r"the formulas do not hold for W = -?1; they need W >= 3"):
             macs(*wrong)
     for half in (9.5, numpy.array([9.5])):
         with pytest.raises(InputError, match="no whole number"):
