@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
@@ -23,6 +23,9 @@ def build(
     seconds: float = 600.0,
     memory: int = 1 << 30,
     retry: bool = False,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    assume: Mapping[str, int] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Built:
     """Profile the models of all sources into a data set.
@@ -42,6 +45,9 @@ def build(
         seconds: how long a model may take.
         memory: bytes that a worker may have in use.
         retry: whether models that failed before are tried again.
+        dims: sizes of symbolic dimensions by name; a model takes those of the dimensions that it has.
+        batch_size: first dimension of the inputs.
+        assume: sizes of dimensions of ONNX models that nothing else says, by name; "*" stands for all others.
         progress: called with what is being done.
 
     Raises:
@@ -55,7 +61,9 @@ def build(
     from flopwise.analyses.zoo.build import build
     from flopwise.analyses.zoo.engines import Limits
 
-    return build(sources, output, engine, jobs, Limits(seconds, memory), address, retry, progress)
+    return build(
+        sources, output, engine, jobs, Limits(seconds, memory), address, retry, progress, dims, batch_size, assume
+    )
 
 
 def _needs(package: str, what: str) -> None:

@@ -96,16 +96,17 @@ _BATCHES = option(
     group="Inputs",
     help="First dimension of the inputs; several sizes, such as 1,8,64, are shown side by side.",
 )
+_DIM = option(
+    "--dim",
+    "dims",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=dimensions,
+    group="Inputs",
+    help="Size of a symbolic dimension. Repeatable.",
+)
 _SIZES = all_of(
-    option(
-        "--dim",
-        "dims",
-        metavar="NAME=VALUE",
-        multiple=True,
-        callback=dimensions,
-        group="Inputs",
-        help="Size of a symbolic dimension. Repeatable.",
-    ),
+    _DIM,
     option(
         "--trip",
         "trips",
@@ -115,6 +116,13 @@ _SIZES = all_of(
         group="Inputs",
         help="How often a loop runs, where the model does not say. Repeatable.",
     ),
+)
+_ASSUME = option(
+    "--assume",
+    metavar="NAME=N[,*=N]",
+    callback=_assumed,
+    group="ONNX",
+    help="Sizes of dimensions that nothing else says, such as batch=1,*=64; * stands for all others.",
 )
 _ONNX = all_of(
     option(
@@ -126,13 +134,7 @@ _ONNX = all_of(
         group="ONNX",
         help="A recurrent state: the input has the shape of the output that feeds it. Repeatable.",
     ),
-    option(
-        "--assume",
-        metavar="NAME=N[,*=N]",
-        callback=_assumed,
-        group="ONNX",
-        help="Sizes of dimensions that nothing else says, such as batch=1,*=64; * stands for all others.",
-    ),
+    _ASSUME,
     option(
         "--largest-graph",
         metavar="MB",
@@ -217,6 +219,9 @@ _LANGUAGE = all_of(
 
 #: What fixes the input shapes, and what a format of models needs besides.
 shapes = all_of(_INPUT, _BATCH, _SIZES, _ONNX, _PYTORCH, _LANGUAGE, _CAFFE)
+
+#: What fixes the sizes of many models at once.
+sizes_of_many = all_of(_DIM, _BATCH, _ASSUME)
 
 #: The same with several batch sizes at once.
 shapes_in_batches = all_of(_INPUT, _BATCHES, _SIZES, _ONNX, _PYTORCH, _LANGUAGE, _CAFFE)

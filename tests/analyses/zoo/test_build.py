@@ -293,3 +293,30 @@ def test_limits_hold_in_workers(tmp_path: Path) -> None:
         ((_, error),) = zoo.build(source, output=tmp_path / "zoo").failures
     assert "header_bytes" in error
     assert not zoo.build(source, output=tmp_path / "zoo", retry=True).failures
+
+
+def _open_model(path: Path, *dims: int | str) -> None:
+    value = onnx.helper.make_tensor_value_info
+    tensors = [value(name, onnx.TensorProto.FLOAT, dims) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", tensors[:1], tensors[1:])
+    onnx.save(onnx.helper.make_model(graph), path)
+
+
+def test_open_dimensions_get_their_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models, data = tmp_path / "models", str(tmp_path / "zoo")
+    models.mkdir()
+    _open_model(models / "open.onnx", "batch", "length")
+    _open_model(models / "fixed.onnx", 2, 3)
+    inputs = "SELECT name, status, inputs FROM all_models ORDER BY name"
+    assert main(["zoo", "build", str(models), "-o", data, "--dim", "batch=5"]) == 0
+    assert "--dim length=" in capsys.readouterr().err
+    assert _ask(data, inputs) == [
+        ("fixed.onnx", "ok", "x:float32:2x3"),
+        ("open.onnx", "failed", "--dim batch=5"),
+    ]
+    assert main(["zoo", "build", str(models), "-o", data, "--dim", "batch=5", "--dim", "length=7", "--strict"]) == 0
+    assert _ask(data, inputs)[1] == ("open.onnx", "ok", "x:float32:5x7")
+    first = zoo.build(str(models), output=data, batch_size=4, assume={"*": 9})
+    assert (first.kept, first.failures) == (0, ())
+    assert [row[2] for row in _ask(data, inputs)] == ["x:float32:4x3", "x:float32:4x9"]
+    assert zoo.build(str(models), output=data, batch_size=4, assume={"*": 9}).kept == 2

@@ -7,7 +7,7 @@ import datetime
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flopwise.analyses.zoo import engines, profiling
@@ -44,13 +44,17 @@ def build(
     address: str | None,
     retry: bool,
     progress: Callable[[str], None],
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    assume: Mapping[str, int] | None = None,
 ) -> Built:
     """Profile the models of all sources into a data set; arguments and errors as of ``flopwise.zoo.build``."""
     start = time.monotonic()
     place = Place(folder)
     data = Dataset(place)
     progress("listing the models")
-    wanted = entries(sources)
+    sizes: dict[str, Any] = {"dims": dict(dims or {}), "batch_size": batch_size, "assume": dict(assume or {})}
+    wanted = [replace(entry, **sizes) for entry in entries(sources)]
     with alone(place):
         data.settle()
         records = data.known()

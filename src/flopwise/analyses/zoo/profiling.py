@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -15,9 +15,11 @@ from flopwise.analyses.zoo import worker
 from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.records import figures_of, layer_rows, model_row
 from flopwise.analyses.zoo.sources import Entry
+from flopwise.errors import UnknownDimensionError
+from flopwise.graph import Graph
 from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import format_of
-from flopwise.readers.options import TorchOptions, options_of
+from flopwise.readers.options import OnnxOptions, TorchOptions, options_of
 
 #: The function below, by its name.
 WORK = f"{__name__}:record"
@@ -59,12 +61,8 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
         if not name.startswith(_BUILDING) and not built:
             built.append(time.monotonic() - start)
 
-    format = format_of(entry.model)
-    options = options_of(TorchOptions, None, {"arguments": dict(entry.arguments)}) if entry.arguments else None
     with limits(**job["limits"]):
-        graph = format.read(
-            entry.model, list(entry.inputs) or None, None, None, step, options or options_of(format.options, None, {})
-        )
+        graph = _read(entry, step)
         step("counting")
         profile = profile_graph(graph, conventions.get("flops"))
     figures, layers = figures_of(profile), layer_rows(entry, profile)
@@ -76,6 +74,22 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
     _dataset(job["folder"]).put(model_row(entry, job["key"], __version__, **figures), layers)
     writing = time.monotonic() - start - whole
     return {"layers": len(layers), "building": building, "profiling": whole - building, "writing": writing}
+
+
+def _read(entry: Entry, step: Callable[[str], None]) -> Graph:
+    """The graph of a model at the sizes of those dimensions that it has."""
+    format, dims = format_of(entry.model), dict(entry.dims)
+    if entry.arguments:
+        options: Any = options_of(TorchOptions, None, {"arguments": dict(entry.arguments)})
+    elif format.options is OnnxOptions:
+        options = options_of(OnnxOptions, None, {"assume": dict(entry.assume)})
+    else:
+        options = options_of(format.options, None, {})
+    while True:
+        try:
+            return format.read(entry.model, list(entry.inputs) or None, dims or None, entry.batch_size, step, options)
+        except UnknownDimensionError as error:
+            dims.pop(error.name)
 
 
 def failed(job: Mapping[str, Any], error: str, seconds: float) -> None:

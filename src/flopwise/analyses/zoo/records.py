@@ -109,7 +109,7 @@ _TOTALS = (
 def model_row(entry: Entry, key: str, version: str, **figures: Any) -> dict[str, Any]:
     """The row of a model; what is not among the figures is null."""
     row: dict[str, Any] = dict.fromkeys(MODELS)
-    row |= {"key": key, "name": entry.name, "source": shown(entry.model), "inputs": " ".join(entry.inputs)}
+    row |= {"key": key, "name": entry.name, "source": shown(entry.model), "inputs": entry.call}
     row |= {"arguments": json.dumps(dict(entry.arguments)) if entry.arguments else ""}
     row |= {"family": entry.family, "year": entry.year, "tags": " ".join(entry.tags), "flopwise": version}
     return row | figures

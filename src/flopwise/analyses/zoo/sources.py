@@ -39,6 +39,20 @@ class Entry:
     family: str = ""
     year: int | None = None
     tags: tuple[str, ...] = ()
+    #: Sizes of symbolic dimensions; a model takes those of the dimensions that it has.
+    dims: Mapping[str, int] = field(default_factory=dict)
+    #: First dimension of the inputs; None: as they are.
+    batch_size: int | None = None
+    #: Sizes of dimensions of ONNX models that nothing else says.
+    assume: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def call(self) -> str:
+        """The inputs and sizes that it is called with, as on the command line."""
+        parts = [*self.inputs, *(f"--dim {name}={size}" for name, size in self.dims.items())]
+        parts += [] if self.batch_size is None else [f"-b {self.batch_size}"]
+        parts += [f"--assume {','.join(f'{name}={size}' for name, size in self.assume.items())}"] if self.assume else []
+        return " ".join(parts)
 
     def key(self, content: str, version: str) -> str:
         """What decides its rows: the model's content, how it is called, and the version of flopwise.
@@ -48,6 +62,9 @@ class Entry:
             version: of flopwise.
         """
         facts = {**asdict(self), "model": content, "flopwise": version}
+        for name in ("dims", "batch_size", "assume"):
+            if not facts[name]:  # keys without sizes stay those of data sets that were built before there were any
+                del facts[name]
         text = json.dumps(facts, sort_keys=True)
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from flopwise.cli import options
 from flopwise.cli.command import Command, option
 from flopwise.cli.commands.zoo_published import command as published
 from flopwise.cli.output import Output, writes
@@ -21,7 +22,11 @@ def command() -> None:
 @command.command(
     "build",
     cls=Command,
-    examples=["models/ -o zoo", "'torchvision:squeezenet*' -o zoo -j 2", "list.txt -o zoo --retry"],
+    examples=[
+        "models/ -o zoo",
+        "'torchvision:squeezenet*' -o zoo -j 2",
+        "models/ -o zoo --dim batch=1",
+    ],
 )
 @click.argument("sources", nargs=-1, required=True, type=Read())
 @option("-o", "--output", "folder", required=True, metavar="DIR", help="The data set: a folder, or a URL (s3://...).")
@@ -36,6 +41,7 @@ def command() -> None:
 @option("--address", metavar="ADDRESS", help="Of a cluster of Ray or Dask; without it, one starts on this machine.")
 @option("--time", "seconds", type=float, default=600, show_default=True, metavar="S", help="Seconds for each model.")
 @option("--memory", default="1 GiB", show_default=True, metavar="BYTES", help="Memory of each worker.")
+@options.sizes_of_many
 @option("--retry", is_flag=True, help="Try models that failed before again.")
 @option("--strict", is_flag=True, help="Exit with 1 when a model failed.")
 def build(
@@ -46,6 +52,9 @@ def build(
     address: str | None,
     seconds: float,
     memory: str,
+    dims: dict[str, int],
+    batch_size: int | None,
+    assume: dict[str, int],
     retry: bool,
     strict: bool,
 ) -> int:
@@ -69,6 +78,9 @@ def build(
                 seconds=seconds,
                 memory=int(quantity(memory, bytes_=True)),
                 retry=retry,
+                dims=dims,
+                batch_size=batch_size,
+                assume=assume,
                 progress=progress,
             )
     except KeyboardInterrupt:
