@@ -109,6 +109,15 @@ def _flush_c() -> None:
         ctypes.CDLL(None).fflush(None)
 
 
+#: Where flopwise itself lies.
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def is_own(file: str) -> bool:
+    """Whether a file of code is one of flopwise's."""
+    return os.path.abspath(file).startswith(_OWN)
+
+
 def place_of(error: BaseException) -> str:
     """File and line of the innermost frame of the user's code, as `` (net.py:12)``; "" where there is none.
 
@@ -116,12 +125,11 @@ def place_of(error: BaseException) -> str:
     flopwise never do.
     """
     nearest = installed = ""
-    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
     library = sysconfig.get_path("stdlib") + os.sep
     for frame, line in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         path = os.path.abspath(file)
-        if file.startswith("<") or path.startswith(own):
+        if file.startswith("<") or path.startswith(_OWN):
             continue
         place = f" ({os.path.basename(file)}:{line})"
         folders = path.split(os.sep)

@@ -54,6 +54,10 @@ class InputError(FlopwiseError):
     """The question is not answerable as asked: an input without a shape, an unknown option value."""
 
 
+class RuleError(InputError):
+    """A rule of the user's own fails, or returns what is no count: the model is not to blame."""
+
+
 class UnknownDimensionError(InputError):
     """A size is given for a dimension that the model does not have.
 

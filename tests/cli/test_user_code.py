@@ -142,3 +142,27 @@ def test_a_file_of_rules_that_ends_or_fails(tmp_path: Path, run: Run, text: str,
     code, out, err = run("profile", EXAMPLES / "custom_op.onnx", "--rules", rules)
     assert (code, out) == (2, "")
     assert err == f"flopwise: {rules}: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("RULES = {'com.example::Spline': lambda n: 5}", "the rule of com.example::Spline returned an int, not Counts"),
+        (
+            "def rule(node):\n    return node.attrs['none']\nRULES = {'com.example::Spline': rule}",
+            "the rule of com.example::Spline failed with KeyError: 'none' (rules.py:2)",
+        ),
+    ],
+)
+def test_a_mistake_in_a_rule(tmp_path: Path, run: Run, text: str, said: str) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(text)
+    assert run("profile", EXAMPLES / "custom_op.onnx", "--rules", rules) == (2, "", f"flopwise: rules.py: {said}\n")
+
+
+def test_a_rule_that_counts_nothing(tmp_path: Path, run: Run) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text("RULES = {'com.example::Splin': lambda n: 5, 'Tanh': lambda n: 5}")
+    code, _, err = run("profile", EXAMPLES / "custom_op.onnx", "--rules", rules)
+    told = "no operator is called com.example::Splin, so its rule counts nothing; did you mean 'com.example::Spline'?"
+    assert (code, err) == (0, f"flopwise: {rules}: {told}\n")

@@ -11,7 +11,9 @@ from flopwise.api.profile import profile
 from flopwise.conventions import CONVENTIONS, Convention, get
 from flopwise.errors import FlopwiseError, InputError, ShapeError
 from flopwise.graph import Graph, Node
+from flopwise.operators import tables
 from flopwise.operators.counts import FLOPS, MACS, Counts
+from flopwise.operators.operator import Operator
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 from flopwise.rows import FIGURES
@@ -139,8 +141,11 @@ def broken(error: Exception) -> Callable[[Node], Counts]:
         (broken(FlopwiseError("no such thing")), "no such thing"),
     ],
 )
-def test_what_goes_wrong_in_a_rule_is_told(rule: Callable[[Node], Counts], told: str) -> None:
-    found = counted(mystery(), rules={"my::Thing": rule})
+def test_what_goes_wrong_in_a_rule_is_told(
+    rule: Callable[[Node], Counts], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tables._ROWS, "my::Thing", Operator(rule))
+    found = counted(mystery())
     odd = found.rows[1]
     assert (odd.counts, odd.count, odd.missing) == (None, None, "fact")
     assert told in odd.note
@@ -151,9 +156,33 @@ def test_what_goes_wrong_in_a_rule_is_told(rule: Callable[[Node], Counts], told:
 
 
 @pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt(), RuntimeError("a fault of ours")])
-def test_what_is_no_fault_of_the_model_is_not_hidden(error: Exception) -> None:
+def test_what_is_no_fault_of_the_model_is_not_hidden(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tables._ROWS, "my::Thing", Operator(broken(error)))
     with pytest.raises(type(error)):
-        counted(mystery(), rules={"my::Thing": broken(error)})
+        counted(mystery())
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (broken(KeyError("axis")), r"failed with KeyError: 'axis' \(test_profile\.py:\d+\)"),
+        (broken(RuntimeError("x")), r"failed with RuntimeError: x \(test_profile\.py:\d+\)"),
+        (broken(SystemExit(0)), r"ended itself with SystemExit\(0\) while its rule of my::Thing counted"),
+        (lambda node: 5, "returned an int, not Counts"),
+        (lambda node: (1, 2), "returned a tuple, not Counts"),
+        (lambda node: Counts(mac=0.5), "returned Counts with mac=0.5, which is not a whole number"),  # type: ignore[arg-type]
+        (lambda node: Counts(mac=-1), "returned Counts with mac=-1, which is not a whole number"),
+    ],
+)
+def test_a_mistake_in_a_rule_of_the_user_is_not_the_model_s(rule: Any, told: str) -> None:
+    with pytest.raises(FlopwiseError, match=rf"^test_profile\.py: (the rule of my::Thing )?{told}"):
+        counted(mystery(), rules={"my::Thing": rule})
+
+
+def test_a_rule_of_the_user_may_lack_a_shape() -> None:
+    found = counted(mystery(shape=None), rules={"my::Thing": broken(TypeError("None has no length"))})
+    assert found.rows[1].missing == "fact"
+    assert counted(mystery(), rules={"my::Thing": broken(ShapeError("no"))}).rows[1].note == "no"
 
 
 def test_notes_of_many_rows_are_one_note() -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from flopwise._user_code import place_of, user_code
 from flopwise.cli.progress import Progress
-from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError
+from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError, did_you_mean
 from flopwise.operators.operator import Operator
 from flopwise.operators.own import own_rows, using
 from flopwise.readers.formats import models_in, stored_in
@@ -134,3 +134,14 @@ def load_rules(path: str | None) -> Mapping[str, Any] | None:
     if context is not None:
         context.with_resource(using(own_rows(rules)))
     return rules
+
+
+def idle_rules(path: str | None, rules: Mapping[str, Any] | None, operators: Collection[str]) -> list[str]:
+    """What to say of rules for operators that neither the models have nor the tables know: their names may be wrong."""
+    from flopwise.operators.tables import ROWS
+
+    return [
+        f"{path}: no operator is called {op}, so its rule counts nothing{did_you_mean(op, operators)}"
+        for op in rules or ()
+        if op not in operators and op not in ROWS
+    ]

@@ -38,12 +38,18 @@ def run(
     import flopwise
 
     arguments = arguments_of(settings)
+    operators: set[str] = set()
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
         profile = before(flopwise.profile(path, progress=step, **{**arguments, "dims": dims}), step)
+        operators.update(node.op for node in profile.graph.nodes)
         return report(profile), profile.exact
 
-    return run_each(model, work, output, strict, arguments["dims"])
+    code = run_each(model, work, output, strict, arguments["dims"])
+    if operators:
+        for note in models.idle_rules(settings.get("rules"), arguments["rules"], operators):
+            say(note)
+    return code
 
 
 def run_each(

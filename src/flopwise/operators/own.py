@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import numbers
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast
 
-from flopwise.graph import Graph
+from flopwise._user_code import EndedError, is_own, place_of, user_code
+from flopwise.errors import FlopwiseError, RuleError
+from flopwise.graph import Graph, Node
+from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Operator, Rule
 
 if TYPE_CHECKING:
@@ -32,6 +37,48 @@ def own_rows(rules: Rules | None) -> dict[str, Operator]:
 def count_rules(rules: Rules | None) -> dict[str, Rule]:
     """The counts of a user's rules."""
     return {op: rule.rule if isinstance(rule, Operator) else rule for op, rule in (rules or {}).items()}
+
+
+def own_count(rule: Rule, node: Node) -> Counts | None:
+    """What a user's rule makes of a node; a mistake in it is not put down to the model.
+
+    Where a shape of the node is open or unresolved, what goes wrong may be for lack of it, and is raised as it is.
+
+    Raises:
+        RuleError: the rule fails, or returns something else.
+        FlopwiseError: as the rule raises it, for a shape that is unresolved.
+    """
+    inner = getattr(rule, "func", rule)  # of functools.partial
+    made = getattr(type(inner), "__call__", None)  # noqa: B004 # its code is wanted
+    code = getattr(inner, "__code__", None) or getattr(made, "__code__", None)
+    if code is None or is_own(code.co_filename) or not _sized(node):
+        return rule(node)
+    who = f"{os.path.basename(code.co_filename)}: the rule of {node.op}"
+    try:
+        with user_code(os.path.basename(code.co_filename), f"its rule of {node.op} counted"):
+            counts = rule(node)
+    except EndedError as error:
+        raise RuleError(str(error)) from error
+    except (FlopwiseError, MemoryError):
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())[:300]
+        raise RuleError(f"{who} failed with {type(error).__name__}: {words}{place_of(error)}") from error
+    if counts is None:
+        return None
+    if not isinstance(counts, Counts):
+        kind = type(counts).__name__
+        raise RuleError(f"{who} returned {'an' if kind[0] in 'aeiou' else 'a'} {kind}, not Counts")
+    for name, number in counts.items():
+        if not isinstance(number, numbers.Integral) or number < 0:
+            raise RuleError(f"{who} returned Counts with {name}={number!r}, which is not a whole number of 0 or more")
+    return counts
+
+
+def _sized(node: Node) -> bool:
+    """Whether all sizes of a node are numbers."""
+    shapes = [t.shape for t in (*node.inputs, *node.outputs) if t is not None]
+    return all(shape is not None and all(type(extent) is int for extent in shape) for shape in shapes)
 
 
 @contextlib.contextmanager

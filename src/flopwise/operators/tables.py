@@ -14,7 +14,7 @@ from typing import TypeVar
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Claim, Effect, Operator, Rule, unknown
-from flopwise.operators.own import OWN
+from flopwise.operators.own import OWN, own_count
 
 __all__ = [
     "FAMILIES",
@@ -238,8 +238,9 @@ def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
 
     Raises:
         ShapeError: a shape that the rule needs is unresolved.
+        RuleError: a rule of the user's is wrong.
     """
     if rules and node.op in rules:
-        return rules[node.op](node)
+        return own_count(rules[node.op], node)
     entry = _ROWS.known(node.op)
     return entry.rule(node) if entry and entry.counted else None
