@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from flopwise.analyses.llm.capacity import largest_batch, largest_context
 from flopwise.analyses.llm.inference import Inference, inference
 from flopwise.analyses.llm.on_device import on_device
 from flopwise.analyses.llm.rewrites import REWRITES
@@ -21,6 +22,7 @@ from flopwise.errors import InputError
 if TYPE_CHECKING:
     from torch import nn
 
+    from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
     from flopwise.readers.torch.language.state import Step
 
@@ -92,8 +94,19 @@ def llm(
         rewrites=rewrites,
         progress=progress,
     )
-    bounds = None if where is None else on_device(result, where)
+    bounds = None if where is None else on_device(result, where, _largest(program, result, where, progress))
     return replace(result, device=bounds, renderer=_as_text)
+
+
+def _largest(
+    program: _Program, result: Inference, device: Device, progress: Callable[[str], None]
+) -> tuple[int | None, int | None]:
+    """The most sequences and the longest context that fit into the memory of a device."""
+    have = device.memory_bytes
+    if not have or result.memory_bytes is None:
+        return None, None
+    progress(f"what fits {device.name}")
+    return largest_batch(program, result, have), largest_context(program, result, have)
 
 
 def llm_training(

@@ -132,3 +132,23 @@ def test_on_a_device(tmp_path: Path) -> None:
     assert result.to_dict()["device"]["decode"]["least_ns"] >= 1
     with pytest.raises(flopwise.InputError, match="unknown device"):
         flopwise.llm(tmp_path, device="h1000")
+
+
+@pytest.mark.parametrize("batch", [4, 4_000_000])
+def test_what_fits_a_device_is_what_must_fit(tmp_path: Path, batch: int) -> None:
+    model = written(tmp_path, LLAMA)
+    result = flopwise.llm(model, prompt=32, generate=8, batch=batch, device="h100").device
+    assert result is not None
+    assert result.fits is (batch == 4)
+    assert result.largest_batch is not None
+    assert result.largest_context is not None
+    for more in (0, 1):
+        other = flopwise.llm(model, prompt=32, generate=8, batch=result.largest_batch + more, device="h100").device
+        assert other is not None
+        assert other.fits is (more == 0)
+    if result.largest_context:
+        prompt = result.largest_context - 8
+        for more in (0, 1):
+            other = flopwise.llm(model, prompt=prompt + more, generate=8, batch=batch, device="h100").device
+            assert other is not None
+            assert other.fits is (more == 0)

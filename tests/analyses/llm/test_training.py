@@ -87,6 +87,21 @@ def test_stages_share_the_layers(tmp_path: Path) -> None:
         _step(tmp_path, Sharding(pp=3))
 
 
+@pytest.mark.parametrize("pp", [2, 4])
+def test_a_stage_keeps_no_more_than_its_layers_do_for_the_batch(tmp_path: Path, pp: int) -> None:
+    model = written(tmp_path, {**LLAMA, "num_hidden_layers": 4})
+    whole = llm_training(model, sequence=32, batch=8)
+    rank = llm_training(model, sequence=32, batch=8, sharding=Sharding(pp=pp)).rank
+    assert rank is not None
+    layer = (
+        whole.saved_bytes
+        - llm_training(written(tmp_path, {**LLAMA, "num_hidden_layers": 3}), sequence=32, batch=8).saved_bytes
+    )
+    assert rank.saved_bytes <= whole.saved_bytes - layer * (4 - 4 // pp)
+    if rank.stage == 0:
+        assert rank.saved_bytes >= layer * (4 // pp)
+
+
 def test_experts_are_divided_among_the_ranks_of_a_batch(tmp_path: Path) -> None:
     step = _step(written(tmp_path, MIXTURE), Sharding(dp=4, ep=4))
     experts = 2 * 8 * 3 * 64 * 96

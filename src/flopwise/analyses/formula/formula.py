@@ -167,7 +167,8 @@ class Formula:
         """Bytes of what the model is handed again from call to call: caches of keys and values, states."""
         if self.sizes is None:
             return None
-        kept = [t for t in self.sizes.inputs if t.shape and (t.kind == "state" or _STATES.search(t.name))]
+        shaped = [t for t in self.sizes.inputs if t.shape]
+        kept = [t for t in shaped if t.kind == "state"] or [t for t in shaped if _STATES.search(t.name)]
         return add_up(term_of(t.nbytes) for t in kept if t.sized)
 
     def value(self, figure: str, **sizes: int) -> int | None:

@@ -19,21 +19,9 @@ class Request(Protocol):
     @property
     def dtype(self) -> str: ...
     @property
-    def batch(self) -> int: ...
-    @property
-    def prompt(self) -> int: ...
-    @property
     def prefill(self) -> Step: ...
     @property
     def decode(self) -> Step: ...
-    @property
-    def weight_bytes(self) -> int: ...
-    @property
-    def cache_bytes(self) -> int: ...
-    @property
-    def final_cache_bytes(self) -> int: ...
-    @property
-    def cache_bytes_per_token(self) -> int: ...
     @property
     def memory_bytes(self) -> int | None: ...
     @property
@@ -57,8 +45,8 @@ class OnDevice:
     decode_tokens_per_second: float | None
     #: Whether weights, cache and activations of the request fit; None where the device's memory is not known.
     fits: bool | None
-    #: Sequences of the same length that fit, and tokens of context that fit with the same batch; None: not known, or no
-    #: limit by memory.
+    #: Sequences of the same length that fit; and tokens of context that fit with the same batch, as many generated ones
+    #: among them. None: not known, or no limit by memory.
     largest_batch: int | None
     largest_context: int | None
 
@@ -96,22 +84,19 @@ def _nanoseconds(seconds: float) -> int:
     return math.ceil(seconds * 1e9)
 
 
-def on_device(result: Request, device: Device) -> OnDevice:
+def on_device(result: Request, device: Device, largest: tuple[int | None, int | None] = (None, None)) -> OnDevice:
     """The bounds of a request on a device.
 
     A step takes at least the time of its multiply-adds at the peak of the weights' type, and at least the time in which
     the weights that it touches and its state come from memory.
+
+    Args:
+        result: the request.
+        device: the device.
+        largest: the most sequences, and the longest context, that fit.
     """
     prefill, decode = (_bound(step, device, result.dtype) for step in (result.prefill, result.decode))
     need, have = result.memory_bytes, device.memory_bytes or None
-    batch = context = None
-    if have is not None:
-        alive = (result.decode.activation_bytes or 0) / result.batch
-        free = have - result.weight_bytes
-        batch = max(int(free // (result.final_cache_bytes / result.batch + alive or 1)), 0)
-        each = result.cache_bytes_per_token * result.batch
-        left = free - result.cache_bytes - alive * result.batch
-        context = None if each == 0 else max(int(result.prompt + left // each), 0)
     return OnDevice(
         device=device.name,
         memory_bytes=have,
@@ -121,8 +106,8 @@ def on_device(result: Request, device: Device) -> OnDevice:
         prefill_tokens_per_second=_rate(result.prefill, prefill),
         decode_tokens_per_second=_rate(result.decode, decode),
         fits=None if have is None or need is None else need <= have,
-        largest_batch=batch,
-        largest_context=context,
+        largest_batch=largest[0],
+        largest_context=largest[1],
     )
 
 

@@ -9,8 +9,9 @@ Every figure is an exact tensor or count of the whole step, divided by the named
 - ``ep`` divides the stacks of experts among ranks that also divide the batch. Each rank multiplies the tokens of all of
   them with its own experts: with balanced routing that is as much work as its own tokens with all experts.
 - ``pp`` divides the layers into equal stretches; the first stage also has what comes before, the last what comes after.
-  The rank described is that of the stage that needs the most memory; the first of P stages keeps the activations of P
-  micro-batches (one forward, one backward in turns).
+  The rank described is that of the stage that needs the most memory. The batch runs as P micro-batches, one forward and
+  one backward in turns (1F1B): stage s of P keeps the activations of P - s + 1 of them at most, the first those of its
+  layers for the whole batch, which more than P micro-batches would make less.
 
 Sources: Megatron-LM, https://arxiv.org/abs/1909.08053; ZeRO, https://arxiv.org/abs/1910.02054; PipeDream-Flush in
 https://arxiv.org/abs/2104.04473, section 2.2; GShard, https://arxiv.org/abs/2006.16668.
@@ -131,7 +132,7 @@ def _stage(parts: _Parts, rows: Sequence[Row], number: int) -> Rank:
             state += 0 if optimizer is None else optimizer.copies * nbytes + optimizer.extra
     update = 0 if training.update is None else sum(n * w for n, w in zip(training.update, _FLOPS, strict=True))
     flops = [(row.flops or 0, row.backward_flops or 0, row.saved_bytes or 0, parts.row(row)) for row in rows]
-    waiting = max(sharding.pp - number, 1)
+    waiting = sharding.pp - number  # of as many micro-batches as there are stages
     return Rank(
         sharding=sharding,
         stage=number,
@@ -142,7 +143,7 @@ def _stage(parts: _Parts, rows: Sequence[Row], number: int) -> Rank:
         weight_bytes=weight,
         gradient_bytes=gradient,
         state_bytes=state,
-        saved_bytes=waiting * sum(-(-saved // divisor) for _, _, saved, divisor in flops),
+        saved_bytes=-(-waiting * sum(-(-saved // divisor) for _, _, saved, divisor in flops) // sharding.pp),
     )
 
 
