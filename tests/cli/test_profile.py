@@ -145,7 +145,7 @@ def test_no_fold(run: Run) -> None:
 class TestOutput:
     @pytest.mark.parametrize(
         ("name", "start"),
-        [("a.json", "{"), ("a.csv", "name,"), ("a.md", ""), ("a.tex", "%"), ("a.txt", ""), ("a", "")],
+        [("a.json", "{"), ("a.csv", "name,"), ("a.md", ""), ("a.tex", "%"), ("a.txt", "")],
     )
     def test_format_from_the_ending(self, run: Run, tiny: Path, tmp_path: Path, name: str, start: str) -> None:
         path = tmp_path / name
@@ -189,7 +189,7 @@ class TestDirectory:
     def test_without_models(self, run: Run, tmp_path: Path) -> None:
         code, out, err = run("profile", tmp_path)
         assert (code, out) == (2, "")
-        assert "no model in this directory" in err
+        assert "no model and no weights in this directory" in err
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_own_rules(run: Run, tmp_path: Path) -> None:
     ("args", "told"),
     [
         (["-o", "x.pb"], "x.pb: unknown ending .pb; known: .onnx, .txt, .text, .md"),
-        (["-o", "x"], "x: give it an ending: .onnx, .txt"),
+        (["-o", "x"], "x: has no ending to say the format; known: .onnx, .txt"),
         (["--annotate"], "--annotate changes the model that is written; add -o FILE.onnx"),
         (["--tensors", "a", "-o", "x.csv"], "--tensors changes the model"),
         (["--no-weights", "-f", "json"], "--no-weights changes the model"),

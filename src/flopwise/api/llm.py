@@ -231,9 +231,13 @@ def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
 
     if isinstance(model, (str, os.PathLike)):
         if not is_language_model(model) and not os.fsdecode(model).lower().endswith((".gguf", ".json")):
+            from flopwise.readers.source.source import missing
+
+            name = os.fsdecode(model)
+            if not os.path.exists(name) and (near := missing(name)) != "no such file":
+                raise InputError(f"{name}: {near}")
             raise InputError(
-                f"{os.fsdecode(model)}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or "
-                "a GGUF file"
+                f"{name}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or a GGUF file"
             )
         require(model)
         from flopwise.readers.torch.language.model import language_model

@@ -102,8 +102,15 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args:
             args = [elsewhere.COMMANDS.get(elsewhere.hyphens(args[0]), args[0]), *args[1:]]
+        if args[:1] == ["help"]:
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [args[1], "--help"])
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            if hint := did_you_mean(args[0], COMMANDS):
+            if meant := elsewhere.MEANT.get(args[0].lower()):
+                hint = f"; did you mean {meant!r}?"
+            elif hint := did_you_mean(args[0], COMMANDS):
                 pass
             elif os.path.exists(args[0]):
                 hint = f"; to profile the model: flopwise profile {args[0]}"
@@ -151,6 +158,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return BAD
+    except click.NoSuchOption as error:
+        where = error.ctx.command_path if error.ctx else "flopwise"
+        near = did_you_mean(error.option_name, error.possibilities or ())
+        return _refused(f"{error.message.rstrip('.')}{near} (see {where} --help)")
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "flopwise"
         return _refused(f"{error.format_message().rstrip('.')} (see {where} --help)")

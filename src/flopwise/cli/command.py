@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from flopwise.cli import elsewhere, places
+from flopwise.errors import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,6 +23,18 @@ GROUPS = (
     "PyTorch",
     "Caffe",
 )
+
+
+class Choice(click.Choice[str]):
+    """One word of a few; what is none of them is answered with the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            near = did_you_mean(str(value).lower(), self.choices)
+            raise click.BadParameter(f"{error.message.rstrip('.')}{near}", ctx, param) from None
 
 
 class Option(click.Option):

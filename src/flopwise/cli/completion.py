@@ -47,6 +47,12 @@ def _conventions() -> Iterable[tuple[str, str]]:
     return [(c.name, c.summary) for c in CONVENTIONS.values()]
 
 
+def _operators() -> Iterable[tuple[str, str]]:
+    from flopwise.operators.tables import OPERATORS
+
+    return [(name, "") for name in OPERATORS if "::" not in name]
+
+
 def _columns() -> Iterable[tuple[str, str]]:
     from flopwise.report.sheet.columns import COLUMNS
 
@@ -72,6 +78,7 @@ def _devices() -> Iterable[tuple[str, str]]:
 
 
 CONVENTION = Name("convention", _conventions)
+OPERATOR = Name("operator", _operators)
 COLUMN = Name("column", _columns)
 COLUMNS = Name("columns", _columns, several=True)
 WEIGHTS_COLUMNS = Name("columns", _columns_of_weights, several=True)

@@ -17,6 +17,26 @@ COMMANDS: dict[str, str] = {
     "benchinfo": "bound",
 }
 
+#: What people call a command that goes by another name: only for the question whether they meant it.
+MEANT: dict[str, str] = {
+    "count": "flops",
+    "macs": "flops",
+    "summary": "profile",
+    "info": "profile",
+    "stats": "profile",
+    "diff": "compare",
+    "peak": "memory",
+    "time": "bench",
+    "benchmark": "bench",
+    "latency": "bound",
+    "roofline": "bound",
+    "budget": "check",
+    "params": "weights",
+    "graph": "layers",
+    "ops": "operators",
+    "why": "explain",
+}
+
 #: Options of another tool that name the model.
 MODEL = ("-p", "--model-path")
 

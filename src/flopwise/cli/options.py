@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from flopwise.cli.command import option
+from flopwise.cli.command import Choice, option
 from flopwise.cli.completion import COLUMN, COLUMNS, CONVENTION, Name
 from flopwise.cli.places import Model, Read
 
@@ -151,7 +151,7 @@ ONNX: tuple[str, ...] = ("trips", "states", "assume", "largest_graph")
 _PYTORCH = all_of(
     option(
         "--mode",
-        type=click.Choice(["eval", "train", "as-is"]),
+        type=Choice(["eval", "train", "as-is"]),
         group="PyTorch",
         help="Mode of its modules; default: eval.",
     ),
@@ -175,7 +175,7 @@ _NET_LEVEL = option("--level", type=int, group="Caffe", help="Level of the net's
 _CAFFE = all_of(
     option(
         "--phase",
-        type=click.Choice(["TEST", "TRAIN"], case_sensitive=False),
+        type=Choice(["TEST", "TRAIN"], case_sensitive=False),
         group="Caffe",
         help="Phase of the net.",
     ),
@@ -284,7 +284,7 @@ counting = all_of(
 #: Which scores of attention count.
 masked = option(
     "--masked",
-    type=click.Choice(["executed", "needed"]),
+    type=Choice(["executed", "needed"]),
     default="executed",
     show_default=True,
     group="What to count",
@@ -296,13 +296,13 @@ training = all_of(
     option("--train", is_flag=True, group="What to count", help="Count the backward pass and what it keeps, too."),
     option(
         "--attention",
-        type=click.Choice(["math", "flash", "efficient"]),
+        type=Choice(["math", "flash", "efficient"]),
         group="What to count",
         help="With --train: the kernel of PyTorch's attention; default: the one that it would choose.",
     ),
     option(
         "--optimizer",
-        type=click.Choice(["sgd", "momentum", "adam", "adamw"]),
+        type=Choice(["sgd", "momentum", "adam", "adamw"]),
         group="What to count",
         help="With --train: count this optimizer's step and state.",
     ),
@@ -336,7 +336,7 @@ depth = option(
 table = all_of(
     option(
         "--by",
-        type=click.Choice(["layer", "op", "module", "dtype"]),
+        type=Choice(["layer", "op", "module", "dtype"]),
         default="layer",
         show_default=True,
         group="What to show",

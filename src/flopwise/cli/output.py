@@ -108,8 +108,9 @@ def writes(*kinds: Kind, models: Sequence[str] = ()) -> Callable[[F], F]:
                     ending = os.path.splitext(output)[1]
                     raise InputError(f"{output}: -f {format_} writes a report, not a model ({ending}); drop one")
                 return command(*args, output=None, path=output, **settings)
-            if format_ is None and output is not None and models and not os.path.splitext(output)[1]:
-                raise InputError(f"{output}: give it an ending: {', '.join((*models, *endings_of(kinds)))}")
+            if format_ is None and output is not None and not os.path.splitext(output)[1] and not _is_device(output):
+                known = ", ".join((*models, *endings_of(kinds)))
+                raise InputError(f"{output}: has no ending to say the format; known: {known}; or add -f FORMAT")
             format = FORMATS[format_] if format_ else format_for_path(output or "", kinds, models)
             if format.binary and output is None:
                 raise InputError(f"-f {format.name} is not text; give it a file with -o FILE{format.endings[0]}")
@@ -136,6 +137,11 @@ def writes(*kinds: Kind, models: Sequence[str] = ()) -> Callable[[F], F]:
         return decorated  # type: ignore[no-any-return]
 
     return decorate
+
+
+def _is_device(path: str) -> bool:
+    """Whether something is there that is no ordinary file: /dev/stdout, a pipe."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 class _FormatName(click.Choice[str]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flopwise.conventions.convention import Convention
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 from flopwise.graph import Graph, Tensor
 from flopwise.memory import peak_activation_bytes
 from flopwise.operators.tables import Rule
@@ -95,7 +95,9 @@ class Profile:
         """
         figures = FIGURES if self.training is None else (*FIGURES, *TRAINED)
         if figure not in figures:
-            raise InputError(f"unknown figure {figure!r}; known: {', '.join(figures)}")
+            raise InputError(
+                f"unknown figure {figure!r}{did_you_mean(figure, figures) or ';'} known: {', '.join(figures)}"
+            )
         value: int = getattr(self.sum, figure)
         return value
 

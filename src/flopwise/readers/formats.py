@@ -129,7 +129,7 @@ def models_in(folder: str) -> list[str]:
     """
     if LANGUAGE.match(folder):
         return [folder]
-    endings = tuple(ending for format in FORMATS for ending in format.in_directories)
+    endings = _in_directories()
     files = [os.path.join(path, file) for path, _, names in os.walk(folder) for file in names]
     models = sorted(file for file in files if file.lower().endswith(endings))
     if models:
@@ -138,9 +138,20 @@ def models_in(folder: str) -> list[str]:
         weights_file = in_folder(folder)
     except ModelError as error:
         raise ModelError(
-            f"{folder}: no model in this directory (looked for files ending in {', '.join(endings)})"
+            f"{folder}: no model and no weights in this directory (looked for files ending in {_sought()})"
         ) from error
     return [weights_file]
+
+
+def _in_directories() -> tuple[str, ...]:
+    """What the names of the models in a directory end in, each once."""
+    return tuple(dict.fromkeys(ending for format in FORMATS for ending in format.in_directories))
+
+
+def _sought() -> str:
+    """What is looked for in a directory, in the order of the help: models, then files with weights."""
+    own = {*_in_directories(), *(ending for format in FORMATS for ending in format.weights)}
+    return ", ".join([*(ending for ending in endings() if ending in own), *sorted(own.difference(endings()))])
 
 
 def stored_in(folder: str) -> list[str]:
@@ -154,7 +165,7 @@ def stored_in(folder: str) -> list[str]:
     """
     if LANGUAGE.match(folder):
         return [folder]
-    endings = tuple(ending for format in FORMATS for ending in format.in_directories)
+    endings = _in_directories()
     weights_endings = tuple(ending for format in FORMATS for ending in format.weights)
     models: list[str] = []
     tensors: list[str] = []
@@ -170,8 +181,7 @@ def stored_in(folder: str) -> list[str]:
     files = sorted([*models, *(file for file in tensors if file[: len(file) - len(_ending(file))] not in stems)])
     if not files:
         raise ModelError(
-            f"{folder}: no model and no weights in this directory "
-            f"(looked for files ending in {', '.join((*endings, *weights_endings))})"
+            f"{folder}: no model and no weights in this directory (looked for files ending in {_sought()})"
         )
     return files
 

@@ -107,7 +107,7 @@ def test_a_source_that_cannot_be_read(tmp_path: Path) -> None:
         entries([str(tmp_path / "*.onnx")])
     with pytest.raises(InputError, match="no such file"):
         entries(["a\0b"])
-    with pytest.raises(ModelError, match="no model in this directory"):
+    with pytest.raises(ModelError, match="no model and no weights in this directory"):
         entries([str(tmp_path)])
 
 

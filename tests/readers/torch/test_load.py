@@ -76,11 +76,11 @@ def test_a_callable_makes_the_model(net: str, name: str, arguments: dict[str, st
 @pytest.mark.parametrize(
     ("name", "arguments", "words"),
     [
-        ("Nett", {}, "has no 'Nett'; near: Net"),
+        ("Nett", {}, "has no 'Nett'; did you mean 'Net'?"),
         ("broken", {}, "failed with ValueError: no such luck at all"),
         ("numbers", {}, "returned an int, not a torch.nn.Module"),
         ("number", {}, "is an int, not a callable"),
-        ("Net", {"depth": "3"}, "failed with TypeError: .*depth"),
+        ("Net", {"depth": "3"}, "has no argument .depth."),
         ("Net", {"config.width": "3"}, "there is no --arg config=package.module:callable"),
     ],
 )

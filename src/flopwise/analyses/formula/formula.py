@@ -22,7 +22,7 @@ from flopwise.analyses.formula.terms.expressions import Expressions, identifiers
 from flopwise.analyses.formula.terms.polynomial import Term, add_up
 from flopwise.analyses.formula.terms.source import function, source
 from flopwise.conventions.convention import Convention
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 from flopwise.graph import Graph
 from flopwise.memory import live_bytes
 from flopwise.operators.counts import CLASSES
@@ -216,8 +216,15 @@ class Formula:
         point = {self.own_name(name): size for name, size in sizes.items()}
         for name in point:
             if name not in self._names:
-                raise InputError(f"no symbol {name!r}; the symbols are {', '.join(d.name for d in self.domains)}")
+                raise self.no_symbol(name)
         return {d.name: point[d.name] for d in self.domains if d.name in point}
+
+    def no_symbol(self, name: str) -> InputError:
+        """The error that there is no symbol of a name, with the nearest."""
+        symbols = [d.name for d in self.domains]
+        return InputError(
+            f"no symbol {name!r}{did_you_mean(name, symbols) or ';'} the symbols are {', '.join(symbols) or 'none'}"
+        )
 
     def own_name(self, name: str) -> str:
         """The symbol that is called so in the formulas or in the model."""
@@ -363,7 +370,7 @@ class Formula:
         """
         point = {self._names.get(name, name): size for name, size in sizes.items()}
         if strange := [n for n in point if n not in self._names]:
-            raise InputError(f"no symbol {strange[0]!r}; the symbols are {', '.join(d.name for d in self.domains)}")
+            raise self.no_symbol(strange[0])
         for domain in self.domains:
             if domain.low == domain.high:
                 point.setdefault(domain.name, domain.low)

@@ -68,7 +68,7 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
         raise InputError(f"say which symbol is sought, such as 'for {free[0] if free else 'H'}', and give the others")
     domain = next((d for d in formula.domains if d.name == formula.own_name(name)), None)
     if domain is None:
-        raise InputError(f"no symbol {name!r}; the symbols are {', '.join(d.name for d in formula.domains)}")
+        raise formula.no_symbol(name)
     term = formula.term(limit.figure)
     if term is None:
         raise InputError(f"{limit.figure} has no formula")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read, Written
 from flopwise.cli.progress import Progress
@@ -34,7 +34,7 @@ from flopwise.errors import InputError
 @option("--strict", is_flag=True, help="Exit with 1 when nodes have no time, or the floor does not hold.")
 @option(
     "--by",
-    type=click.Choice(["layer", "op"]),
+    type=Choice(["layer", "op"]),
     default="op",
     show_default=True,
     group="What to show",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.completion import BOUND_COLUMNS, DEVICE
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Written
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @option("--strict", is_flag=True, help="Exit with 1 when the floor is a lower bound only, or does not hold.")
 @option(
     "--by",
-    type=click.Choice(["layer", "op"]),
+    type=Choice(["layer", "op"]),
     default="layer",
     show_default=True,
     group="What to show",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.completion import CONVENTION
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @options.rules
 @option(
     "--by",
-    type=click.Choice(["all", "total", "op", "layer"]),
+    type=Choice(["all", "total", "op", "layer"]),
     default="all",
     show_default=True,
     group="What to show",

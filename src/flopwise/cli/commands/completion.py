@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flopwise.cli.command import Command
+from flopwise.cli.command import Choice, Command
 from flopwise.cli.streams import emit
 
 #: Shell -> the line that turns completion on, and the file that it belongs in.
@@ -16,7 +16,7 @@ LINES = {
 
 
 @click.command("completion", cls=Command, examples=["bash", "zsh", "fish"])
-@click.argument("shell", type=click.Choice(list(LINES)))
+@click.argument("shell", type=Choice(list(LINES)))
 def command(shell: str) -> int:
     """The script that lets a SHELL complete commands, options, conventions, columns, formats and devices.
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.completion import CONVENTION
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
@@ -46,7 +46,7 @@ from flopwise.errors import InputError
 @options.shapes
 @option(
     "--by",
-    type=click.Choice(["cause", "op", "layer"]),
+    type=Choice(["cause", "op", "layer"]),
     default="cause",
     show_default=True,
     group="What to show",
@@ -106,7 +106,11 @@ def _profiles(path: str, conventions: tuple[str, ...], settings: dict[str, Any])
 
     chosen = [get(name) for name in dict.fromkeys(conventions)]
     if len(chosen) < 2:
-        raise InputError("give -c twice: comparing takes two conventions")
+        raise InputError(
+            f"-c {chosen[0].name} is given {len(conventions)} times: comparing takes two different conventions"
+            if len(conventions) > 1
+            else "give -c twice: comparing takes two conventions"
+        )
     if models.is_collection(path):
         raise InputError(f"{path}: is a directory; explain compares conventions on one model")
     with Progress() as progress:

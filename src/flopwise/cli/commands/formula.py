@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.progress import Progress
@@ -37,7 +37,7 @@ from flopwise.errors import InputError
 )
 @option(
     "--source",
-    type=click.Choice(["python", "c", "javascript"]),
+    type=Choice(["python", "c", "javascript"]),
     help="Write functions of the symbols in that language.",
 )
 @option("--train", is_flag=True, help="The backward pass too: columns backward_macs, backward_flops, saved_bytes.")
@@ -45,7 +45,7 @@ from flopwise.errors import InputError
 @options.counting
 @option(
     "--by",
-    type=click.Choice(["op", "layer", "module", "block", "formula"]),
+    type=Choice(["op", "layer", "module", "block", "formula"]),
     default="op",
     show_default=True,
     group="What to show",

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
@@ -41,7 +41,7 @@ from flopwise.errors import InputError
 @option("--optimizer", default="adamw", show_default=True, help="--train: sgd, momentum, adam or adamw.")
 @option(
     "--checkpointing",
-    type=click.Choice(["none", "selective", "full"]),
+    type=Choice(["none", "selective", "full"]),
     default="none",
     show_default=True,
     help="--train: what the backward pass computes once more.",
@@ -69,7 +69,7 @@ from flopwise.errors import InputError
 )
 @option(
     "--figure-format",
-    type=click.Choice(["png", "svg", "pdf"]),
+    type=Choice(["png", "svg", "pdf"]),
     default="png",
     show_default=True,
     group="Output",

@@ -9,7 +9,7 @@ import click
 
 from flopwise.analyses.sparsity.asking import Asked
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.output import Output, writes
 from flopwise.cli.run import arguments_of, run_each
 from flopwise.errors import InputError
@@ -45,7 +45,7 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 )
 @option(
     "--order",
-    type=click.Choice(["stored", "channels-last"]),
+    type=Choice(["stored", "channels-last"]),
     default="stored",
     show_default=True,
     help="Reduction of a convolution: channel before kernel position, or after it.",
@@ -70,7 +70,7 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @option("--strict", is_flag=True, help="Exit with 1 when the zeros of a weight or the MACs of a layer are unknown.")
 @option(
     "--by",
-    type=click.Choice(["tensor", "layer"]),
+    type=Choice(["tensor", "layer"]),
     default="tensor",
     show_default=True,
     group="What to show",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.completion import WEIGHTS_COLUMNS
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @option("--threads", type=click.IntRange(1), help="How many threads; default: one for each core.")
 @option(
     "--by",
-    type=click.Choice(["layer", "tensor"]),
+    type=Choice(["layer", "tensor"]),
     default="layer",
     show_default=True,
     group="What to show",
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--figure-format",
-    type=click.Choice(["png", "svg", "pdf"]),
+    type=Choice(["png", "svg", "pdf"]),
     default="png",
     show_default=True,
     group="Output",

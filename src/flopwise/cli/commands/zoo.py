@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from flopwise.cli import options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.commands.zoo_published import command as published
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
@@ -33,7 +33,7 @@ def command() -> None:
 @option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Worker processes.")
 @option(
     "--engine",
-    type=click.Choice(["processes", "ray", "dask"]),
+    type=Choice(["processes", "ray", "dask"]),
     default="processes",
     show_default=True,
     help="Who runs the workers.",

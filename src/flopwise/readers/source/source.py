@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from flopwise.errors import ModelError, did_you_mean
+from flopwise.errors import ModelError
 
 
 class Source(ABC):
@@ -101,10 +101,10 @@ def _exactly(stream: IO[bytes], name: str, length: int) -> bytes:
 MANY = 10_000
 
 
-def _missing(name: str) -> str:
+def missing(name: str) -> str:
     """What is said of a file that is not there; a dotted name may have been meant for a callable.
 
-    >>> _missing("net.onnx"), _missing("torchvision.models.resnet50")
+    >>> missing("net.onnx"), missing("torchvision.models.resnet50")
     ('no such file', 'no such file; a callable is given as torchvision.models:resnet50')
     """
     home, _, last = name.rpartition(".")
@@ -112,14 +112,40 @@ def _missing(name: str) -> str:
     dotted = len(parts) > 2 or os.path.isfile(f"{home}.py") if home else False
     if dotted and all(part.isidentifier() for part in parts):
         return f"no such file; a callable is given as {home}:{last}"
-    folder, file = os.path.split(name)
+    if name.isidentifier() and _in_torchvision(name):
+        return f"no such file; a callable is given as torchvision.models:{name}"
+    near = _nearest(name)
+    return f"no such file; did you mean {near!r}?" if near else "no such file"
+
+
+def _nearest(path: str) -> str:
+    """The path that is there and nearest to one that is not, the folders in it looked at one by one; "" if none is."""
+    from difflib import get_close_matches
+
+    folder, file = os.path.split(path)
+    if folder and folder != path and not os.path.isdir(folder):
+        folder = _nearest(folder)
+        if not folder or os.path.exists(os.path.join(folder, file)):
+            return os.path.join(folder, file) if folder else ""
     try:
         with os.scandir(folder or ".") as entries:
             there = [entry.name for entry, _ in zip(entries, range(MANY), strict=False)]
     except (OSError, ValueError):
-        return "no such file"
-    near = did_you_mean(file, there)
-    return f"no such file{near}" if file else "no such file"
+        return ""
+    near = get_close_matches(file, there, 1) if file else []
+    return os.path.join(folder, near[0]) if near else ""
+
+
+def _in_torchvision(name: str) -> bool:
+    """Whether a model of torchvision is called so; its files are read, not run."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec("torchvision")
+        places = [Path(p) / "models" for p in (spec.submodule_search_locations or ())] if spec else []
+        return any(f"def {name}(" in file.read_text("utf-8") for place in places for file in place.glob("*.py"))
+    except (OSError, ValueError, ImportError):
+        return False
 
 
 class FileSource(Source):
@@ -132,7 +158,7 @@ class FileSource(Source):
             raise ModelError(f"{self.name}: is a directory")
         if not os.path.isfile(self.name):
             raise ModelError(
-                f"{self.name}: {'not a regular file' if os.path.exists(self.name) else _missing(self.name)}"
+                f"{self.name}: {'not a regular file' if os.path.exists(self.name) else missing(self.name)}"
             )
         try:
             self._file = open(self.name, "rb", buffering=0)  # noqa: SIM115 - open until close()

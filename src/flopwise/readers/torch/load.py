@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flopwise._user_code import EndedError, place_of, user_code
-from flopwise.errors import InputError, ModelError, UntrustedError
+from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.archive import holds_program, is_exported, members
 from flopwise.readers.torch.imports import repaired
@@ -96,7 +98,30 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
     if isinstance(thing, type) and "config" in values and hasattr(thing, "from_config"):
         make = thing.from_config
     with _named(model, "it made the module"), device if device is not None else contextlib.nullcontext(), _silent():
-        return repaired(lambda: make(**values))
+        try:
+            return repaired(lambda: make(**values))
+        except TypeError as error:
+            if (strange := _unexpected(error)) in values:
+                hint = _known_arguments(make, strange, str(error))
+                raise ModelError(f"{model}: has no argument {strange!r}{hint}") from error
+            raise
+
+
+def _unexpected(error: TypeError) -> str:
+    """The keyword argument that a call does not take; "" for another error."""
+    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    return match[1] if match else ""
+
+
+def _known_arguments(make: Any, strange: str, message: str) -> str:
+    """The nearest of the arguments that a callable takes, or all: its own and those of what it hands them to."""
+    inner = getattr(sys.modules.get(getattr(make, "__module__", "")), re.split(r"[.(]", message)[0], None)
+    names: list[str] = []
+    for each in (make, inner):
+        with contextlib.suppress(TypeError, ValueError):
+            parameters = inspect.signature(each).parameters.values() if callable(each) else ()
+            names += (p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
+    return did_you_mean(strange, names) or (f"; it has {', '.join(dict.fromkeys(names))}" if names else "")
 
 
 def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -145,7 +170,7 @@ def _looked_up(model: str) -> Any:
             from difflib import get_close_matches
 
             near = get_close_matches(part, [n for n in dir(thing) if not n.startswith("_")], n=3)
-            hint = f"; near: {', '.join(near)}" if near else ""
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise ModelError(f"{model}: {where} has no {name!r}{hint}")
         thing = getattr(thing, part)
     return thing
@@ -157,7 +182,28 @@ def _module(model: str, where: str) -> Any:
         _named(model, "it was imported"),
         _silent(),
     ):  # a user expects the module in the current folder to be found
-        return repaired(lambda: importlib.import_module(where))
+        try:
+            return repaired(lambda: importlib.import_module(where))
+        except ModuleNotFoundError as error:
+            if near := _nearest(where, error.name or ""):
+                name = model.rpartition(":")[2]
+                raise ModelError(f"{model}: no module {error.name!r}; did you mean {near}:{name}?") from error
+            raise
+
+
+def _nearest(where: str, missing: str) -> str:
+    """The module with the nearest name beside one that is missing, with what follows it in a path; "" for none."""
+    import pkgutil
+    from difflib import get_close_matches
+
+    if not f"{where}.".startswith(f"{missing}."):
+        return ""  # the module is there, and imports another that is not
+    home, _, last = missing.rpartition(".")
+    places = getattr(sys.modules.get(home), "__path__", None) if home else None
+    if home and places is None:
+        return ""
+    near = get_close_matches(last, [module.name for module in pkgutil.iter_modules(places)], 1)
+    return f"{home}.{near[0]}".lstrip(".") + where[len(missing) :] if near else ""
 
 
 def _has(model: str, thing: Any, part: str) -> bool:

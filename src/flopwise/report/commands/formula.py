@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.formula.groups import Group
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 from flopwise.operators.counts import CLASSES
 from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
@@ -80,7 +80,9 @@ class Choice:
             return [f for f in usual if f != same] if len(usual) > 1 else list(usual)
         for figure in self.figures:
             if figure not in TITLES:
-                raise InputError(f"unknown column {figure!r}; known: {', '.join(TITLES)}")
+                raise InputError(
+                    f"unknown column {figure!r}{did_you_mean(figure, TITLES) or ';'} known: {', '.join(TITLES)}"
+                )
         return list(self.figures)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flopwise.conventions import CONVENTIONS, Convention
+from flopwise.conventions import CONVENTIONS, Convention, get
 from flopwise.operators.counts import Counts
 from flopwise.operators.onnx import early
 from flopwise.operators.tables import FAMILIES
@@ -26,8 +26,12 @@ def operators() -> list[dict[str, str]]:
     ]
 
 
-def conventions() -> list[dict[str, Any]]:
-    """Every convention: name, unit, summary, source, the weights of the classes, and notes."""
+def conventions(name: str | None = None) -> list[dict[str, Any]]:
+    """Every convention, or one: name, unit, summary, source, the weights of the classes, and notes.
+
+    Raises:
+        InputError: there is no convention of that name.
+    """
     return [
         {
             "name": c.name,
@@ -38,7 +42,7 @@ def conventions() -> list[dict[str, Any]]:
             "weights": c.weights.to_dict(),
             "notes": list(c.notes),
         }
-        for c in CONVENTIONS.values()
+        for c in (CONVENTIONS.values() if name is None else [get(name)])
     ]
 
 
@@ -47,9 +51,9 @@ def operators_sheet() -> Sheet:
     return _sheet(operators(), ("operator", "family", "claim"), ("formula",))
 
 
-def conventions_sheet() -> Sheet:
-    """The conventions as a sheet."""
-    return _sheet(conventions(), ("name", "unit", "sees"), ("summary", "source"))
+def conventions_sheet(name: str | None = None) -> Sheet:
+    """The conventions, or one, as a sheet."""
+    return _sheet(conventions(name), ("name", "unit", "sees"), ("summary", "source"))
 
 
 def _sheet(rows: list[dict[str, Any]], short: tuple[str, ...], long: tuple[str, ...]) -> Sheet:
@@ -62,9 +66,13 @@ def operators_report() -> Report:
     return prose_report(operators_sheet(), operators)
 
 
-def conventions_report() -> Report:
-    """The conventions."""
-    return prose_report(conventions_sheet(), conventions)
+def conventions_report(name: str | None = None) -> Report:
+    """The conventions, or one.
+
+    Raises:
+        InputError: there is no convention of that name.
+    """
+    return prose_report(conventions_sheet(name), lambda: conventions(name))
 
 
 def prose_report(sheet: Sheet, content: Callable[[], Any]) -> Report:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Head, Mark
 
@@ -180,7 +180,7 @@ def column_named(key: str) -> BoundColumn:
         InputError: there is none.
     """
     if key not in COLUMNS:
-        raise InputError(f"unknown column {key!r}; known: {', '.join(COLUMNS)}")
+        raise InputError(f"unknown column {key!r}{did_you_mean(key, COLUMNS) or ';'} known: {', '.join(COLUMNS)}")
     return COLUMNS[key]
 
 
