@@ -320,3 +320,31 @@ def test_open_dimensions_get_their_sizes(tmp_path: Path, capsys: pytest.CaptureF
     assert (first.kept, first.failures) == (0, ())
     assert [row[2] for row in _ask(data, inputs)] == ["x:float32:4x3", "x:float32:4x9"]
     assert zoo.build(str(models), output=data, batch_size=4, assume={"*": 9}).kept == 2
+
+
+def test_a_path_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
+    listed, data = tmp_path / "list.txt", tmp_path / "zoo"
+    listed.write_text(f"{EXAMPLES / 'tiny_resnet.onnx'} --name there\n\nmissing.onnx\n")
+    built = zoo.build(str(listed), output=data)
+    ((name, error),) = built.failures
+    assert (built.models, name) == (2, "missing.onnx")
+    assert f"{listed}, line 3: missing.onnx: no such file" in error
+    shutil.copy(EXAMPLES / "tiny_resnet.onnx", tmp_path / "missing.onnx")
+    again = zoo.build(str(listed), output=data)
+    assert (again.kept, again.failures) == (1, ())
+    assert _ask(data, "SELECT name, status FROM all_models ORDER BY name") == [("missing.onnx", "ok"), ("there", "ok")]
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="permissions of POSIX, for others than root")
+def test_a_file_that_cannot_be_read_is_a_failure(tmp_path: Path) -> None:
+    for name in ("a.onnx", "b.onnx"):
+        shutil.copy(EXAMPLES / "tiny_resnet.onnx", tmp_path / name)
+    (tmp_path / "b.onnx").chmod(0)
+    built = zoo.build(str(tmp_path), output=tmp_path / "zoo")
+    assert [name for name, _ in built.failures] == ["b.onnx"]
+
+
+@pytest.mark.parametrize("query", [";", "-- nothing", " ; ;"])
+def test_a_query_without_a_statement(light: Path, query: str) -> None:
+    with pytest.raises(flopwise.InputError, match="the query is empty"):
+        zoo.query(light, query)

@@ -40,7 +40,6 @@ def test_names_are_unique() -> None:
         (b"", "lists no model"),
         (b"# nothing\n\n", "lists no model"),
         (b'"open', "line 1: No closing quotation"),
-        (b"nowhere.onnx", "line 1: nowhere.onnx: no such file"),
         (b"{model} --colour red", "line 1: after the model stand -i, --arg"),
         (b"{model} -i", "line 1: after the model stand"),
         (b"{model} --name a --name b", "line 1: has --name more than once"),
@@ -70,6 +69,21 @@ def test_a_list_beside_its_models(tmp_path: Path) -> None:
         "https://example.org/a.onnx",
         "https://user:secret@example.org/a.onnx?token=1",
     )
+
+
+def test_a_program_is_sought_beside_its_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, here = tmp_path / "lists", tmp_path / "here"
+    folder.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (folder / "list.txt").write_text("net.py:Net\nm.onnx\ntorch.nn:Linear\n")
+    for where in (here, folder):
+        (where / "net.py").write_text("class Net: ...")
+        (where / "m.onnx").write_bytes(MODEL.read_bytes())
+        places = [entry.model for entry in entries([str(folder / "list.txt")])]
+        if where == here:
+            assert places == ["net.py:Net", "m.onnx", "torch.nn:Linear"]
+    assert places == [f"{folder / 'net.py'}:Net", str(folder / "m.onnx"), "torch.nn:Linear"]
 
 
 def test_the_hash_of_a_file_is_of_its_content(tmp_path: Path) -> None:

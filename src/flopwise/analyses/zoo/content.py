@@ -21,9 +21,16 @@ _BENEATH = ("torch",)
 
 
 def hashes(models: Iterable[str]) -> list[str]:
-    """The hash of each model, read side by side."""
+    """The hash of each model, read side by side; of a file that cannot be read, of its name."""
     with ThreadPoolExecutor(4) as pool:
-        return list(pool.map(content_hash, models))
+        return list(pool.map(_content_or_name, models))
+
+
+def _content_or_name(model: str) -> str:
+    try:
+        return content_hash(model)
+    except ModelError:
+        return _hash(model.encode("utf-8", "surrogatepass"))
 
 
 def content_hash(model: str) -> str:

@@ -15,7 +15,7 @@ from flopwise.analyses.zoo import worker
 from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.records import figures_of, layer_rows, model_row
 from flopwise.analyses.zoo.sources import Entry
-from flopwise.errors import UnknownDimensionError
+from flopwise.errors import InputError, UnknownDimensionError
 from flopwise.graph import Graph
 from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import format_of
@@ -54,6 +54,8 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     entry, start = entry_of(job), time.monotonic()
+    if entry.problem:
+        raise InputError(entry.problem)
     built: list[float] = []
 
     def step(name: str) -> None:

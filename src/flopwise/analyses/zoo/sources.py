@@ -45,6 +45,8 @@ class Entry:
     batch_size: int | None = None
     #: Sizes of dimensions of ONNX models that nothing else says.
     assume: Mapping[str, int] = field(default_factory=dict)
+    #: Why there is nothing to profile; "" where there is.
+    problem: str = ""
 
     @property
     def call(self) -> str:
@@ -62,8 +64,8 @@ class Entry:
             version: of flopwise.
         """
         facts = {**asdict(self), "model": content, "flopwise": version}
-        for name in ("dims", "batch_size", "assume"):
-            if not facts[name]:  # keys without sizes stay those of data sets that were built before there were any
+        for name in ("dims", "batch_size", "assume", "problem"):
+            if not facts[name]:  # keys without them stay those of data sets that were built before there were any
                 del facts[name]
         text = json.dumps(facts, sort_keys=True)
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -171,10 +173,8 @@ def _listed(where: str, model: str, words: Sequence[str], folder: str) -> Entry:
     arguments = [text.partition("=") for text in options.get("--arg", ())]
     if not all(name and equals for name, equals, _ in arguments):
         raise InputError(f"{where}: --arg takes NAME=VALUE")
-    beside = os.path.join(folder, model)
-    place = beside if not os.path.exists(model) and os.path.exists(beside) else model
-    if not (os.path.exists(place) or is_url(place) or is_callable(place)):
-        raise InputError(f"{where}: {model}: no such file; a line has a path, a URL or package.module:callable")
+    place = _place(model, folder)
+    there = os.path.exists(place) or is_url(place) or is_callable(place)
     return Entry(
         name=options.get("--name", [shown(model)])[0],
         model=place,
@@ -183,7 +183,22 @@ def _listed(where: str, model: str, words: Sequence[str], folder: str) -> Entry:
         family=options.get("--family", [""])[0],
         year=int(year) if year else None,
         tags=tuple(options.get("--tag", ())),
+        problem="" if there else f"{where}: {model}: no such file; a line has a path, a URL or package.module:callable",
     )
+
+
+def _place(model: str, folder: str) -> str:
+    """Where a model of a list lies: beside the list, else as seen from here; of one that is nowhere, beside it."""
+    if is_url(model):
+        return model
+    program, _, name = model.rpartition(":")
+    file = program if program.endswith(".py") and is_callable(model) else model
+    if file == model and is_callable(model):
+        return model
+    beside = os.path.join(folder, file)
+    if not os.path.exists(beside) and os.path.exists(file):
+        return model
+    return beside if file == model else f"{beside}:{name}"
 
 
 def _of_catalogue(catalogue: str, pattern: str) -> Iterator[Entry]:

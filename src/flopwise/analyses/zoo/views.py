@@ -169,7 +169,9 @@ class Zoo:
         import duckdb
 
         try:
-            result = self.connection.execute(query)
+            result: duckdb.DuckDBPyConnection | None = self.connection.execute(query)
+            if result is None:  # there is no statement in it, such as ";"
+                raise InputError("the query is empty")
             columns = [column[0] for column in result.description or ()]
             return columns, result.fetchall() if columns else []
         except duckdb.Error as error:
