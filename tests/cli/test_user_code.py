@@ -166,3 +166,33 @@ def test_a_rule_that_counts_nothing(tmp_path: Path, run: Run) -> None:
     code, _, err = run("profile", EXAMPLES / "custom_op.onnx", "--rules", rules)
     told = "no operator is called com.example::Splin, so its rule counts nothing; did you mean 'com.example::Spline'?"
     assert (code, err) == (0, f"flopwise: {rules}: {told}\n")
+
+
+@pytest.mark.parametrize(
+    ("layer", "parameters", "said"),
+    [
+        ("nn.Linear(20, 30)", "x", "its input 'x': give -i x:f32:1x20"),
+        ("nn.Embedding(9, 4)", "ids", "its input 'ids': give -i ids:i64:1x128"),
+        ("nn.Conv1d(5, 6, 3)", "x, scale=1", "its input 'x': give -i x:f32:1x5x224"),
+        ("nn.LSTM(5, 6)", "x", "its input 'x': give -i x:DTYPE:SHAPE (DTYPE:SHAPE as f32:1x3x224x224)"),
+        (
+            "nn.Conv2d(3, 6, 3)",
+            "image, scale",
+            "its inputs 'image', 'scale': give -i image:f32:1x3x224x224 -i scale:DTYPE:SHAPE "
+            "(DTYPE:SHAPE as f32:1x3x224x224)",
+        ),
+    ],
+)
+def test_a_hint_that_works_when_it_is_followed(
+    tmp_path: Path, run: Run, layer: str, parameters: str, said: str
+) -> None:
+    path = tmp_path / "hinted.py"
+    path.write_text(
+        "from torch import nn\nclass Net(nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n        self.first = {layer}\n"
+        f"    def forward(self, {parameters}):\n        return self.first({parameters.partition(',')[0]})\n"
+    )
+    code, _, err = run("profile", f"{path}:Net")
+    assert (code, err) == (2, f"flopwise: Net needs the shape of {said}\n")
+    if "DTYPE" not in said:
+        assert run("profile", f"{path}:Net", "-i", said.rpartition(" ")[2]).code == 0

@@ -189,7 +189,7 @@ def test_every_way_of_giving_inputs() -> None:
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        (None, "needs the shape of its input 'input': give -i input:f32:1x3x224x224"),
+        (None, r"needs the shape of its input 'input': give inputs=\{'input': \(1, 3, 224, 224\)\}"),
         ((1, 4, 8, 8), r"in 0 \(Conv2d\), given 1×4×8×8: RuntimeError: .*to have 3 channels, but got 4 channels"),
         ("y:1x3x8x8", "no input is named as in 'y:1x3x8x8'; the inputs are 'input'"),
         ("nx3x8x8", "'n' has no value; give --dim n=NUMBER"),

@@ -16,6 +16,7 @@ from flopwise.readers.inputs import FORM
 from flopwise.readers.torch.capture.packed import shape_of
 from flopwise.readers.torch.capture.tensors import DTYPES
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
+from flopwise.readers.torch.inputs.hint import missing, needed
 from flopwise.readers.torch.inputs.making import Making, filled, is_shape, position_name
 
 #: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.
@@ -95,8 +96,8 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
         sizes = {**(dims or {}), **({"batch": batch_size} if batch_size is not None else {})}
         shapes = configured(model, names, sizes)
         if shapes is None:
-            if _needed(model):
-                raise InputError(_missing(model))
+            if needed(model):
+                raise InputError(missing(model))
         else:
             kwargs = {name: making.one(name, shape) for name, shape in shapes.items()}
     elif isinstance(inputs, str) or _are_texts(inputs):
@@ -135,25 +136,6 @@ def _named(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any
         yield from tensors_inside(value, position_name(names, position))
     for name, value in kwargs.items():
         yield from tensors_inside(value, name)
-
-
-def _needed(model: nn.Module) -> list[str]:
-    """Parameters of forward() without a default."""
-    try:
-        parameters = inspect.signature(model.forward).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-
-
-def _missing(model: nn.Module) -> str:
-    names = _needed(model)
-    first = names[0] if names else "x"
-    listed = ", ".join(repr(n) for n in names)
-    return (
-        f"{type(model).__name__} needs the shape of {'its input' if len(names) == 1 else 'its inputs'} {listed}: "
-        f"give -i {first}:f32:1x3x224x224, or inputs={{{first!r}: (1, 3, 224, 224)}}"
-    )
 
 
 def _are_texts(value: Any) -> bool:
