@@ -23,6 +23,24 @@ def escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def counted(number: int, thing: str) -> str:
+    """How many of a thing there are, in words that fit one of them, too.
+
+    >>> counted(1, "layer"), counted(2000, "layer")
+    ('1 layer', '2,000 layers')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def with_article(word: str) -> str:
+    """A word with "a" or "an" in front, by its first letter.
+
+    >>> with_article("int"), with_article("dict")
+    ('an int', 'a dict')
+    """
+    return f"{'an' if word[:1].lower() in tuple('aeiou') else 'a'} {word}"
+
+
 def did_you_mean(name: str, names: Iterable[str], lead: str = "; ") -> str:
     """A question that names what is nearest to a name that nobody knows; "" when nothing is near.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from flopwise.errors import counted
 from flopwise.graph import Node
 from flopwise.memory import traffic
 from flopwise.operators.counts import FLOPS, Counts, total
@@ -174,7 +175,7 @@ class Sum:
 
     def __repr__(self) -> str:
         """One line: what is added up, how many layers, and the main figures."""
-        return f"<Sum {self.name!r}: {len(self.rows):,} layers, {_main(self, self.unknown > 0)}>"
+        return f"<Sum {self.name!r}: {counted(len(self.rows), 'layer')}, {_main(self, self.unknown > 0)}>"
 
     @property
     def read_bytes(self) -> int:

@@ -90,7 +90,7 @@ def test_folding_can_be_turned_off() -> None:
     folded, all_of_it = counted(network()), counted(network(), folding=False)
     assert [r.name for r in all_of_it.rows] == ["first", "relu_1", "turn", "second", "relu_2", "scaled"]
     assert folded.total("params") == all_of_it.total("params")
-    assert "1 operators on weights, constants and shapes alone run once and are not counted (--no-fold)" in folded.notes
+    assert "1 operator on weights, constants and shapes alone runs once and is not counted (--no-fold)" in folded.notes
     assert not any("run once" in note for note in all_of_it.notes)
 
 
@@ -309,5 +309,5 @@ def test_each_repr_is_one_short_line() -> None:
 def test_what_is_unknown_shows_in_a_repr() -> None:
     node = Node("acme::Mystery", "m", (), ())
     found = profile_graph(Graph("net", "onnx", "", (), (), (node,)), get("flops"))
-    assert repr(found) == "<Profile 'net': >= 0 FLOP (flops), 0 parameters, 1 layers>"
+    assert repr(found) == "<Profile 'net': >= 0 FLOP (flops), 0 parameters, 1 layer>"
     assert "count ?" in repr(found.rows[0])

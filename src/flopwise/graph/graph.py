@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
-from flopwise.errors import ShapeError
+from flopwise.errors import ShapeError, counted
 from flopwise.graph.dtypes import BITS, has_width
 from flopwise.graph.stored import StoredTensor
 
@@ -248,5 +248,5 @@ class Graph:
 
     def __repr__(self) -> str:
         """One line: the model, where it came from, and how much there is of it."""
-        shown = f"{self.format}, {len(self.nodes):,} operators, {len(self.weights):,} stored tensors"
+        shown = f"{self.format}, {counted(len(self.nodes), 'operator')}, {counted(len(self.weights), 'stored tensor')}"
         return f"<Graph {self.name or self.source or 'model'!r}: {shown}>"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from flopwise.conventions.convention import Convention
+from flopwise.errors import counted
 from flopwise.graph import Graph
 from flopwise.operators.tables import count
 from flopwise.operators.tables import row as row_of
@@ -49,7 +50,9 @@ def notes(
         yield f"upper bounds: {many} as large as the data say, at most; the first is {bounded[0]!r}"
     yield from _masks(rows, convention, masked)
     if folded:
-        yield f"{folded} operators on weights, constants and shapes alone run once and are not counted (--no-fold)"
+        run, are = ("runs", "is") if folded == 1 else ("run", "are")
+        those = f"{counted(folded, 'operator')} on weights, constants and shapes alone"
+        yield f"{those} {run} once and {are} not counted (--no-fold)"
     ops = {row.node.op for row in rows}
     bounds = sorted(op for op in ops if row_of(op).claim == "bound")
     if bounds:

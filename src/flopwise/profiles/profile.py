@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flopwise.conventions.convention import Convention
-from flopwise.errors import InputError, did_you_mean
+from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.graph import Graph, Tensor
 from flopwise.memory import peak_activation_bytes
 from flopwise.operators.tables import Rule
@@ -190,7 +190,7 @@ class Profile:
         """One line: the model, its convention and its main figures."""
         least, convention = "" if self.exact else ">= ", self.convention
         count = f"{least}{text_of(self.sum.count)} {convention.unit} ({convention.name})"
-        figures = f"{count}, {text_of(self.sum.params)} parameters, {len(self.rows):,} layers"
+        figures = f"{count}, {text_of(self.sum.params)} parameters, {counted(len(self.rows), 'layer')}"
         return f"<Profile {self.graph.name or 'model'!r}: {figures}>"
 
     def __str__(self) -> str:

@@ -93,7 +93,7 @@ def test_the_least_of_several_sessions_counts() -> None:
 def test_a_node_below_its_physical_floor_is_named() -> None:
     nodes = (Executed("fast", "Conv", "ka", macs=10**9, flops=2 * 10**9, nbytes=8, dtypes=("float32",)),)
     found = bound({("ka", "hot"): (10.0, 1)}, nodes=nodes)
-    assert any("faster than their physical floor, the first fast" in note for note in found.notes)
+    assert any("faster than the physical floor, the first fast" in note for note in found.notes)
 
 
 def test_the_least_that_a_node_ever_took_counts_however_it_was_measured() -> None:

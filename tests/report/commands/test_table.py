@@ -96,7 +96,7 @@ def test_names_are_given_and_escaped() -> None:
     text = as_text(paper_report(profiles(), ["params"], ["100% a_b", r"{\x}"]), "latex")
     assert r"100\% a\_b" in text
     assert r"\{\textbackslash{}x\}" in text
-    with pytest.raises(flopwise.FlopwiseError, match="1 names for 2 models"):
+    with pytest.raises(flopwise.FlopwiseError, match="1 name for 2 models"):
         paper_report(profiles(), names=["one"])
 
 
@@ -106,7 +106,7 @@ def test_names_are_given_and_escaped() -> None:
         (["--columns", "parms"], "did you mean 'params'"),
         (["--unit", "X"], "unknown prefix 'X'"),
         (["--unit", "peak=M", "--columns", "params"], "no column 'peak'"),
-        (["--name", "a", "--name", "b"], "2 names for 1 models"),
+        (["--name", "a", "--name", "b"], "2 names for 1 model"),
         (["nofile.onnx"], "nofile.onnx"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from flopwise.analyses.timing.device import Device, Peak
 from flopwise.analyses.timing.quantities import WINOGRAD, Movement, Work, inner_dtypes, must_move, works
 from flopwise.analyses.timing.roofline import Roof, fastest, roofline
+from flopwise.errors import counted
 from flopwise.graph.dtypes import is_float
 from flopwise.profiles.precision import TIMES
 
@@ -245,7 +246,8 @@ def _notes(
         count = sum(work.macs is None for work in works)
         notes.append(f"{count} layer{'s' if count > 1 else ''} without a count: the floor leaves them out, and holds")
     if floor.movement.unknown:
-        notes.append(f"the sizes of {len(floor.movement.unknown)} tensors are unknown: the floor leaves them out")
+        of = counted(len(floor.movement.unknown), "tensor")
+        notes.append(f"the sizes of {of} are unknown: the floor leaves them out")
     if not winograd and (share := _winograd_share(works)) >= 0.005:
         notes.append(
             f"{share:.0%} of the multiply-adds are in 3x3 convolutions of stride 1, which Winograd's algorithm does "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from flopwise.analyses.timing.bound import Bound, BoundRow, EngineFloor, Other, Status, Verdict, bound_row
 from flopwise.analyses.timing.quantities import Work
 from flopwise.analyses.timing.schedule import critical_path
+from flopwise.errors import counted
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.benchmark import Executed
@@ -86,8 +87,9 @@ def _notes(floor: EngineFloor, rows: tuple[BoundRow, ...]) -> list[str]:
         notes.append(f"the machine was busy in the last session: {floor.machine}; a floor holds all the same")
     above = [row for row in rows if row.status == "ok" and (row.physical_ns or 0) > (row.engine_ns or 0) * 1.02 + 1]
     if above:
+        are = "is" if len(above) == 1 else "are"
         notes.append(
-            f"{len(above)} nodes are faster than their physical floor, the first {above[0].name}: "
+            f"{counted(len(above), 'node')} {are} faster than the physical floor, the first {above[0].name}: "
             "a figure of the device is too low, or an algorithm needs fewer operations"
         )
     return notes

@@ -13,7 +13,7 @@ from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import arguments_of
 from flopwise.cli.streams import say
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -84,7 +84,8 @@ def command(paths: tuple[str, ...], strict: bool, output: Output, **settings: An
     every = [(path, models.is_collection(model)) for model in paths for path in models.find(model)]
     if settings["names"] and len(settings["names"]) != len(every):
         raise InputError(
-            f"{len(settings['names'])} names for {len(every)} models: give --name once for each, in their order"
+            f"{counted(len(settings['names']), 'name')} for {counted(len(every), 'model')}: "
+            "give --name once for each, in their order"
         )
     arguments = arguments_of(settings)
     sizes = models.Sizes(arguments["dims"], every)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, with_article
 from flopwise.readers.source.location import is_url, shown
 from flopwise.readers.source.source import BytesSource, FileSource, Source, StreamSource
 
@@ -23,7 +23,9 @@ def open_source(thing: object) -> Source:
         return BytesSource(thing)
     if hasattr(thing, "read") and hasattr(thing, "seek") and hasattr(thing, "tell"):
         return StreamSource(thing)  # type: ignore[arg-type] # duck-typed: anything that reads and seeks
-    raise ModelError(f"cannot read a model from a {type(thing).__name__}; give a path, bytes or an open binary file")
+    raise ModelError(
+        f"cannot read a model from {with_article(type(thing).__name__)}; give a path, bytes or an open binary file"
+    )
 
 
 def _open_remote(url: str) -> Source:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flopwise._limits import within_limit
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, counted
 from flopwise.graph.stored import Storage, StoredTensor
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.safetensors import parsed
@@ -58,7 +58,7 @@ def of_index(source: Source, format: str, opener: Opener, endings: tuple[str, ..
             raise ModelError(f"{source.name}: {file} has no tensor {min(missing)[:200]!r}, but the index says so")
         extra = len(there) - len(here)
         if extra:
-            notes.append(f"{file} holds {extra} tensors that the index does not name; left out")
+            notes.append(f"{file} holds {counted(extra, 'tensor')} that the index does not name; left out")
         notes += [note for note in stored.notes if NETWORK not in note]
     index_file = SourceStorage.of(source)  # its count of bytes over the network is that of all files
     whole = StoredTensors.of(index_file, format, in_slots(tensors), tuple(notes))

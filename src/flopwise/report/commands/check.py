@@ -45,6 +45,8 @@ def _told(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) ->
     who = look.text(next(iter(models))) if len(models) == 1 else f"{len(models)} models"
     if not broken:
         return f"{who}: all {len(verdicts)} limits are met" if len(verdicts) > 1 else f"{who}: the limit is met"
+    if len(verdicts) == 1:
+        return f"{who}: the limit is exceeded"
     return f"{who}: {len(broken)} of {len(verdicts)} limits {'is' if len(broken) == 1 else 'are'} exceeded"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Change, Values, difference, percent
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 from flopwise.graph.names import layer_kind
 from flopwise.report.commands.differences import cause_sheet
 from flopwise.report.formats.format import Format
@@ -293,6 +293,7 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
             )
         )
     hidden = len(comparison.layers) - len(groups)
+    same = f"{counted(hidden, 'layer')} {'is' if hidden == 1 else 'are'} the same in all models (--full shows "
     return Sheet(
         heads=(
             Head("name", "layer in A", "text", 0),
@@ -302,7 +303,7 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
             *(head for rank, figure in enumerate(figures, MAIN) for head in _heads(figure, comparison, look, rank)),
         ),
         lines=tuple(lines),
-        notes=(f"{hidden} layers are the same in all models (--full shows them)",) if hidden else (),
+        notes=(f"{same}{'it' if hidden == 1 else 'them'})",) if hidden else (),
         squeeze=True,
         complete=True,
     )

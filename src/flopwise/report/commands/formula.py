@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.formula.groups import Group
-from flopwise.errors import InputError, did_you_mean
+from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.operators.counts import CLASSES
 from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
@@ -238,7 +238,7 @@ def _about(formula: Formula, look: Look) -> tuple[str, ...]:
         for name, dtype, dims in formula.inputs[:FEW]
     ]
     if len(formula.inputs) > FEW:
-        inputs.append(f"{len(formula.inputs) - FEW} more inputs")
+        inputs.append(counted(len(formula.inputs) - FEW, "more input"))
     source = graph.source if graph.source and not graph.source.startswith("<") else graph.name or "model"
     parts = (source, *inputs, f"convention {convention.name}, unit {convention.unit}")
     return tuple(look.text(part) for part in parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flopwise.errors import counted
 from flopwise.graph import STORED, Tensor
 from flopwise.graph.names import layer_names
 from flopwise.report.formats.format import Format
@@ -77,7 +78,7 @@ def _values(entry: _Entry) -> tuple[Value, ...]:
 
 
 def _note(tensor: Tensor) -> str:
-    several = "" if tensor.items is None else f"{len(tensor.items)} tensors"
+    several = "" if tensor.items is None else counted(len(tensor.items), "tensor")
     return ", ".join(filter(None, (several, "upper bound" if tensor.bound else "")))
 
 

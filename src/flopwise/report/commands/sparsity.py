@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from flopwise.analyses.sparsity import Effective, Layer, Measured, Sparsity
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet import units
@@ -64,7 +64,11 @@ def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, data: bool) 
     if top is not None and top < len(lines):
         hidden = len(lines) - top
         lines = sorted(lines, key=lambda line: _most(line.values[zeros]))[:top]
-    more = (f"{hidden} more weights are not shown; the total is of all",) if hidden and not data else ()
+    more = (
+        (f"{counted(hidden, 'more weight')} {'is' if hidden == 1 else 'are'} not shown; the total is of all",)
+        if hidden and not data
+        else ()
+    )
     whole = Sheet(
         heads=tuple(heads),
         lines=tuple(lines),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 from flopwise.report.formats.latex import escape
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
@@ -83,7 +83,8 @@ def paper_report(
     """
     if names and len(names) != len(profiles):
         raise InputError(
-            f"{len(names)} names for {len(profiles)} models: give --name once for each model, in their order"
+            f"{counted(len(names), 'name')} for {counted(len(profiles), 'model')}: "
+            "give --name once for each model, in their order"
         )
     keys = _keys(columns, profiles)
     values = [[MEASURES[key].value(profile) for key in keys] for profile in profiles]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.weights.entry import PERCENTILES, Entry, Histogram
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 from flopwise.report.commands.weights_columns import Column, chosen, column
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
@@ -59,7 +59,7 @@ def _sheet(
     if len(entries) < len(every) and not data:
         rest = every[len(entries) :]
         values: dict[str, Value] = {
-            "name": f"{len(rest)} more",
+            "name": f"{look.glyphs.cut} {counted(len(rest), f'more {weights.by}')}",
             "length": sum(e.length for e in rest),
             "bytes": sum(e.nbytes for e in rest),
         }

@@ -192,7 +192,9 @@ def about(profile: Profile, look: Look, counted: bool = True) -> tuple[str, ...]
     states = [tensor for tensor in graph.inputs if tensor.kind == "state"]
     if states:
         size = units.human(profile.state_bytes, "B")
-        inputs.append(f"state of {len(states)} tensors, {size}, such as {_input(states[0], look)}")
+        inputs.append(
+            f"state of {len(states)} tensor{'s' if len(states) > 1 else ''}, {size}, such as {_input(states[0], look)}"
+        )
     estimate = f": an estimate, as {convention.name} counts PyTorch programs and this is a file"
     unit = f"convention {convention.name}, unit {convention.unit}{estimate if profile.estimated else ''}"
     counts = [unit] if counted else []

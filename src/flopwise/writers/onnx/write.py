@@ -11,7 +11,7 @@ from pathlib import Path
 
 import onnx
 
-from flopwise.errors import InputError, ModelError
+from flopwise.errors import InputError, ModelError, counted, with_article
 from flopwise.profiles.profile import Profile
 from flopwise.readers.onnx.read import Resolved, parsed
 from flopwise.readers.source.source import BytesSource, Source
@@ -53,11 +53,13 @@ class Written:
             lines.append(f"unresolved: {those} no known shape in the file; the first is {self.unresolved[0]!r}")
         if self.left:
             lines.append(
-                f"unchanged: {len(self.left)} tensors, the first is {self.left[0]!r}; a branch that does not "
-                "run contradicts their shapes, and onnxruntime would refuse the model"
+                f"unchanged: {counted(len(self.left), 'tensor')}, the first is {self.left[0]!r}; a branch that "
+                "does not run contradicts their shapes, and onnxruntime would refuse the model"
             )
         if self.unannotated:
-            lines.append(f"unannotated: {self.unannotated} operators in functions are shared by several calls")
+            many = self.unannotated
+            those = f"{many} operators in functions are" if many > 1 else "1 operator in a function is"
+            lines.append(f"unannotated: {those} shared by several calls")
         return tuple(lines)
 
 
@@ -145,7 +147,7 @@ def _outputs(tensors: Sequence[str], made: GraphPlan) -> list[str]:
 def _in_memory(model: object, name: str) -> Callable[[], Source]:
     """What opens a model that is not a file."""
     if not isinstance(model, onnx.ModelProto):
-        raise InputError(f"cannot write a {type(model).__name__} as an ONNX model")
+        raise InputError(f"cannot write {with_article(type(model).__name__)} as an ONNX model")
     try:
         data = model.SerializeToString()
     except Exception as error:  # protobuf raises several kinds

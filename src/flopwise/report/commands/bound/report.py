@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing.whatif import what_ifs
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 from flopwise.report.commands.bound.columns import (
     COLUMNS,
     DEFAULT,
@@ -22,6 +22,9 @@ from flopwise.report.commands.bound.content import content
 from flopwise.report.commands.bound.summary import device_text, summary_of
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, model_name
+
+#: Grouping -> what a line is.
+NOUNS = {"layer": "layer", "op": "operator"}
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
@@ -66,7 +69,11 @@ def bound_report(
         first, rest = items[:top], items[top:] if top else []
         lines = [Line(tuple(c.value(i, bound) for c in chosen), mark_of(i)) for i in first]
         if rest:
-            left = Item(f"{len(rest)} more", "", tuple(row for item in rest for row in item.rows))
+            left = Item(
+                f"{look.glyphs.cut} {counted(len(rest), f'more {NOUNS[by]}')}",
+                "",
+                tuple(row for item in rest for row in item.rows),
+            )
             lines.append(Line(tuple(c.value(left, bound) for c in chosen), "rest"))
         whole = Item("Total", "", bound.rows)
         total = Line(tuple("" if c.head.key in NO_TOTAL else c.value(whole, bound) for c in chosen))
