@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -348,3 +349,28 @@ def test_a_file_that_cannot_be_read_is_a_failure(tmp_path: Path) -> None:
 def test_a_query_without_a_statement(light: Path, query: str) -> None:
     with pytest.raises(flopwise.InputError, match="the query is empty"):
         zoo.query(light, query)
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"),
+    [
+        ("models/00000.parquet", "delete it, and the same zoo build"),
+        ("layers/00000.parquet", "delete it and what is in models/, and the same zoo build"),
+        ("unique/00000.parquet", "delete it and what is in models/, and the same zoo build"),
+        ("models/mine.parquet", "it is no file of the data set: take it away"),
+    ],
+)
+def test_a_damaged_file_is_named_with_a_way_to_go_on(tmp_path: Path, whole: Path, file: str, remedy: str) -> None:
+    folder = tmp_path / "zoo"
+    shutil.copytree(whole, folder)
+    damaged = folder / file
+    damaged.write_bytes(b"junk")
+    with pytest.raises(flopwise.InputError, match=re.escape(remedy)) as raised:
+        zoo.query(folder, "SELECT * FROM models, unique_layers")
+    assert str(raised.value).startswith(f"{damaged}: is damaged")
+    damaged.unlink()
+    if "models/," in remedy:
+        (folder / "models" / "00000.parquet").unlink()
+    zoo.build(*SOURCES, output=folder, jobs=2)
+    assert same(folder, whole)
+    assert _ask(folder, "SELECT count(*) FROM unique_layers") == _ask(whole, "SELECT count(*) FROM unique_layers")

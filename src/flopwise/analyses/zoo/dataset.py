@@ -121,6 +121,18 @@ class Dataset:
             )
         return tables
 
+    def check(self) -> None:
+        """Look whether every file can be opened.
+
+        Raises:
+            InputError: one is damaged; the message names it, and how to go on.
+        """
+        import pyarrow.parquet as pq
+
+        for name in (name for names in self.files().values() for name in names):
+            with self.place.open(name) as file:
+                pq.read_metadata(file)
+
     def count_layers(self) -> int:
         """Rows of layers in the gathered files."""
         import pyarrow.parquet as pq

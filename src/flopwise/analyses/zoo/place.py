@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,8 @@ class Place:
             with open(self.path(name), "rb") if self.files is None else self.files.open(self.path(name)) as file:
                 yield file
         except (OSError, pyarrow.ArrowException) as error:  # Arrow's are ValueErrors and OSErrors as well
-            raise InputError(f"{self.path(name)}: is damaged ({' '.join(str(error).split())})") from error
+            reason = " ".join(str(error).split())
+            raise InputError(f"{self.path(name)}: is damaged ({reason}); {_remedy(name)}") from error
 
     def copy(self, name: str, to: str) -> None:
         """Copy a file within the place."""
@@ -182,3 +184,16 @@ def parquet(table: pyarrow.Table, rows: int | None = None) -> Any:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", row_group_size=rows)
     return sink.getvalue()
+
+
+def _remedy(name: str) -> str:
+    """How to go on when a file of a data set is damaged."""
+    folder, _, file = name.rpartition("/")
+    again = "and the same zoo build makes its rows again"
+    if folder == "parts":
+        return f"delete {folder}/{file.partition('.')[0]}.*, {again}"
+    if not re.fullmatch(r"[0-9]{5,}\.parquet", file):
+        return "it is no file of the data set: take it away"
+    if folder == "models":
+        return f"delete it, {again}"
+    return f"delete it and what is in models/, {again}"

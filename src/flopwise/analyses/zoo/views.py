@@ -84,7 +84,7 @@ class Zoo:
 
         self._spill = tempfile.TemporaryDirectory(prefix="flopwise-", ignore_cleanup_errors=True)
         data = Dataset(folder)
-        self.name = data.place.name
+        self.name, self._data = data.place.name, data
         files = data.files()
         self.connection = duckdb.connect(":memory:", config={"temp_directory": self._spill.name})
         try:
@@ -94,6 +94,7 @@ class Zoo:
                 self.connection.execute(f"CREATE VIEW {name} AS {query}")
         except duckdb.Error as error:
             self.close()
+            data.check()
             raise InputError(
                 f"{self.name}: is damaged, or of another version of flopwise: {' '.join(str(error).split())}"
             ) from error
@@ -133,6 +134,7 @@ class Zoo:
         try:
             relation = self.connection.sql(query)
         except duckdb.Error as error:
+            self._data.check()
             raise _failed(error) from error
         if relation is None:
             raise InputError("the query gives nothing; it has to be a SELECT, or FROM with the name of a view")
@@ -175,6 +177,7 @@ class Zoo:
             columns = [column[0] for column in result.description or ()]
             return columns, result.fetchall() if columns else []
         except duckdb.Error as error:
+            self._data.check()
             raise _failed(error) from error
 
 
