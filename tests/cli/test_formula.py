@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.analyses.formula import models
-from tests.cli.conftest import Run
+from tests.cli.conftest import EXAMPLES, Run
 
 
 @pytest.fixture
@@ -109,3 +109,11 @@ def test_a_directory_is_refused(run: Run, past: Path) -> None:
     code, _, err = run("formula", past.parent)
     assert (code, err.count("\n")) == (2, 1)
     assert "is a directory" in err
+
+
+def test_a_module_is_named_as_in_a_profile(run: Run) -> None:
+    pytest.importorskip("transformers")
+    model = str(EXAMPLES / "tiny_llama")
+    title = f"LlamaForCausalLM ({model}) "
+    assert run("formula", model, "--columns", "macs").out.startswith(title)
+    assert run("profile", model, "--top", "1").out.startswith(title)

@@ -99,3 +99,16 @@ def test_one_convention_and_one_operator(run: Run) -> None:
     assert "fvcore" in (out := run("conventions", "fvcore").out)
     assert "thop" not in out
     assert run("operators", "Conv").out == run("explain", "Conv").out
+
+
+def test_operators_and_files_are_completed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import click
+
+    from flopwise.cli.commands.explain import command
+
+    (tmp_path / "Convnet.onnx").touch()
+    monkeypatch.chdir(tmp_path)
+    argument, context = command.params[0], click.Context(command)
+    names = [item.value for item in argument.shell_complete(context, "Conv")]
+    assert {"Conv", "ConvTranspose", "Convnet.onnx"} <= set(names)
+    assert [item.type for item in argument.shell_complete(context, "./")] == ["file"]

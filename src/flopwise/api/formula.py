@@ -31,7 +31,7 @@ from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec
 from flopwise.readers.options import CaffeOptions, OnnxOptions, TorchOptions, options_of
-from flopwise.readers.source.location import shown
+from flopwise.readers.source.location import is_callable, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -89,7 +89,13 @@ def formula(
     elif format.module is not None:
         own = options_of(TorchOptions, options, keywords)
         with using(own_rows(rules)):
-            result = _of_module(model, inputs, counting, dims, batch_size, own, progress)
+            from flopwise.readers.torch.model import module_of
+
+            module, name = module_of(model, own, progress)
+            result = _of_module(module, inputs, counting, dims, batch_size, own, progress)
+            if name:
+                called = name.rpartition(":")[2] if is_callable(name) else result.graph.name
+                result = replace(result, graph=replace(result.graph, name=called, source=name))
     else:
         of_onnx = options_of(OnnxOptions, options, keywords)
         with using(own_rows(rules)):
@@ -193,7 +199,7 @@ class _Declared:
 
 
 def _of_module(
-    model: Any,
+    module: Any,
     inputs: Any,
     counting: Counting,
     dims: Mapping[str, int] | None,
@@ -204,9 +210,7 @@ def _of_module(
     """The formulas of a PyTorch module, which runs once for each point."""
     from flopwise.readers.torch.inputs.arguments import parameters_of
     from flopwise.readers.torch.inputs.signature import open_specs
-    from flopwise.readers.torch.model import module_of
 
-    module, _ = module_of(model, options, progress)
     if options.past is not None or options.new is not None:
         return _of_steps(module, inputs, counting, dims, batch_size, options, progress)
     specs = open_specs(module, inputs)

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flopwise.cli import models, options
 from flopwise.cli.command import Choice, Command, option
-from flopwise.cli.completion import CONVENTION
+from flopwise.cli.completion import CONVENTION, OPERATOR
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import reading_of
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class _OperatorOrModel(Model):
+    """An operator, which shells complete when a name begins so, or a model."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The operators and the paths that begin with what is typed; without operators, what the shell completes."""
+        from glob import escape, glob
+
+        from click.shell_completion import CompletionItem
+
+        names = OPERATOR.shell_complete(ctx, param, incomplete) if incomplete else []
+        paths = [CompletionItem(path) for path in sorted(glob(escape(incomplete) + "*"))]  # bash takes names or files
+        return [*names, *paths] if names else super().shell_complete(ctx, param, incomplete)
 
 
 @click.command(
@@ -25,7 +42,7 @@ from flopwise.errors import InputError
         "model.onnx --all",
     ],
 )
-@click.argument("what", metavar="OPERATOR|MODEL", type=Model())
+@click.argument("what", metavar="OPERATOR|MODEL", type=_OperatorOrModel())
 @option(
     "-c",
     "--convention",

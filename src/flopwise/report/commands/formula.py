@@ -13,7 +13,7 @@ from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, is_gap
+from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, graph_name, is_gap
 from flopwise.report.sheet.text import pad, wrap
 from flopwise.report.sheet.units import count_title
 from flopwise.writers.atomic import whole
@@ -239,8 +239,7 @@ def _about(formula: Formula, look: Look) -> tuple[str, ...]:
     ]
     if len(formula.inputs) > FEW:
         inputs.append(counted(len(formula.inputs) - FEW, "more input"))
-    source = graph.source if graph.source and not graph.source.startswith("<") else graph.name or "model"
-    parts = (source, *inputs, f"convention {convention.name}, unit {convention.unit}")
+    parts = (graph_name(graph), *inputs, f"convention {convention.name}, unit {convention.unit}")
     return tuple(look.text(part) for part in parts)
 
 

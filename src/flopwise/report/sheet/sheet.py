@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from flopwise.errors import printable
-from flopwise.graph import Shape, Tensor
+from flopwise.graph import Graph, Shape, Tensor
 from flopwise.operators.counts import FLOPS
 from flopwise.report.sheet import units
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Column, Kind, Value, cell
@@ -203,10 +203,15 @@ def about(profile: Profile, look: Look, counted: bool = True) -> tuple[str, ...]
 
 def model_name(profile: Profile, look: Look) -> str:
     """Where the model came from, and its name if that says more."""
-    name, source = profile.graph.name, profile.graph.source
+    return look.text(graph_name(profile.graph))
+
+
+def graph_name(graph: Graph) -> str:
+    """Where a graph came from, and its name if that says more."""
+    name, source = graph.name, graph.source
     if not source or source.startswith("<"):
-        return look.text(name or "model")
-    return look.text(source if name in source else f"{name} ({source})")
+        return name or "model"
+    return source if name in source else f"{name} ({source})"
 
 
 def _input(tensor: Tensor, look: Look) -> str:
