@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -19,6 +20,18 @@ def work(job: str) -> str:
     if job == "linger":
         step("lingering")
         time.sleep(60)
+    if job.startswith("fork"):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        if job == "fork and hang":
+            step(str(child.pid))
+            time.sleep(60)
+        if job == "fork and die":
+            pid = os.fork()
+            if not pid:
+                time.sleep(60)
+            print(pid, file=sys.stderr, flush=True)
+            os._exit(3)
+        return str(child.pid)
     if job == "hang":
         time.sleep(60)
     if job == "grow":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 import time
 
@@ -53,3 +55,26 @@ def test_what_a_job_prints_is_no_answer() -> None:
         assert supervisor.do("print").value == "PRINT"
     finally:
         supervisor.end()
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("job", ["fork", "fork and hang", "fork and die"])
+def test_what_a_job_starts_ends_with_its_process(job: str) -> None:
+    supervisor = Supervisor(WORK, seconds=3)
+    try:
+        outcome = supervisor.do(job)
+    finally:
+        supervisor.end()
+    (number,) = re.findall(r"(\d+)\)?$", outcome.value or outcome.error)
+    patience = time.monotonic() + 10
+    while _is_there(int(number)) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert not _is_there(int(number))

@@ -118,6 +118,7 @@ class Supervisor:
                     return Outcome(None, answer, "", took)
                 doing = f" while {answer['step']}"
                 continue
+            self._process.sweep()
             if took > seconds:
                 return Outcome(None, None, f"took more than {seconds:g} s{doing}", took)
             if memory and self._process.resident() > memory:
@@ -157,7 +158,7 @@ class _Process:
         self._child.stdin.flush()
 
     def end(self) -> None:
-        self._child.kill()
+        self._kill()
         self._child.wait()
         for pipe in (self._child.stdin, self._errors):
             with contextlib.suppress(OSError, ValueError):
@@ -165,7 +166,7 @@ class _Process:
 
     def reason(self) -> str:
         """Why the process has ended."""
-        code = self._child.wait()
+        code = self._wait()
         if code < 0:
             return signal.Signals(-code).name
         self._errors.seek(0, os.SEEK_END)
@@ -173,6 +174,28 @@ class _Process:
         lines = self._errors.read().decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f"exit code {code}{': ' + last[: worker.LONGEST] if code and last else ''}"
+
+    def _wait(self) -> int:
+        """Its exit code, once it has ended, and whatever it started with it."""
+        self.sweep(0)
+        return self._child.wait()
+
+    def sweep(self, options: int = getattr(os, "WNOHANG", 0)) -> None:
+        """End what the process has started, if it has ended itself: a child may hold its pipe open."""
+        if sys.platform != "win32" and hasattr(os, "waitid") and self._child.returncode is None:
+            with contextlib.suppress(ChildProcessError):  # until it is waited for, no other process gets its number
+                if os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOWAIT | options) is not None:
+                    self._kill()
+
+    def _kill(self) -> None:
+        """End the process and all that belong to its group: those that a model has started too."""
+        if self._child.returncode is not None:
+            return
+        if sys.platform == "win32":
+            self._child.kill()
+        else:
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group that has ended
+                os.killpg(self._child.pid, signal.SIGKILL)
 
     def resident(self) -> int:
         """Bytes of memory that the process has in use; 0 where that cannot be known."""

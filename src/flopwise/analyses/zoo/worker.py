@@ -54,6 +54,8 @@ _STEPS: list[Any] = []
 def _listen(jobs: queue.SimpleQueue[str]) -> None:
     for line in sys.stdin:
         jobs.put(line)
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # with what a model has started
     os._exit(0)  # the parent has gone; the job may hang
 
 
