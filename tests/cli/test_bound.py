@@ -73,7 +73,7 @@ def test_this_machine(run: Run, tiny: Path) -> None:
     ("args", "message"),
     [
         (("--device", "h10"), "unknown device 'h10'; did you mean 'h100'"),
-        (("--device", "h100", "--columns", "speed"), "unknown column 'speed'; known: name"),
+        (("--device", "h100", "--columns", "speed"), "unknown column 'speed'; did you mean 'streamed'? known: name"),
         (("--device", "h100", "--dtype", "float7"), "unknown element type 'float7'"),
         (("--device", "epyc-9654", "--threads", "200"), "200 threads: AMD EPYC 9654 has 96 cores"),
     ],
