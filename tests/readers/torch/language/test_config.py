@@ -95,3 +95,8 @@ def test_more_modules_than_any_model_has(tmp_path: Path) -> None:
     folder = written(tmp_path, {**LLAMA, "num_hidden_layers": 200})
     with limits(language_modules=100), pytest.raises(ModelError, match="more than the limit language_modules of 100"):
         flopwise.profile(folder)
+
+
+def test_an_element_type_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(flopwise.ModelError, match="torch_dtype is 'float7'"):
+        flopwise.llm(written(tmp_path, {**LLAMA, "torch_dtype": "float7"}), prompt=8, generate=1)

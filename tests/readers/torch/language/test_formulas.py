@@ -35,3 +35,12 @@ def test_formulas_equal_profiles(tmp_path: Path, config: dict[str, Any]) -> None
         for figure in ("macs", "params"):
             assert step.value(figure, past=past) == one.total(figure)
             assert fed.value(figure, past=past, new=3, batch=2) == many.total(figure)
+
+
+def test_the_result_of_an_encoder_is_no_state(tmp_path: Path) -> None:
+    config = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 60, "d_model": 32}
+    sizes = {"d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}
+    folder = written(tmp_path, {**config, **sizes})
+    formula = flopwise.formula(folder, past="past", new="new")
+    profile = flopwise.profile(folder, past=10, new=3)
+    assert formula.value("state_bytes", past=10, new=3, batch=1) == profile.state_bytes

@@ -161,3 +161,43 @@ def test_weights_take_what_the_published_files_take(tmp_path: Path, settings: di
     assert stored.weight_bytes == pytest.approx(size, rel=0.01)
     assert alone.weight_bytes == pytest.approx(size, rel=0.01)
     assert stored.params == alone.params
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"quant_method": "gptq", "bits": "four"}, "quantization_config: bits is 'four'"),
+        ({"quant_method": "gptq", "bits": 5}, "quantization_config: bits is 5; expected: 2, 3, 4, 8"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 0}, "quantization_config: group_size is 0"),
+        ([1, 2], "quantization_config"),
+    ],
+)
+def test_settings_that_a_method_does_not_have(tmp_path: Path, settings: Any, words: str) -> None:
+    with pytest.raises(flopwise.FlopwiseError, match=words):
+        flopwise.llm(written(tmp_path, {**WIDE, "quantization_config": settings}), prompt=8, generate=1)
+
+
+def test_awq_leaves_the_output_layer_as_it_is_whatever_else_is_named(tmp_path: Path) -> None:
+    def bytes_of(settings: dict[str, Any]) -> int:
+        model = written(tmp_path, {**WIDE, "quantization_config": settings})
+        return flopwise.llm(model, prompt=8, generate=1).weight_bytes
+
+    plain = {"quant_method": "awq", "bits": 4, "group_size": 128}
+    more = bytes_of({**plain, "modules_to_not_convert": ["mlp.down_proj"]}) - bytes_of(plain)
+    assert more == 2 * (256 * 512 * 2 - _packed(256, 512, 4, 128))
+
+
+@pytest.mark.parametrize(
+    ("settings", "bits"),
+    [
+        ({"quant_method": "quanto", "weights": "int4"}, 4),
+        ({"quant_method": "eetq"}, 8),
+        ({"quant_method": "torchao", "quant_type": "int4_weight_only"}, 4),
+        ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}}, 4),
+    ],
+)
+def test_bits_that_settings_say_plainly(tmp_path: Path, settings: dict[str, Any], bits: int) -> None:
+    plain = flopwise.llm(written(tmp_path, WIDE), prompt=8, generate=1)
+    small = flopwise.llm(written(tmp_path, {**WIDE, "quantization_config": settings}), prompt=8, generate=1)
+    elements = 2 * sum(out * into for out, into in MATRICES)
+    assert small.weight_bytes == pytest.approx(plain.weight_bytes - elements * 2 + elements * bits / 8, rel=0.05)

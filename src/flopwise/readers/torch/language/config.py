@@ -113,8 +113,28 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
                 return transformers.AutoConfig.from_pretrained(str(path.parent), trust_remote_code=True)
         raise ModelError(f"{path}: {_unknown(transformers, kind, 'auto_map' in content)}")
     refuse_too_many_layers(content, str(path))
+    _check(content, str(path))
     with _one_line(str(path)):
         return mapping[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
+
+
+def _check(content: Mapping[str, Any], name: str) -> None:
+    """Nothing, where the element type is one and the quantisation's settings are an object.
+
+    Raises:
+        ModelError: they are not.
+    """
+    import torch
+
+    settings = content.get("quantization_config")
+    if settings is not None and not isinstance(settings, Mapping):
+        raise ModelError(f"{name}: quantization_config is {type(settings).__name__}; an object of settings is expected")
+    for key in ("torch_dtype", "dtype"):
+        kind = content.get(key)
+        if isinstance(kind, str) and kind != "auto":
+            known = getattr(torch, kind.removeprefix("torch."), None)
+            if not isinstance(known, torch.dtype):
+                raise ModelError(f"{name}: {key} is {kind!r}, which is no element type; such as 'bfloat16' is expected")
 
 
 def refuse_too_many_layers(content: Mapping[str, Any], name: str) -> None:

@@ -7,6 +7,7 @@ in 8 or 4 bits with scales; the logical parameters stay the same.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from flopwise.errors import ModelError
+from flopwise.errors import InputError, ModelError
 
 #: Bytes of a scale in half and in single precision.
 _HALF, _SINGLE = 2, 4
@@ -40,6 +41,10 @@ def stored_widths(module: nn.Module, model: object = None) -> Widths:
     Args:
         module: the model that transformers built.
         model: the path that it was built from.
+
+    Raises:
+        InputError: a setting of the quantisation is none that its method has.
+        ModelError: a file of weights is damaged.
     """
     name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
     if name.lower().endswith(".gguf"):
@@ -50,6 +55,8 @@ def stored_widths(module: nn.Module, model: object = None) -> Widths:
     settings = getattr(module.config, "quantization_config", None)
     if settings is None:
         return Widths()
+    if not isinstance(settings, Mapping) and not hasattr(settings, "to_dict"):
+        raise InputError(f"quantization_config is {type(settings).__name__}; an object of settings is expected")
     return _of_settings(module, settings if isinstance(settings, Mapping) else settings.to_dict())
 
 
@@ -100,16 +107,19 @@ def _of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths:
     """The widths that a quantisation's settings stand for."""
     method = str(settings.get("quant_method", "")).lower().replace("-", "_")
     rule = _METHODS.get(method)
+    if rule is None and (bits := stated_bits(method, settings)) is not None:
+        rule = _stated(bits)
     if rule is None:
         note = (
-            f"quantization_config names {method or 'no method'!r}, whose widths are not known: counted as plain weights"
+            f"quantization_config names {method or 'no method'!r}, whose widths are not known: counted as plain "
+            "weights, the most that must fit"
         )
         return Widths(notes=(note,))
-    skipped = [str(name) for name in settings.get("modules_to_not_convert") or settings.get("ignore") or ("lm_head",)]
+    skipped = _skipped(module, method, settings)
     widths = {
         name: rule(shape, settings)
         for name, shape in _matrices(module)
-        if not any(part in name for part in skipped) and "embed" not in name
+        if not _matches(name.removesuffix(".weight"), skipped) and "embed" not in name
     }
     note = f"quantised ({method}): {len(widths)} weights are stored in fewer bits, with their scales; "
     return Widths(widths, (note + "the program here multiplies them in plain numbers, as after dequantisation",))
@@ -140,9 +150,93 @@ def _mxfp4(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
 
 def _grouped(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
     """The bits of an element; for each group a scale in half precision and a zero point of as many bits."""
-    bits = Fraction(int(settings.get("bits") or settings.get("w_bit") or 4), 8)
-    group = int(settings.get("group_size") or settings.get("q_group_size") or 128)
+    bits = Fraction(_number(settings, ("bits", "w_bit"), 4, (2, 3, 4, 8)), 8)
+    group = _number(settings, ("group_size", "q_group_size"), 128, None)
     return bits + (_HALF + bits) / (group if group > 0 else shape[-1])
+
+
+def _number(settings: Mapping[str, Any], keys: Sequence[str], default: int, known: Sequence[int] | None) -> int:
+    """The whole number under the first key that is there.
+
+    Raises:
+        InputError: it is another value than the known ones; without those, it is neither -1 nor at least 1.
+    """
+    key = next((key for key in keys if settings.get(key) is not None), None)
+    if key is None:
+        return default
+    value = settings[key]
+    if type(value) is not int or (value not in known if known else value < 1 and value != -1):
+        expected = ", ".join(map(str, known)) if known else "-1 or a number of at least 1"
+        raise InputError(f"quantization_config: {key} is {value!r}; expected: {expected}")
+    return value
+
+
+def _stated(bits: int) -> Callable[[Sequence[int], Mapping[str, Any]], Fraction]:
+    """So many bits, and a scale in half precision for each group, else for each row."""
+
+    def rule(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
+        group = _number(_weights(settings), ("group_size",), -1, None)
+        return Fraction(bits, 8) + Fraction(_HALF, group if group > 0 else shape[-1])
+
+    return rule
+
+
+def _weights(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of the weights, where a method has them inside others: those of the first group."""
+    groups = settings.get("config_groups")
+    inner: Any = next(iter(groups.values()), settings) if isinstance(groups, Mapping) else settings
+    inner = inner if isinstance(inner, Mapping) else settings
+    for keys in (("quant_config",), ("weight_quant_params", "weights")):
+        found = next((inner[key] for key in keys if isinstance(inner.get(key), Mapping)), None)
+        inner = inner if found is None else found
+    return inner  # type: ignore[no-any-return]
+
+
+def stated_bits(method: str, settings: Mapping[str, Any]) -> int | None:
+    """The bits of a weight that a method's settings say plainly; None where they do not.
+
+    >>> stated_bits("quanto", {"weights": "int4"}), stated_bits("torchao", {"quant_type": "int8_weight_only"})
+    (4, 8)
+    """
+    if method in _FIXED:
+        return _FIXED[method]
+    inner = _weights(settings)
+    for key in ("num_bits", "nbits"):
+        if inner.get(key) is not None:
+            return _number(inner, (key,), 8, (1, 2, 3, 4, 5, 6, 7, 8))
+    words = settings.get("weights" if method == "quanto" else "quant_type")
+    stated = re.match(r"(?:u?int|float|fp)([248])(?!\d)", words) if isinstance(words, str) else None
+    return int(stated[1]) if stated else None
+
+
+def _skipped(module: nn.Module, method: str, settings: Mapping[str, Any]) -> list[str]:
+    """The modules that transformers' quantiser of a method leaves as they are.
+
+    That is what the settings name; the output layer, what is tied and what comes last where they name nothing, and with
+    AWQ always (``add_default_skips``). GPTQ takes the layers alone.
+    """
+    key = next((key for key in ("modules_to_not_convert", "llm_int8_skip_modules", "ignore") if settings.get(key)), "")
+    named = settings.get(key)
+    if named is not None and not isinstance(named, (list, tuple)):
+        raise InputError(f"quantization_config: {key} is {named!r}; a list of names is expected")
+    names = [str(name) for name in named or ()]
+    if names and method not in ("awq", "gptq"):
+        return names
+    head = getattr(module, "get_output_embeddings", lambda: None)()
+    tied = getattr(module, "all_tied_weights_keys", None) or {}
+    last = [name for name, _ in module.named_parameters()][-1:]
+    default = [path for path, part in module.named_modules() if head is not None and part is head]
+    return [*names, *default, "lm_head", *(n.removesuffix(".weight") for n in (*tied, *tied.values(), *last))]
+
+
+def _matches(path: str, names: Sequence[str]) -> bool:
+    """Whether a module is one of those named: by its path from the start, in which ``*`` is anything, or by its end."""
+    for name in names:
+        plain = name.removeprefix("re:").removeprefix("^").removesuffix("$").replace("\\.", ".")
+        parts = [re.escape(part.rstrip(".")) for part in plain.split("*")]
+        if path.endswith(plain) or re.match(r".*".join(parts) + r"(?=\.|$)", path):
+            return True
+    return False
 
 
 def _gptq(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
@@ -158,6 +252,9 @@ def _bitsandbytes(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction
     scale = 1 + Fraction(_SINGLE, 256) if twice else Fraction(_SINGLE)
     return Fraction(1, 2) + scale / 64
 
+
+#: ``quant_method`` -> bits of a weight, where a method has one width alone.
+_FIXED = {"eetq": 8, "bitnet": 2}
 
 #: ``quant_method`` -> bytes of an element of a weight of this shape.
 _METHODS: dict[str, Callable[[Sequence[int], Mapping[str, Any]], Fraction]] = {
