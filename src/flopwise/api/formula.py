@@ -17,7 +17,7 @@ from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.first import Reading, unknown_loops
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.nets import NetFacts
-from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes, asking_line
+from flopwise.analyses.formula.program import ProgramFacts, ProgramSizes, asking_line, loops_fixed
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.shapes import in_modules
 from flopwise.analyses.formula.sizes import closed_model, open_inputs
@@ -254,7 +254,7 @@ def _followed(run: Callable[[], Graph], sizes: Mapping[str, tuple[int, ...]]) ->
     program, guards = ProgramSizes(sizes, lower), Guards(reason=asking_line)
     token = HANDED_OUT.set(program)
     try:
-        with recording(guards):
+        with recording(guards), loops_fixed():
             graph = run()
     finally:
         HANDED_OUT.reset(token)

@@ -230,3 +230,39 @@ def test_blocks_alike_are_one_group() -> None:
     assert str(groups[2].terms["macs"]) == "6144*N"
     assert groups[2].one is not None
     assert str(groups[2].one.terms["macs"]) == "256*N"
+
+
+class Turns(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(x.shape[2] // 4):
+            x = x.exp()
+        return x
+
+
+class Shrunk(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.interpolate(x, scale_factor=0.7, mode="bilinear").relu()
+
+
+@pytest.mark.parametrize("module", [Turns(), Shrunk()])
+def test_formulas_answer_only_where_profiles_agree(module: torch.nn.Module) -> None:
+    module.eval()
+    formula = flopwise.formula(module, {"x": ("B", 3, "H", "W")})
+    count = formula.lambdify("flops")
+    answers = 0
+    for height in (8, 10, 90, 91, 100, 312, 313, 315, 316, 400):
+        there = flopwise.profile(module, {"x": (1, 3, height, 11)}).to_dict()["totals"]["flops"]
+        assert formula.at(B=1, H=height, W=11)["flops"] == there
+        try:
+            assert count(1, height, 11) == there
+            answers += 1
+        except flopwise.InputError:
+            continue
+    assert 0 < answers < 10
+
+
+def test_loops_over_a_size_are_bounded_on_both_sides() -> None:
+    formula = flopwise.formula(Turns().eval(), {"x": ("B", 3, "H", "W")})
+    (low, high) = formula.conditions
+    assert low.startswith("H >= 312 (test_modules.py:")
+    assert high == "H <= 315"

@@ -125,7 +125,7 @@ def _solve(expression: Polynomial, found: Scales, hint: Point) -> bool:
     """Tie or fix a symbol so that the expression is zero; False where none is found."""
     own = substituted(expression, found.tied)
     if not isinstance(own, Polynomial):
-        return True
+        return own == 0
     inside = sorted(symbols(own), key=lambda n: -list(found.names).index(n))
     for name in inside if len(inside) > 1 else ():
         monomial = ((Atom.of("symbol", name), 1),)

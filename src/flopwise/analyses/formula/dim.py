@@ -8,6 +8,7 @@ it takes the hint's way, and a ``Guard`` records under which condition that way 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -331,6 +332,24 @@ def _ordered(large: Any, small: Any, least_apart: int) -> bool:
 DENOMINATOR = 4096
 
 
+#: Multiples of a denominator at which a scale is tried.
+MULTIPLES = 4096
+
+
+@functools.lru_cache(maxsize=256)
+def _apart(exact: Fraction, chosen: Fraction) -> int:
+    """What products of sizes with a scale may be where those with a fraction in its place are whole."""
+    if exact >= chosen:  # a product is rounded to no less than the whole number below it
+        return int(exact > chosen)
+    scale = float(exact)
+    errors = {chosen.denominator * k * scale - chosen.numerator * k for k in range(1, MULTIPLES + 1)}
+    return -1 if min(errors) < 0 else int(max(errors) > 0)
+
+
+def _both(left: Ratio, right: Ratio) -> int:
+    return -1 if min(left.apart, right.apart) < 0 else max(left.apart, right.apart)
+
+
 class Ratio(float):
     """A size divided by a number, as floating-point arithmetic on sizes makes it: exact until it is rounded."""
 
@@ -338,10 +357,12 @@ class Ratio(float):
     number: Fraction
     over: Term
     by: int
+    #: What the floating-point value may be where this ratio is whole: 0 the same, 1 larger, -1 smaller as well.
+    apart: int
 
-    def __new__(cls, number: Fraction, over: Term, by: int) -> Ratio:
+    def __new__(cls, number: Fraction, over: Term, by: int, apart: int = 0) -> Ratio:
         made = float.__new__(cls, float(number))
-        made.number, made.over, made.by = number, over, by
+        made.number, made.over, made.by, made.apart = number, over, by, apart
         return made
 
     @classmethod
@@ -354,18 +375,20 @@ class Ratio(float):
         exact = Fraction(size)
         near = exact.limit_denominator(DENOMINATOR)
         chosen = near if abs(near - exact) <= abs(exact) / 1_000_000 else exact
-        return cls(chosen, chosen.numerator, chosen.denominator)
+        return cls(chosen, chosen.numerator, chosen.denominator, _apart(exact, chosen))
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         that = Ratio.of(other)
-        return Ratio(self.number + that.number, self.over * that.by + that.over * self.by, self.by * that.by)
+        return Ratio(
+            self.number + that.number, self.over * that.by + that.over * self.by, self.by * that.by, _both(self, that)
+        )
 
     __radd__ = __add__
 
     def __neg__(self) -> Ratio:
-        return Ratio(-self.number, -self.over, self.by)
+        return Ratio(-self.number, -self.over, self.by, -1 if self.apart else 0)
 
     def __sub__(self, other: Any) -> Any:
         if not isinstance(other, int | float | Fraction):
@@ -379,7 +402,7 @@ class Ratio(float):
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         that = Ratio.of(other)
-        return Ratio(self.number * that.number, self.over * that.over, self.by * that.by)
+        return Ratio(self.number * that.number, self.over * that.over, self.by * that.by, _both(self, that))
 
     __rmul__ = __mul__
 
@@ -389,7 +412,8 @@ class Ratio(float):
         that = Ratio.of(other)
         if isinstance(that.over, int):
             sign = -1 if that.over < 0 else 1
-            return Ratio(self.number / that.number, self.over * that.by * sign, self.by * abs(that.over))
+            apart = -1 if that.apart else self.apart
+            return Ratio(self.number / that.number, self.over * that.by * sign, self.by * abs(that.over), apart)
         whole = floor(self.over * that.by, that.over)
         if isinstance(whole, Polynomial) and any(a.kind == "floor" and a.parts[1] == that.over for a in whole.atoms()):
             return float(self.number / that.number)  # a quotient of sizes stays a plain number
@@ -398,12 +422,23 @@ class Ratio(float):
     def __rtruediv__(self, other: Any) -> Any:
         return Ratio.of(other) / self
 
+    def _leave_out_whole(self) -> None:
+        """Record that the formula does not hold where the ratio is whole: 90 * 0.7 is 62.99999999999999."""
+        if self.number.denominator == 1:
+            require(self.over - int(self.number * self.by), "==")
+        else:
+            require(self.over - floor(self.over, self.by) * self.by, "!=")
+
     def floor(self) -> int:
         """The ratio rounded down."""
+        if self.apart < 0:
+            self._leave_out_whole()
         return dim(math.floor(self.number), floor(self.over, self.by))
 
     def ceil(self) -> int:
         """The ratio rounded up."""
+        if self.apart:
+            self._leave_out_whole()
         return dim(math.ceil(self.number), -floor(-self.over, self.by))
 
     __floor__ = floor

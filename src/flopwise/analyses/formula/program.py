@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flopwise.analyses.formula.dim import Guards, dim, recording, term
+from flopwise.analyses.formula.dim import Dim, Guards, dim, recording, require, term
 from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.propagation.aten.of import Of
 from flopwise.analyses.formula.propagation.aten.table import RULES as CALLS
@@ -29,6 +31,52 @@ def asking_line() -> str:
             return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
         frame = frame.f_back
     return "the program"
+
+
+_range = range
+
+
+class _Ranges(type):
+    """What stands in place of the class ``range`` while a program is followed: it makes ranges, and knows them."""
+
+    def __instancecheck__(cls, thing: object) -> bool:
+        return isinstance(thing, _range)
+
+    def __call__(cls, *ends: Any) -> range:
+        if any(type(end) is Dim for end in ends):
+            _fix_turns(*ends)
+        return _range(*ends)
+
+
+class _Range(metaclass=_Ranges):
+    pass
+
+
+def _fix_turns(first: Any, end: Any = None, step: Any = 1) -> None:
+    """Record that a loop runs as often as it does at the hint, over the same numbers."""
+    start, stop = (0, first) if end is None else (first, end)
+    for number in (start, step):
+        if type(number) is Dim:
+            require(term(number) - int(number), "==")
+    stride = int(step)
+    if not stride:
+        return
+    span = stop - start if stride > 0 else start - stop
+    turns = (span + abs(stride) - 1) // abs(stride)
+    if turns_at_hint := max(0, int(turns)):
+        require(term(turns) - turns_at_hint, "==")
+    else:
+        require(-term(turns), ">=")
+
+
+@contextlib.contextmanager
+def loops_fixed() -> Iterator[None]:
+    """While a program runs: how often it goes through a range is a condition on the sizes."""
+    builtins.range = _Range  # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        builtins.range = _range  # type: ignore[misc]
 
 
 class ProgramSizes:
