@@ -25,8 +25,8 @@ MORE: dict[str, list[str]] = {
 def takes_a_model(name: str) -> bool:
     """Whether an argument of a command is a model of any format, and it writes a report."""
     command = import_module(f"flopwise.cli.commands.{name}").command
-    types = [type(param.type) for param in command.params]
-    return Model in types and Written in types
+    types = [param.type for param in command.params]
+    return all(any(isinstance(each, kind) for each in types) for kind in (Model, Written))
 
 
 #: Each command with the arguments that make it read ``m.onnx``.

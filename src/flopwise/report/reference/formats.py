@@ -35,7 +35,8 @@ def _lines() -> Iterator[str]:
     yield ""
     yield (
         "`-f NAME` asks for a format, and so does the ending of `-o FILE`; an ending is a name too (`-f md`). "
-        "Without either a report is a table. An ending that no format has is refused with a list of the known ones."
+        "Without either a report is a table. An ending that no format has is refused with a list of the known ones, "
+        "and so is, without `-f`, a name without one."
     )
     yield ""
     yield "| format | endings | written for | of |"
