@@ -14,7 +14,7 @@ from tests.language_models import LLAMA, MIXTURE, written  # noqa: E402
 
 import flopwise  # noqa: E402
 from flopwise.analyses.llm.sharding import Sharding  # noqa: E402
-from flopwise.analyses.llm.training import TrainingStep  # noqa: E402
+from flopwise.analyses.llm.training import CHECKPOINTING, TrainingStep  # noqa: E402
 from flopwise.api.llm import llm_training  # noqa: E402
 
 
@@ -109,6 +109,19 @@ def test_experts_are_divided_among_the_ranks_of_a_batch(tmp_path: Path) -> None:
     assert step.rank.params == step.params - experts + experts // 4
     with pytest.raises(flopwise.InputError, match="experts are divided among"):
         _step(tmp_path, Sharding(ep=4))
+
+
+def test_a_model_without_experts_has_none_to_divide(tmp_path: Path) -> None:
+    with pytest.raises(flopwise.InputError, match="ep 2: the model has no stacks of experts"):
+        _step(written(tmp_path, LLAMA), Sharding(dp=2, ep=2))
+
+
+def test_selective_checkpointing_says_that_it_keeps_no_less(tmp_path: Path) -> None:
+    model = written(tmp_path, LLAMA)
+    none, selective = (llm_training(model, sequence=32, batch=2, checkpointing=how) for how in CHECKPOINTING[:2])
+    assert selective.saved_bytes == none.saved_bytes
+    assert selective.flops > none.flops
+    assert any("keeps no less" in note for note in selective.notes)
 
 
 @pytest.mark.parametrize("sharding", [Sharding(dp=3), Sharding(tp=0)])

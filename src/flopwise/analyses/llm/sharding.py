@@ -196,6 +196,8 @@ class _Parts:
             if tp > 1 and (("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way)):
                 divided.update(t.name for t in node.known_outputs)
             self._rows[id(row)] = divisor
+        if ep > 1 and not self._experts:
+            raise InputError(f"ep {ep}: the model has no stacks of experts to divide")
 
     def _way_of(self, tensor: Tensor) -> str:
         return self._way(tensor.name) or self._way(tensor.name.rpartition(".")[0])

@@ -22,6 +22,12 @@ CHECKPOINTING: tuple[Checkpointing, ...] = ("none", "selective", "full")
 #: Operators whose inner activations are thrown away by selective checkpointing.
 _ATTENTION = frozenset({"Attention", "ai.onnx.preview::FlexAttention"})
 
+#: What selective checkpointing is worth here.
+_SELECTIVE = (
+    "checkpointing selective keeps no less than none here: it is for attention that keeps its scores, and the fused "
+    "attention that is counted keeps its inputs and result alone"
+)
+
 
 @dataclass(frozen=True)
 class Run:
@@ -193,5 +199,5 @@ def training_step(
         rules_of_thumb=training_flops(profile.graph),
         rank=None if sharding is None else rank_of(shard or profile, sharding, plan or {}),
         exact=profile.exact and training.exact,
-        notes=profile.notes,
+        notes=(*([_SELECTIVE] if checkpointing == "selective" else []), *profile.notes),
     )

@@ -20,7 +20,7 @@ __all__ = ["run"]  # a fixture
 HIDDEN, FFN, LAYERS, HEADS, GROUPS, VOCABULARY = 256, 512, 2, 4, 2, 320
 
 
-def made(path: Path, kind: str = "Q8_0", architecture: str = "llama") -> Path:
+def made(path: Path, kind: str = "Q8_0", architecture: str = "llama", without: str = "") -> Path:
     """A small model as llama.cpp stores one: matrices in blocks of a type, norms in single precision."""
     import gguf
 
@@ -44,6 +44,7 @@ def made(path: Path, kind: str = "Q8_0", architecture: str = "llama") -> Path:
         shapes = {"attn_q": (HIDDEN, HIDDEN), "attn_k": (narrow, HIDDEN), "attn_v": (narrow, HIDDEN)}
         shapes |= {"attn_output": (HIDDEN, HIDDEN), "ffn_gate": (FFN, HIDDEN), "ffn_up": (FFN, HIDDEN)}
         matrices |= {f"blk.{layer}.{name}": shape for name, shape in {**shapes, "ffn_down": (HIDDEN, FFN)}.items()}
+    matrices.pop(without, None)
     for name, (rows, columns) in matrices.items():
         writer.add_tensor(
             f"{name}.weight", numpy.zeros((rows, columns // elements * nbytes), numpy.uint8), raw_dtype=code
@@ -116,3 +117,13 @@ def test_a_damaged_file(tmp_path: Path, run: Run) -> None:
         result = run(command, path)
         assert (result.code, result.err.count("\n")) == (2, 1)
         assert "truncated" in result.err
+
+
+def test_a_file_that_lacks_a_tensor_of_its_model(tmp_path: Path) -> None:
+    whole = flopwise.llm(made(tmp_path / "whole.gguf"), prompt=8, generate=1)
+    assert not any("that its header describes" in note for note in whole.notes)
+    result = flopwise.llm(made(tmp_path / "model.gguf", without="blk.1.ffn_up"), prompt=8, generate=1)
+    held = whole.params - FFN * HIDDEN
+    expected = f"model.gguf holds {held:,} weights, and the model that its header describes has {whole.params:,}"
+    note = next(note for note in result.notes if expected in note)
+    assert "blk.1.ffn_up.weight is missing" in note

@@ -48,7 +48,8 @@ def stored_widths(module: nn.Module, model: object = None) -> Widths:
     """
     name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
     if name.lower().endswith(".gguf"):
-        return _of_files(module, name)
+        stored = _of_files(module, name)
+        return Widths(stored.elements, (*stored.notes, *_differences(module, name)))
     folder = os.path.dirname(name) if os.path.isfile(name) else name
     if folder and os.path.isdir(folder) and any(f.endswith(".safetensors") for f in os.listdir(folder)):
         return _of_files(module, folder)
@@ -95,6 +96,39 @@ def _of_files(module: nn.Module, path: str) -> Widths:
     share = Fraction(max(left, 0), max(sum(rest.values()), 1))
     widths.update(dict.fromkeys(rest, share))
     return Widths(widths, (f"weights as stored in {os.path.basename(path.rstrip('/'))}: {total:,} bytes",))
+
+
+#: Tensors of GGUF files that are computed from the header.
+_COMPUTED = ("rope_freqs", "rope_factors")
+
+
+def _differences(module: nn.Module, path: str) -> Iterator[str]:
+    """A note where a GGUF file holds another number of elements than the model that its header describes."""
+    from flopwise.readers.formats import open_stored
+
+    with open_stored(path) as stored:
+        held = {t.name: t.numel for t in stored.tensors if not t.name.startswith(_COMPUTED)}
+    parameters = sum(p.numel() for p in module.parameters())
+    if sum(held.values()) == parameters:
+        return
+    wanted = _names(module)
+    first = next((f"{name} is missing" for name in wanted if name not in held), "") or next(
+        (f"{name} has no place in the model" for name in held if wanted and name not in wanted), ""
+    )
+    yield (
+        f"{os.path.basename(path)} holds {sum(held.values()):,} weights, and the model that its header describes has "
+        f"{parameters:,}: counts are those of the model{', ' if first else ''}{first}"
+    )
+
+
+def _names(module: nn.Module) -> list[str]:
+    """What transformers' mapping calls the parameters in a GGUF file; empty where it has none."""
+    try:
+        from transformers.modeling_gguf_pytorch_utils import TensorProcessor, get_gguf_hf_weights_map
+
+        return list(get_gguf_hf_weights_map(module, TensorProcessor()))  # type: ignore[no-untyped-call]
+    except Exception:  # the mapping raises whatever it likes about an architecture that it does not have
+        return []
 
 
 def _is_pointer(path: str) -> bool:
