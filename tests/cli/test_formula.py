@@ -117,3 +117,27 @@ def test_a_module_is_named_as_in_a_profile(run: Run) -> None:
     title = f"LlamaForCausalLM ({model}) "
     assert run("formula", model, "--columns", "macs").out.startswith(title)
     assert run("profile", model, "--top", "1").out.startswith(title)
+
+
+@pytest.mark.parametrize(("language", "ending"), [("c", ".h"), ("c", ".c"), ("javascript", ".js"), ("python", ".py")])
+def test_source_in_files_of_its_language(run: Run, past: Path, tmp_path: Path, language: str, ending: str) -> None:
+    path = tmp_path / f"cost{ending}"
+    code, out, err = run("formula", past, "--source", language, "-c", "macs", "-o", path)
+    assert (code, out, err) == (0, "", "")
+    assert "holds(" in path.read_text()
+
+
+def test_source_says_what_is_a_lower_bound(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mystery.onnx"
+    path.write_bytes(models.mystery())
+    code, out, err = run("formula", path, "--source", "python")
+    assert code == 0
+    assert "def holds(" in out
+    assert "as some layer has no formula: " in err
+
+
+def test_solve_says_what_was_not_tried(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "resized.onnx"
+    path.write_bytes(models.resized())
+    out = run("formula", path, "--solve", "output_bytes <= 1 for W", "--at", "N=1 H=8").out
+    assert "every size from W = 3 on costs more; the formula says nothing of smaller ones" in out

@@ -91,12 +91,15 @@ class Output:
         write(combined(parts, self.format, self.look), self.path)
 
 
-def writes(*kinds: Kind, models: Sequence[str] = ()) -> Callable[[F], F]:
+def writes(
+    *kinds: Kind, models: Sequence[str] = (), plain: tuple[str, tuple[str, ...]] | None = None
+) -> Callable[[F], F]:
     """The options that say where a report of these kinds goes and in what format; the command takes ``output``.
 
     Args:
         kinds: what the command's report can be written as.
         models: endings of ``-o`` that ask for a model instead of a report; then ``output`` is None, and ``path`` given.
+        plain: an option with which the report is plain text, and the endings of files for that.
     """
     names = [format.name for format in formats_of(kinds)]
 
@@ -108,6 +111,8 @@ def writes(*kinds: Kind, models: Sequence[str] = ()) -> Callable[[F], F]:
                     ending = os.path.splitext(output)[1]
                     raise InputError(f"{output}: -f {format_} writes a report, not a model ({ending}); drop one")
                 return command(*args, output=None, path=output, **settings)
+            if format_ is None and plain is not None and settings[plain[0]] and output is not None:
+                format_ = "table" if output.lower().endswith(plain[1]) else None
             if format_ is None and output is not None and not os.path.splitext(output)[1] and not _is_device(output):
                 known = ", ".join((*models, *endings_of(kinds)))
                 raise InputError(f"{output}: has no ending to say the format; known: {known}; or add -f FORMAT")

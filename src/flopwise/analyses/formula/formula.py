@@ -276,6 +276,23 @@ class Formula:
         guards = [guard for guard, _, _ in self.guards.guards]
         return source(self._chosen(figures), self.domains, language, about, guards)
 
+    def without_formula(self, figures: Sequence[str] | None = None) -> list[str]:
+        """Those of the figures (None: of those that every layer has) of which the model has no formula.
+
+        Raises:
+            InputError: a figure is unknown.
+        """
+        return [f for f in (figures if figures is not None else self.whole.terms) if self.term(f) is None]
+
+    def at_least(self, figures: Sequence[str] | None = None) -> list[str]:
+        """Those of the figures (None: of those that every layer has) whose formula is a lower bound.
+
+        Raises:
+            InputError: a figure is unknown.
+        """
+        asked = [f for f in (figures if figures is not None else self.whole.terms) if f in self.whole.terms]
+        return [f for f in asked if self.term(f) is not None and not self.whole.exact(f)]
+
     def _chosen(self, figures: Sequence[str] | None) -> dict[str, Term]:
         terms = {f: self.term(f) for f in (figures if figures is not None else (*self.whole.terms, *OF_MODEL))}
         return {figure: term for figure, term in terms.items() if term is not None}

@@ -73,7 +73,7 @@ from flopwise.errors import InputError
     help="Figures to show: count, macs, flops, params, activations, output_bytes ...",
 )
 @options.units
-@writes("sheet", "content")
+@writes("sheet", "content", plain=("source", (".c", ".h", ".js", ".mjs", ".py")))
 def command(
     model: str,
     at: tuple[str, ...],
@@ -108,6 +108,7 @@ def command(
     models.find(model)
     rules = models.load_rules(settings["rules"])
     load_sympy()  # says how to get it before the work, not after
+    remarks: list[str] = []
     with Progress() as progress:
         formula = flopwise.formula(
             model,
@@ -131,6 +132,10 @@ def command(
             report = solution_report(formula, limit, points)
         elif source is not None:
             report = source_report(formula, source, settings["columns"])
+            if missing := formula.without_formula(settings["columns"]):
+                remarks.append(f"left out, as some layer has no formula: {', '.join(missing)}")
+            if bounds := formula.at_least(settings["columns"]):
+                remarks.append(f"lower bounds, as some layer has no formula: {', '.join(bounds)}")
         elif plot is not None:
             plotted(formula, points, settings["columns"], plot)
             return 0
@@ -142,4 +147,6 @@ def command(
             )
         part = output.part(report)
     output.write_all([("", part)])
+    for remark in remarks:
+        click.echo(f"flopwise: note: {remark}", err=True)
     return NO if strict and not formula.exact else 0

@@ -207,7 +207,13 @@ def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[st
         lines = [Line((*point.values(), answer.size, answer.value)) for point, answer in answers]
         notes = [f"within {limit.figure} <= {limit.most:,}"]
         if any(answer.size is None for _, answer in answers):
-            notes.append("where no size stands, every size costs more")
+            (low,) = [d.low for d in formula.domains if d.name == symbol]
+            notes.append(
+                f"where no size stands, every size from {symbol} = {low} on costs more; the formula says nothing of"
+                " smaller ones, which were not tried"
+                if low > 1
+                else "where no size stands, every size costs more"
+            )
         if not all(answer.certain for _, answer in answers):
             notes.append("the cost may fall again: larger sizes than those tried may fit as well")
         return [Sheet(tuple(heads), tuple(lines), about=_about(formula, look), notes=tuple(map(look.text, notes)))]
