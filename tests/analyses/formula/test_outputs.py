@@ -149,6 +149,16 @@ def test_peaks_of_memory(make: Callable[[], bytes]) -> None:
         assert formula.value("peak_activation_bytes", **point) == peak
 
 
+def test_peaks_where_tensors_share_storage_at_one_size() -> None:
+    formula = flopwise.formula(models.vit())
+    for batch in (1, 2, 3):
+        point = {d.name: batch if d.name == "batch" else d.size(d.place(d.low) + 5) for d in formula.domains}
+        peak = flopwise.profile(models.vit(), dims=point).peak_activation_bytes
+        assert formula.value("peak_activation_bytes", **point) == peak
+        if formula.peak is not None:
+            assert formula.lambdify("peak_activation_bytes")(*point.values()) == peak
+
+
 def test_bytes_of_a_cache() -> None:
     formula = flopwise.formula(models.past())
     assert str(formula.term("state_bytes")) == "128*batch*past_length"

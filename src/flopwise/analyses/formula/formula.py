@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from flopwise.analyses.formula.conditions import Conditions
+from flopwise.analyses.formula.dim import Guards, recording
 from flopwise.analyses.formula.dim import term as term_of
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.functions import checked
@@ -142,16 +143,32 @@ class Formula:
     @functools.cached_property
     def _alive(self) -> tuple[Term, ...]:
         """The bytes of activations alive at each step of an inference, each sum once; () when a size is missing."""
-        return () if self.sizes is None else tuple(dict.fromkeys(map(term_of, live_bytes(self.sizes))))
+        return self._lives[0]
+
+    @functools.cached_property
+    def _lives(self) -> tuple[tuple[Term, ...], Conditions]:
+        """The sums of ``_alive``, and at which sizes tensors share their storage as they do in these sums."""
+        if self.sizes is None:
+            return (), Conditions(())
+        guards = Guards(reason="storage shared")
+        with recording(guards):
+            alive = tuple(dict.fromkeys(map(term_of, live_bytes(self.sizes))))
+        return alive, Conditions.of(guards.reasons)
 
     @functools.cached_property
     def peak(self) -> Term | None:
         """Bytes of activations alive at once, at most: the largest of the sums that are it at some of many sizes.
 
-        None where a size is missing, or where so many sums take turns that no formula is short.
+        None where a size is missing, where so many sums take turns that no formula is short, or where tensors share
+        their storage at some sizes alone, and it is less there.
         """
         chance = random.Random(0)
         winners: dict[Term, None] = {}
+        corner = {d.name: d.place(d.low) for d in self.domains}
+        first = self._places(self.verified_at[0])
+        shared = self._lives[1]
+        smallest = [{**first, d.name: d.place(d.low) + i} for d in self.domains for i in range(2)] + [corner]
+        smallest = [p for p in smallest if shared.broken(p) and self._inside(p) and not self.guards.broken(p)]
         for _ in range(PEAKS if self._alive else 0):
             places = {}
             for d in self.domains:
@@ -160,7 +177,12 @@ class Formula:
                 places[d.name] = size if high is None else min(size, high)
             atoms: dict[str, int] = {}
             winners[max(self._alive, key=lambda term: value(term, places, atoms))] = None
-        return functools.reduce(largest, winners) if 0 < len(winners) <= MOST_SUMS else None
+        peak = functools.reduce(largest, winners) if 0 < len(winners) <= MOST_SUMS else None
+        for places in smallest if peak is not None else ():  # where tensors share storage otherwise
+            point = {d.name: d.size(places[d.name]) for d in self.domains}
+            if value(cast(Term, peak), places) != self.value("peak_activation_bytes", **point):
+                return None
+        return peak
 
     @functools.cached_property
     def state(self) -> Term | None:
@@ -188,10 +210,13 @@ class Formula:
             if figure == "state_bytes":
                 raise
             return self._profile_at(error).peak_activation_bytes
-        if figure == "peak_activation_bytes" and (not self._alive or not self.everywhere):
-            return self._profile_at(
-                OutsideError("the model does not take these sizes", self.point(sizes))
-            ).peak_activation_bytes
+        if figure == "peak_activation_bytes":
+            outside = OutsideError("the model does not take these sizes", self.point(sizes))
+            if not self._alive or not self.everywhere:
+                return self._profile_at(outside).peak_activation_bytes
+            if self._lives[1].broken(places):
+                with contextlib.suppress(OutsideError):
+                    return self._profile_at(outside).peak_activation_bytes
         terms = self._alive if figure == "peak_activation_bytes" else [t for t in [self.state] if t is not None]
         return max((value(term, places, atoms) for term in terms), default=None)
 
@@ -366,6 +391,9 @@ class Formula:
             return (0, 0) if term is None else (1, -value(term, places, atoms))
 
         return sorted(groups, key=cost)
+
+    def _inside(self, places: Mapping[str, int]) -> bool:
+        return all(d.holds(d.size(places[d.name])) for d in self.domains)
 
     def _places(self, point: Mapping[str, int]) -> dict[str, int]:
         return {d.name: d.place(point[d.name]) for d in self.domains}
