@@ -69,7 +69,7 @@ def shorten(text: str, width: int, cut: str = UNICODE.cut, start: bool = True) -
     >>> shorten("/model/layers.11/mlp/down_proj/MatMul", 24)
     '/model/la…wn_proj/MatMul'
     >>> shorten("/model/layers.11/mlp/down_proj/MatMul", 24, start=False)
-    '….11/mlp/down_proj/MatMul'
+    '…11/mlp/down_proj/MatMul'
     """
     if cells(text) <= width:
         return text
