@@ -42,7 +42,7 @@ def with_article(word: str) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str], lead: str = "; ") -> str:
-    """A question that names what is nearest to a name that nobody knows; "" when nothing is near.
+    """A question that names what is nearest to a name that is unknown; "" when nothing is near.
 
     >>> did_you_mean("fvcor", ["flops", "fvcore"]), did_you_mean("x", ["flops"])
     ("; did you mean 'fvcore'?", '')

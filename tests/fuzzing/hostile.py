@@ -431,7 +431,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "deep/config.json": lambda: b'{"a":' * 100_000,
     # what other options read
     "list.txt": lambda: (
-        b"/etc/passwd\n../up.onnx -i x:f32:1\n\0\n-o /tmp/x\n" + ESCAPES.encode() + b"\n" + b"a" * 99_999
+        b"/etc/passwd\n../up.onnx -i x:f32:1\n\0\n-o ../out\n" + ESCAPES.encode() + b"\n" + b"a" * 99_999
     ),
     "budget.toml": lambda: b"[total]\nmacs = " + b"9" * 5000 + b"\n",
     "deep.toml": lambda: b"a = " + b"[" * 50_000,

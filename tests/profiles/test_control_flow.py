@@ -32,7 +32,7 @@ def test_figures_are_for_all_runs_and_weights_for_one() -> None:
 
 
 def test_a_branch_in_a_branch() -> None:
-    """The dearest branch of the inner operator decides what its branch of the outer one costs."""
+    """The most expensive branch of the inner operator decides what its branch of the outer one costs."""
     net = made()
     net.node("If", "x", "y", "outer")
     then, other = Body(0, "then_branch", 1, True), Body(0, "else_branch", 1, True)

@@ -33,7 +33,7 @@ def test_by_layer(counted: Profile) -> None:
     assert [s.name for s in counted.by("layer")] == [r.name for r in counted.rows]
 
 
-def test_by_operator_the_dearest_first(counted: Profile) -> None:
+def test_by_operator_the_most_expensive_first(counted: Profile) -> None:
     sums = counted.by("op")
     assert [(s.name, len(s.rows), s.count) for s in sums] == [
         ("MatMul", 2, 512),

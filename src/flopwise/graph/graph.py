@@ -44,9 +44,9 @@ class Body(NamedTuple):
     owner: int
     #: Which of the operator's graphs: "then_branch", "else_branch", "body", or "body[2]" where iterations differ.
     part: str
-    #: How often the graph runs each time its operator runs; None when nobody knows.
+    #: How often the graph runs each time its operator runs; None when it is unknown.
     trips: int | None
-    #: Whether it is one of several graphs of which one runs, and nobody knows which.
+    #: Whether it is one of several graphs of which one runs, and it is unknown which.
     branch: bool = False
     #: Whether ``trips`` is an upper bound, because the data decide when it ends.
     bound: bool = False
@@ -172,7 +172,7 @@ class Node:
 
     @property
     def times(self) -> int | None:
-        """How often the operator runs in one inference, whichever branches are taken; None when nobody knows."""
+        """How often the operator runs in one inference, whichever branches are taken; None when it is unknown."""
         trips = [body.trips for body in self.within]
         return None if None in trips else math.prod(cast("list[int]", trips))
 

@@ -92,9 +92,9 @@ class StoredTensor:
     #: Stored bytes.
     nbytes: int
     #: The operator or module it belongs to: in a graph the first operator that uses it, through operators on stored
-    #: tensors alone; else the name without its last part. "" where nobody knows.
+    #: tensors alone; else the name without its last part. "" where it is unknown.
     layer: str = ""
-    #: The operator that uses it ("Conv"); "" where nobody knows.
+    #: The operator that uses it ("Conv"); "" where it is unknown.
     op: str = ""
     #: "weight", "buffer" or "constant".
     role: str = "weight"

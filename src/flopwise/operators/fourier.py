@@ -5,7 +5,7 @@ Fourier Series", Mathematics of Computation 19, 1965). A factor p takes N / p bu
 factor, 4 mul + 2 add, and adds them up: 4 add for p = 2, which makes 5 N log₂ N operations for a power of two; with the
 symmetric sums of Singleton ("An Algorithm for Computing the Mixed Radix Fast Fourier Transform", IEEE Transactions on
 Audio and Electroacoustics 17, 1969) (p − 1)² mul + (p − 1)(p + 3) add for an odd one. Where large prime factors make
-that dearer than a convolution of a power of two, the convolution is taken (Bluestein, "A Linear Filtering Approach to
+that cost more than a convolution of a power of two, it is taken (Bluestein, "A Linear Filtering Approach to
 the Computation of the Discrete Fourier Transform", IEEE Transactions on Audio and Electroacoustics 18, 1970). A
 transform of real numbers, or to real numbers, takes half (Sorensen, Jones, Heideman and Burrus, "Real-Valued Fast
 Fourier Transform Algorithms", IEEE Transactions on Acoustics, Speech and Signal Processing 35, 1987).

@@ -55,7 +55,7 @@ class Call(Protocol):
         return shape
 
     def dtype(self, place: int) -> str:
-        """The element type of an input; float32 where nobody knows."""
+        """The element type of an input; float32 where it is unknown."""
 
     def value(self, place: int) -> Any:
         """The elements of a small input as a numpy array; None when they are not known."""

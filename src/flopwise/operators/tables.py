@@ -196,7 +196,7 @@ class _Families(Mapping[str, Mapping[str, Operator]]):
 #: Family name -> those of its operators that have a count.
 FAMILIES: Mapping[str, Mapping[str, Operator]] = _Families()
 
-#: The row of an operator that nobody knows.
+#: The row of an operator that is unknown.
 NOBODY_KNOWS = unknown("no rule")
 
 

@@ -129,7 +129,7 @@ class _Pattern(NamedTuple):
     type: str
     #: From ``counts`` to ``count``.
     counted: tuple[Any, ...]
-    #: From ``params`` to ``input_bytes``, for a node that claims all that it takes; None where nobody knows.
+    #: From ``params`` to ``input_bytes``, for a node that claims all that it takes; None where it is unknown.
     sizes: _Sizes | None
     #: From ``output_bytes`` to ``bound``.
     rest: tuple[Any, ...]

@@ -12,7 +12,7 @@ from flopwise.rows import Row, Sum, add_up
 
 def by_op(rows: Sequence[Row]) -> list[Sum]:
     """One sum per operator (as the convention names it), the most expensive first."""
-    return _dearest_first(rows, [row.type for row in rows])
+    return _most_expensive_first(rows, [row.type for row in rows])
 
 
 def by_dtype(rows: Sequence[Row], graph: Graph) -> list[Sum]:
@@ -22,10 +22,10 @@ def by_dtype(rows: Sequence[Row], graph: Graph) -> list[Sum]:
         rows: the layers.
         graph: the graph that they are of.
     """
-    return _dearest_first(rows, precisions(graph, rows))
+    return _most_expensive_first(rows, precisions(graph, rows))
 
 
-def _dearest_first(rows: Sequence[Row], names: Sequence[str]) -> list[Sum]:
+def _most_expensive_first(rows: Sequence[Row], names: Sequence[str]) -> list[Sum]:
     groups: dict[str, list[Row]] = {}
     for row, name in zip(rows, names, strict=True):
         groups.setdefault(name, []).append(row)

@@ -372,7 +372,7 @@ def endless() -> bytes:
 
 
 def branches() -> bytes:
-    """One of two branches: up to 32 steps the first is the dearer one, from there on the second."""
+    """One of two branches: up to 32 steps the first is the more expensive one, from there on the second."""
     net = Net()
     y = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
     linear = helper.make_node("MatMul", ["x", "wide"], ["y"], name="linear")

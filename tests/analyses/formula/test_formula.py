@@ -32,9 +32,9 @@ def sizes(formula: flopwise.Formula, count: int = POINTS, most: int = 600) -> li
 
 
 def check(model: object, formula: flopwise.Formula, count: int = POINTS, **options: Any) -> None:
-    """Compare every figure of the model, and of its dearest layers, with the profile."""
+    """Compare every figure of the model, and of its most expensive layers, with the profile."""
     layers = {id(group): i for i, group in enumerate(formula.layers)}
-    dearest = formula.dearest(formula.layers)[:5]
+    costliest = formula.most_expensive(formula.layers)[:5]
     for point in sizes(formula, count):
         profile = flopwise.profile(model, convention=formula.convention, **shapes(formula, point), **options)
         totals = formula.at(**point)
@@ -42,7 +42,7 @@ def check(model: object, formula: flopwise.Formula, count: int = POINTS, **optio
             if found is not None:
                 expected = getattr(profile.sum, figure)
                 assert found <= expected if figure in totals.lower_bounds else found == expected, (figure, point)
-        for group in dearest:
+        for group in costliest:
             row, found_in_layer = profile.rows[layers[id(group)]], formula.evaluate(group, point)
             assert found_in_layer["count"] in (row.count, *[None] * (not group.exact("count"))), (row.name, point)
 

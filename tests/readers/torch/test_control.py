@@ -61,7 +61,7 @@ def forces(model: Any, x: Tensor) -> Any:
 CASES: list[tuple[str, Callable[[Any, Tensor], Any], int, tuple[int, ...]]] = [
     ("a branch that is known", lambda m, x: branches(m, x, torch.tensor(4) > 5), 96, (3, 4)),
     ("a branch that is known to hold", lambda m, x: branches(m, x, torch.tensor(4) > 3), 48, (3, 4)),
-    ("the dearer branch", lambda m, x: branches(m, x, x.sum() > 0), 96, (3, 4)),
+    ("the more expensive branch", lambda m, x: branches(m, x, x.sum() > 0), 96, (3, 4)),
     ("loop", looped, 144, (3, 4)),
     ("map", mapped, 48, (3, 4)),
     ("scan", scanned, 48, (3, 4)),

@@ -132,7 +132,7 @@ def factor(profile: Profile, unit: str) -> int:
     """How many of a unit one of the profile's own is: 2 FLOP for each MAC.
 
     Raises:
-        InputError: nobody knows how many.
+        InputError: it is unknown how many.
     """
     own = profile.convention.unit
     if own == unit:

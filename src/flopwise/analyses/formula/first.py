@@ -163,7 +163,7 @@ def first_point(readings: Readings, hints: Mapping[str, int], large: bool = Fals
 
 
 def unknown_loops(names: Sequence[str], read: Read, hints: Mapping[str, int]) -> list[str]:
-    """The loops of a model of which nobody knows how often they run, by name.
+    """The loops of a model that run an unknown number of times, by name.
 
     Args:
         names: the symbols.

@@ -4,60 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import random
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from flopwise.analyses.formula.alive import alive, peak_of, state_of
 from flopwise.analyses.formula.conditions import Conditions
-from flopwise.analyses.formula.dim import Guards, recording
-from flopwise.analyses.formula.dim import term as term_of
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.functions import checked
 from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
+from flopwise.analyses.formula.plotting import drawn
 from flopwise.analyses.formula.rows import NO_FORMULA
-from flopwise.analyses.formula.terms.bounds import largest
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.expressions import Expressions, identifiers
-from flopwise.analyses.formula.terms.polynomial import Term, add_up
+from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.analyses.formula.terms.source import function, source
+from flopwise.analyses.formula.values import OutsideError, Values
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, did_you_mean
 from flopwise.graph import Graph
-from flopwise.memory import live_bytes
 from flopwise.operators.counts import CLASSES
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
 #: Why conditions do not say all.
 WAYS = "the program takes another way at sizes for which no condition speaks"
-
-#: Sums of which the largest is the peak of memory; of more no formula is made.
-MOST_SUMS = 8
-
-#: Random sizes at which the largest of these sums is sought.
-PEAKS = 200
-
-
-class OutsideError(InputError):
-    """A point at which the formulas do not hold."""
-
-    def __init__(self, message: str, point: Mapping[str, int]) -> None:
-        super().__init__(message)
-        self.point = point
-
-
-#: What the inputs and outputs are called that a model keeps between calls.
-_STATES = re.compile(r"past|cache|(^|[._])state([._]|$)", re.IGNORECASE)
-
-
-class Values(dict[str, "int | None"]):
-    """Figures at one point by name; those in ``lower_bounds`` are at least as large as they say."""
-
-    def __init__(self, figures: Mapping[str, int | None], lower_bounds: Sequence[str] = ()) -> None:
-        super().__init__(figures)
-        self.lower_bounds = tuple(lower_bounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,57 +112,33 @@ class Formula:
         return self._term(self.whole, figure)
 
     @functools.cached_property
-    def _alive(self) -> tuple[Term, ...]:
-        """The bytes of activations alive at each step of an inference, each sum once; () when a size is missing."""
-        return self._lives[0]
-
-    @functools.cached_property
-    def _lives(self) -> tuple[tuple[Term, ...], Conditions]:
-        """The sums of ``_alive``, and at which sizes tensors share their storage as they do in these sums."""
-        if self.sizes is None:
-            return (), Conditions(())
-        guards = Guards(reason="storage shared")
-        with recording(guards):
-            alive = tuple(dict.fromkeys(map(term_of, live_bytes(self.sizes))))
-        return alive, Conditions.of(guards.reasons)
+    def _alive(self) -> tuple[tuple[Term, ...], Conditions]:
+        """The bytes of activations alive at each step, and at which sizes these sums hold."""
+        return alive(self.sizes)
 
     @functools.cached_property
     def peak(self) -> Term | None:
-        """Bytes of activations alive at once, at most: the largest of the sums that are it at some of many sizes.
+        """Bytes of activations alive at once, at most.
 
         None where a size is missing, where so many sums take turns that no formula is short, or where tensors share
         their storage at some sizes alone, and it is less there.
         """
-        chance = random.Random(0)
-        winners: dict[Term, None] = {}
+        sums, shared = self._alive
         corner = {d.name: d.place(d.low) for d in self.domains}
         first = self._places(self.verified_at[0])
-        shared = self._lives[1]
-        smallest = [{**first, d.name: d.place(d.low) + i} for d in self.domains for i in range(2)] + [corner]
-        smallest = [p for p in smallest if shared.broken(p) and self._inside(p) and not self.guards.broken(p)]
-        for _ in range(PEAKS if self._alive else 0):
-            places = {}
-            for d in self.domains:
-                low, high = d.place(d.low), None if d.high is None else d.place(d.high)
-                size = low + int(10 ** chance.uniform(0, 4)) - 1
-                places[d.name] = size if high is None else min(size, high)
-            atoms: dict[str, int] = {}
-            winners[max(self._alive, key=lambda term: value(term, places, atoms))] = None
-        peak = functools.reduce(largest, winners) if 0 < len(winners) <= MOST_SUMS else None
-        for places in smallest if peak is not None else ():  # where tensors share storage otherwise
-            point = {d.name: d.size(places[d.name]) for d in self.domains}
-            if value(cast(Term, peak), places) != self.value("peak_activation_bytes", **point):
-                return None
-        return peak
+        edges = [{**first, d.name: d.place(d.low) + i} for d in self.domains for i in range(2)] + [corner]
+        inside = [p for p in edges if all(d.holds(d.size(p[d.name])) for d in self.domains)]
+        checked = [p for p in inside if shared.broken(p) and not self.guards.broken(p)]
+
+        def true(places: Mapping[str, int]) -> int | None:
+            return self.value("peak_activation_bytes", **{d.name: d.size(places[d.name]) for d in self.domains})
+
+        return peak_of(sums, self.domains, checked, true)
 
     @functools.cached_property
     def state(self) -> Term | None:
         """Bytes of what the model is handed again from call to call: caches of keys and values, states."""
-        if self.sizes is None:
-            return None
-        shaped = [t for t in self.sizes.inputs if t.shape]
-        kept = [t for t in shaped if t.kind == "state"] or [t for t in shaped if _STATES.search(t.name)]
-        return add_up(term_of(t.nbytes) for t in kept if t.sized)
+        return state_of(self.sizes)
 
     def value(self, figure: str, **sizes: int) -> int | None:
         """One figure of the model at one point; None when no layer has it.
@@ -210,15 +157,16 @@ class Formula:
             if figure == "state_bytes":
                 raise
             return self._profile_at(error).peak_activation_bytes
-        if figure == "peak_activation_bytes":
-            outside = OutsideError("the model does not take these sizes", self.point(sizes))
-            if not self._alive or not self.everywhere:
+        if figure == "state_bytes":
+            return None if self.state is None else value(self.state, places, atoms)
+        sums, shared = self._alive
+        outside = OutsideError("the model does not take these sizes", self.point(sizes))
+        if not sums or not self.everywhere:
+            return self._profile_at(outside).peak_activation_bytes
+        if shared.broken(places):
+            with contextlib.suppress(OutsideError):
                 return self._profile_at(outside).peak_activation_bytes
-            if self._lives[1].broken(places):
-                with contextlib.suppress(OutsideError):
-                    return self._profile_at(outside).peak_activation_bytes
-        terms = self._alive if figure == "peak_activation_bytes" else [t for t in [self.state] if t is not None]
-        return max((value(term, places, atoms) for term in terms), default=None)
+        return max(value(term, places, atoms) for term in sums)
 
     def _operations(self, name: str, sizes: Mapping[str, int]) -> int | None:
         """The operations of a class at a point."""
@@ -334,21 +282,11 @@ class Formula:
         Raises:
             InputError: matplotlib is not installed, or a symbol or figure is unknown.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise InputError("plots need matplotlib: pip install 'flopwise[figures]'") from None
-        drawn = Figure(layout="constrained")
-        axes = drawn.subplots()
+        lines = {}
         for figure in figures:
-            values = [self.value(figure, **{**others, symbol: size}) for size in sizes]
             bound = "" if figure in OF_MODEL or self.whole.exact(figure) else "at least "
-            axes.plot(list(sizes), [float("nan") if v is None else v for v in values], label=bound + figure)
-        axes.set_xlabel(symbol)
-        axes.set_ylim(bottom=0)
-        axes.set_title(", ".join(f"{n} = {s}" for n, s in others.items()) or self.graph.name)
-        axes.legend()
-        return drawn
+            lines[bound + figure] = [self.value(figure, **{**others, symbol: size}) for size in sizes]
+        return drawn(symbol, sizes, lines, ", ".join(f"{n} = {s}" for n, s in others.items()) or self.graph.name)
 
     @functools.cached_property
     def layers(self) -> tuple[Group, ...]:
@@ -365,18 +303,18 @@ class Formula:
 
         Args:
             key: "layer" (each by itself), "op" (by operator), "formula" (layers of one operator with the same formulas
-                together), both dearest first; "module" (by module path, in execution order; the whole model first, and
-                a module's sum includes what lies below it); or "block" (the same, with modules of one class and the
-                same formulas beside each other in one group, of which ``times`` says how many they are).
+                together), both the most expensive first; "module" (by module path, in execution order; the whole model
+                first, and a module's sum includes what lies below it); or "block" (the same, with modules of one class
+                and the same formulas beside each other in one group, of which ``times`` says how many they are).
             depth: with "module" and "block", how many levels of the path to show; None for all.
 
         Raises:
             InputError: the key is none of these.
         """
         groups = grouped(self.rows, key, depth)
-        return groups if key in ("layer", "module", "block") else self.dearest(groups)
+        return groups if key in ("layer", "module", "block") else self.most_expensive(groups)
 
-    def dearest(self, groups: Sequence[Group], at: Mapping[str, int] | None = None) -> list[Group]:
+    def most_expensive(self, groups: Sequence[Group], at: Mapping[str, int] | None = None) -> list[Group]:
         """The groups by their count at a point: the unknown, then the largest first.
 
         Args:
@@ -391,9 +329,6 @@ class Formula:
             return (0, 0) if term is None else (1, -value(term, places, atoms))
 
         return sorted(groups, key=cost)
-
-    def _inside(self, places: Mapping[str, int]) -> bool:
-        return all(d.holds(d.size(places[d.name])) for d in self.domains)
 
     def _places(self, point: Mapping[str, int]) -> dict[str, int]:
         return {d.name: d.place(point[d.name]) for d in self.domains}

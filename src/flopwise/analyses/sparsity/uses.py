@@ -110,7 +110,7 @@ class Use:
     node: Node
     tensor: Tensor
     view: View
-    #: None when nobody knows what stands for zero; then ``reason`` says why.
+    #: None when it is unknown what stands for zero; then ``reason`` says why.
     zero: ZeroPoint | None
     reason: str = ""
     assumed: str = ""

@@ -31,7 +31,7 @@ _EXPERTS = {"com.microsoft::MoE": "k", "com.microsoft::QMoE": "k"}
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one row does; None where nobody knows."""
+    """What one row does; None where it is unknown."""
 
     #: Multiply-adds of products (``mac`` of the canonical counts).
     macs: int | None

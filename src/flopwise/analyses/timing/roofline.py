@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from flopwise.analyses.timing.device import Device, Peak
 
-#: What takes the time: arithmetic, memory, nothing (a view), or nobody knows.
+#: What takes the time: arithmetic, memory, nothing (a view), or unknown.
 Roof: TypeAlias = Literal["compute", "memory", "none", "unknown"]
 
 

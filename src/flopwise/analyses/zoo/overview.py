@@ -64,7 +64,7 @@ _GROWTH = """
     SELECT rank, sum(layers) OVER w AS layers, sum(coalesce(fresh, 0)) OVER w AS unique_layers
     FROM ranks LEFT JOIN fresh USING (rank) WINDOW w AS (ORDER BY rank) ORDER BY rank"""
 
-#: How much of all layers and MACs the most frequent, and the dearest, unique layers make.
+#: How much of all layers and MACs the most frequent, and the most expensive, unique layers make.
 _COVERAGE = """
     SELECT row_number() OVER (ORDER BY {by} DESC NULLS LAST) AS rank,
            100.0 * sum({by}) OVER (ORDER BY {by} DESC NULLS LAST ROWS UNBOUNDED PRECEDING)
@@ -87,7 +87,7 @@ class Overview:
     name: str
     #: Title -> count, of the whole data set.
     totals: dict[str, int]
-    #: The models that are shown, the dearest first, with the columns of MODELS.
+    #: The models that are shown, the most expensive first, with the columns of MODELS.
     models: Table
     #: Operators by family and by year: key, operator, layers, MACs, FLOPs, parameters.
     by_family: Table

@@ -135,7 +135,7 @@ def sparse_mm(node: Node) -> Counts:
     https://docs.pytorch.org/docs/stable/generated/torch.sparse.mm.html
 
     Raises:
-        ShapeError: nobody knows how many elements are stored.
+        ShapeError: it is unknown how many elements are stored.
     """
     if "nnz" not in node.attrs:
         raise ShapeError(f"{node.op} {node.name!r}: how many elements the sparse matrix stores is not known")

@@ -26,7 +26,9 @@ def _control(reason: str) -> Operator:
 
 
 OPERATORS: Mapping[str, Operator] = {
-    "If": _control("runs one of its branches; the branch's operators count, the dearer branch's where either can run"),
+    "If": _control(
+        "runs one of its branches; the branch's operators count, where either can run those of the larger cost"
+    ),
     "Loop": _control("runs its body; the body's operators count once for each trip"),
     "Scan": _control("runs its body; the body's operators count once for each scanned element"),
     "SequenceMap": _control("runs its body; the body's operators count once for each member of the sequence"),

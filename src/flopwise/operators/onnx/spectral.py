@@ -14,7 +14,7 @@ def dft(node: Node) -> Counts:
     """at most 5 N log₂ N operations (2 N log₂ N mul + 3 N log₂ N add) for each complex line of N = dft_length numbers,
     N a power of two, and half of that where one side is real; other factors p of N take (p − 1)² mul + (p − 1)(p + 3)
     add and p − 1 complex products for each N / p, large ones a convolution. numel(Y) div when inverse. N is X's extent
-    along the axis unless dft_length is given; then Y's, or when onesided the dearer of 2 × (Y's − 1) and one more.
+    along the axis unless dft_length is given; then Y's, or when onesided the larger cost of 2 × (Y's − 1) and one more.
 
     X without an axis of components is real, as onnxruntime has it. The factors exp(−2πjkn/N) follow from the shapes
     alone: constants. Where the axis is an input and no extent shows it, the longest axis is taken.
@@ -64,7 +64,7 @@ def _axis(node: Node) -> int:
 def stft(node: Node) -> Counts:
     """at most the transform of N numbers for each frame, as for DFT: 5 N log₂ N operations for a power of two, half of
     that for a real signal; window: frames × N × components mul. N is the window's length, without one the signal's, or
-    where frame_length is given that of Y's bins, when onesided the dearer of 2 × (bins − 1) and one more.
+    where frame_length is given that of Y's bins, when onesided the more expensive of 2 × (bins − 1) and one more.
 
     signal is (batch, length, 1 or 2), or (batch, length) of real numbers; Y is (batch, frames, bins, 2).
 

@@ -63,7 +63,7 @@ def _stored(node: Node, kept: int, new: int) -> Counts:
 
 def grouped_attention(node: Node) -> Counts:
     """at most B × N × S × T × 2d mac, the scale of Q and K and softmax as in ONNX's Attention, T the length of
-    present_key, or past + new keys where nobody knows it; softcap: scores × (1 div + 1 tanh + 1 mul);
+    present_key, or past + new keys where it is unknown; softcap: scores × (1 div + 1 tanh + 1 mul);
     attention_bias, and causal: 1 add to every score each; do_rotary: 2 mul + 1 add for each element of Q and the
     new K; q_norm_weight: both as in RMSNormalization; head_sink or smooth_softmax: B × N × S × (1 cmp + 2 add + 1
     exp); a quantised cache: 1 mul for each element, 1 mul + 3 cmp for each new one.

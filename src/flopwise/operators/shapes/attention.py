@@ -96,7 +96,7 @@ def _size(call: Call, width: int) -> int:
 
 
 def grouped(call: Call) -> Types:
-    """A cache of which no total length is known may be a buffer that stays, or grow by the new keys: nobody knows."""
+    """A cache of which no total length is known may be a buffer that stays, or grow by the new keys: it is unknown."""
     query, heads, groups = call.ranked(0, 3), call.positive("num_heads"), call.positive("kv_num_heads")
     size, dtype = _size(call, query[2]), call.dtype(0)
     output = call.tensor(dtype, (query[0], query[1], heads * size))

@@ -136,7 +136,7 @@ class OpenNet:
         try:
             return input_specs(inputs, sources)
         except InputError:
-            return input_specs(inputs, every)  # the tops of layers that nobody knows may be given too
+            return input_specs(inputs, every)  # the tops of layers that are unknown may be given too
 
     def graph(
         self,

@@ -1,4 +1,4 @@
-"""ONNX in the table of formats. What is not a path, and what has an ending that nobody knows, is taken for it."""
+"""ONNX in the table of formats. What is not a path, and what has an ending that is unknown, is taken for it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Signature(NamedTuple):
 
     inputs: tuple[Declared, ...]
     model: Any
-    #: Whether it has control flow, which may repeat as often as nobody knows.
+    #: Whether it has control flow, which may repeat an unknown number of times.
     loops: bool = False
 
 

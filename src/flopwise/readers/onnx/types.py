@@ -82,9 +82,9 @@ class Inner:
     part: str
     graph: onnx.GraphProto
     shapes: Shapes
-    #: How often it runs each time its operator runs; None when nobody knows.
+    #: How often it runs each time its operator runs; None when it is unknown.
     trips: int | None
-    #: Whether it is one of several graphs of which one runs, and nobody knows which.
+    #: Whether it is one of several graphs of which one runs, and it is unknown which.
     branch: bool = False
     #: Names of what flows in from its operator; the rest it takes from the graphs around it.
     takes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A file with tensors and no graph as a Graph: one row for each tensor, whose operator nobody knows.
+"""A file with tensors and no graph as a Graph: one row for each tensor, whose operator is unknown.
 
 So its parameters and bytes can be listed and added up, while what it computes stays unknown, not zero.
 """

@@ -285,10 +285,10 @@ def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], Group | None
     """The lines to show, and what is not shown as one."""
     groups = formula.by(choice.by, choice.depth)
     if choice.at is not None and choice.by in ("op", "formula"):
-        groups = formula.dearest(groups, choice.at)
+        groups = formula.most_expensive(groups, choice.at)
     if choice.top is None or choice.top >= len(groups):
         return groups, None
-    groups = formula.dearest(groups, choice.at)
+    groups = formula.most_expensive(groups, choice.at)
     rest = groups[choice.top :]
     rows = {id(row): row for group in rest for row in group.rows}  # a module's rows are its parent's, too
     return groups[: choice.top], Group(f"{len(rest)} more", tuple(rows.values()), depth=rest[0].depth)

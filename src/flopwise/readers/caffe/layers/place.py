@@ -27,8 +27,8 @@ MOST_ELEMENTS = 2**63 - 1
 MOST_AXES = 32
 
 
-class Unresolved(Exception):  # noqa: N818 # not an error: the rule needs a shape that nobody knows
-    """A rule needs the shape of a bottom that nobody knows."""
+class Unresolved(Exception):  # noqa: N818 # not an error: the rule needs a shape that is unknown
+    """A rule needs the shape of a bottom that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A layer, the shapes of its bottoms (None where nobody knows) and the shapes that the user gave by blob name."""
+    """A layer, the shapes of its bottoms (None where it is unknown) and the shapes that the user gave by blob name."""
 
     layer: Layer
     bottoms: tuple[Shape | None, ...]
@@ -71,7 +71,7 @@ class Place:
         """The shape of a bottom.
 
         Raises:
-            Unresolved: nobody knows it.
+            Unresolved: it is unknown.
             InputError: it has symbols.
         """
         shape = self.bottoms[index]

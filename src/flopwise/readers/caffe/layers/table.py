@@ -55,7 +55,7 @@ LAYERS: dict[str, Row] = {
     **detection.LAYERS,
 }
 
-#: Stored blobs that are statistics, by layer type, for layers whose shapes nobody knows.
+#: Stored blobs that are statistics, by layer type, for layers whose shapes are unknown.
 _STATISTICS: dict[str, tuple[int, ...]] = {"BatchNorm": (0, 1, 2), "BN": (2, 3), "Bn": (2, 3)}
 
 
@@ -64,9 +64,9 @@ def lower(layer: Layer, bottoms: Sequence[Shape | None], inputs: Mapping[str, Sh
 
     Args:
         layer: the layer.
-        bottoms: the shapes of its bottoms; None where nobody knows.
+        bottoms: the shapes of its bottoms; None where it is unknown.
         inputs: shapes that the user gave, by blob name: for layers without bottoms, and for the tops of layers whose
-            own shapes nobody knows.
+            own shapes are unknown.
 
     Raises:
         ModelError: the layer's parameters or the shapes of its bottoms make no sense.
@@ -115,7 +115,7 @@ def _unknown(place: Place) -> Lowered:
 
 
 def _behind(place: Place, op: str, row: Row, missing: str) -> Lowered:
-    """A known layer behind a blob whose shape nobody knows."""
+    """A known layer behind a blob whose shape is unknown."""
     note = ""
     if row.stores and place.layer.blobs is None:
         note = f"{place}: the shape of {missing!r} is unknown, so its stored blobs are not counted"
@@ -132,7 +132,7 @@ def _stored(place: Place) -> tuple[Weight, ...]:
 
 
 def _told(place: Place, lowered: Lowered) -> Lowered:
-    """The same with the shapes that the user gave for tops whose own nobody knows for sure."""
+    """The same with the shapes that the user gave for tops whose own are not certain."""
     positions = lowered.writes if lowered.writes is not None else range(len(place.layer.tops))
     tops = [place.layer.tops[i] for i in positions]
     outputs = tuple(place.inputs.get(top, shape) for top, shape in zip(tops, lowered.outputs, strict=True))

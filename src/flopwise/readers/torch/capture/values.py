@@ -19,7 +19,7 @@ LARGEST_REAL = 1 << 20
 
 
 class NeedsValues(BaseException):
-    """The program asks for elements that nobody knows.
+    """The program asks for elements that are unknown.
 
     No ordinary exception, so that no program mistakes it for its own.
     """
@@ -52,7 +52,7 @@ class Values:
         self._lost: set[int] = set()
 
     def of(self, tensor: TorchTensor) -> TorchTensor | None:
-        """The elements of a meta tensor, None when nobody knows them."""
+        """The elements of a meta tensor, None when they are unknown."""
         values: TorchTensor | None = tensor.__dict__.get("_flopwise_values")
         if values is not None and self._lost and values.untyped_storage().data_ptr() in self._lost:
             return None
@@ -117,7 +117,7 @@ class Values:
         return index
 
     def in_numbers(self, data: Sequence[Any]) -> tuple[list[Any], bool]:
-        """Numbers in place of the tensors in nested lists, any where nobody knows them; and whether all are known."""
+        """Numbers in place of the tensors in nested lists, any where they are unknown; and whether all are known."""
         parts, all_known = [], True
         for part in data:
             exact: Any = True

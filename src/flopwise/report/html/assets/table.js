@@ -1,7 +1,7 @@
 "use strict";
 // A table of layers: sorted, filtered, and drawn only where it is looked at when there are many.
 // A column has a key, a title(), the class of its cells (kind), the value(i) that is sorted by, and the text(i) of a
-// cell; it may have hidden(), none(i) (whether nobody knows the value), fill(i) (what stands in the cell), mood(i) (a
+// cell; it may have hidden(), none(i) (whether the value is unknown), fill(i) (what stands in the cell), mood(i) (a
 // further class), tip(i), and foot(layers) (the cell below). "words" says that values are sorted as text.
 // A tree stands layers together in a row that opens: folded() says whether it does, items are its rows, each with its
 // layers, its inner items and the item around it, and roots are its outermost items. In their rows a column shows
@@ -21,7 +21,7 @@ flopwise.table = ({ box, columns: all, fits, name, empty, total, enter, drawn: t
   let focused = -1; // the row that Tab reaches
   let body, columns;
 
-  // The unknown first, as what nobody knows may be the largest; then by size, the largest first.
+  // The unknown first, as what is unknown may be the largest; then by size, the largest first.
   function compare(column, descending) {
     const none = column.none || ((i) => unknown(column.value(i)));
     const size = (i) => (i >= count ? column.size(itemOf(i)) : none(i) ? Infinity : column.value(i) === "" ? (column.least ?? -1) : number(column.value(i)));

@@ -22,7 +22,7 @@ Object.assign(flopwise, (() => {
   const plain = (value) => typeof value === "number" || (typeof value === "string" && digits.test(value));
   const zero = (value) => (value === "" ? 0 : value);
   // How much more the second has than the first; what is not there is 0. "told" has it for figures in symbols. null:
-  // nobody knows.
+  // unknown.
   function difference(first, other, told) {
     if (first === "" && other === "") return "";
     const [a, b] = [zero(first), zero(other)];
@@ -30,7 +30,7 @@ Object.assign(flopwise, (() => {
     if (plain(a) && plain(b)) return BigInt(b) - BigInt(a);
     return first === "" ? b : other === "" ? `-(${a})` : told ?? null;
   }
-  // In per cent of what the first has; null: nobody knows, or the first has nothing.
+  // In per cent of what the first has; null: it is unknown, or the first has nothing.
   function percent(first, more) {
     const a = zero(first);
     if (typeof more !== "bigint" || !plain(a)) return null;

@@ -1,5 +1,5 @@
 "use strict";
-// How few layers there are: unique ones as models are added, and what the most frequent and the dearest cover.
+// How few layers there are: unique ones as models are added, and what the most frequent and the most expensive cover.
 (() => {
   const { data, number, human, exact, percent, tip, untip, sized, svg } = flopwise;
 
@@ -47,6 +47,6 @@
   ], { logarithmic: false, title: "Layers and unique layers as models are added", across: "models" });
   curves("cover-plot", [
     { name: "of the layers, by the most frequent", points: points(data.layers_covered, 1), colour: "var(--op-0)" },
-    { name: "of the MACs, by the dearest", points: points(data.macs_covered, 1), colour: "var(--op-1)" },
+    { name: "of the MACs, by the most expensive", points: points(data.macs_covered, 1), colour: "var(--op-1)" },
   ], { logarithmic: true, unit: "%", title: "Share that the first unique layers cover", across: "unique layers" });
 })();

@@ -33,7 +33,7 @@
       if (place < 0) return rows;
       const value = (i) => table.rows[i][place];
       const way = descending ? -1 : 1;
-      // What nobody knows comes last, either way.
+      // What is unknown comes last, either way.
       return rows.sort((a, b) => unknown(value(a)) - unknown(value(b)) || way * (figures[place] ? number(value(a)) - number(value(b)) || value(a) - value(b) : d3.ascending(String(value(a)).toLowerCase(), String(value(b)).toLowerCase())) || a - b);
     }
     function draw() {
