@@ -231,11 +231,12 @@ def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
 
     if isinstance(model, (str, os.PathLike)):
         if not is_language_model(model) and not os.fsdecode(model).lower().endswith((".gguf", ".json")):
+            from flopwise.readers.source.location import is_callable
             from flopwise.readers.source.source import missing
 
             name = os.fsdecode(model)
-            if not os.path.exists(name) and (near := missing(name)) != "no such file":
-                raise InputError(f"{name}: {near}")
+            if not os.path.exists(name) and not is_callable(name):
+                raise InputError(f"{name}: {missing(name)}")
             raise InputError(
                 f"{name}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or a GGUF file"
             )

@@ -8,8 +8,8 @@ from typing import Any
 
 from flopwise.analyses.zoo.chains import with_chains
 from flopwise.analyses.zoo.dataset import Dataset
+from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.records import model_row, signature
-from flopwise.analyses.zoo.sources import Entry
 
 
 def random_layers(source: random.Random, model: str) -> list[dict[str, Any]]:

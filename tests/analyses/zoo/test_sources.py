@@ -10,7 +10,8 @@ import pytest
 from flopwise import InputError, ModelError
 from flopwise.analyses.zoo.catalogues import year_of
 from flopwise.analyses.zoo.content import WHOLE, content_hash
-from flopwise.analyses.zoo.sources import Entry, entries, with_own_names
+from flopwise.analyses.zoo.entry import Entry
+from flopwise.analyses.zoo.sources import entries, with_own_names
 from flopwise.cli import main
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

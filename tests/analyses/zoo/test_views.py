@@ -20,8 +20,8 @@ from tests.analyses.zoo.made import made_zoo, random_layers
 from flopwise import InputError, zoo
 from flopwise.analyses.zoo.chains import LONGEST, with_chains
 from flopwise.analyses.zoo.dataset import Dataset
+from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.records import model_row, signature
-from flopwise.analyses.zoo.sources import Entry
 
 Layers = list[dict[str, Any]]
 

@@ -18,9 +18,9 @@ from tests.report.html.browser import Page, open_browser
 
 from flopwise import zoo
 from flopwise.analyses.zoo.dataset import Dataset
+from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.overview import front, overview
 from flopwise.analyses.zoo.records import model_row
-from flopwise.analyses.zoo.sources import Entry
 from flopwise.cli import main
 from flopwise.report.html.zoo import render
 from flopwise.report.report import as_text

@@ -13,8 +13,9 @@ from typing import Any
 from flopwise.analyses.zoo import engines, profiling
 from flopwise.analyses.zoo.content import hashes
 from flopwise.analyses.zoo.dataset import Dataset, Known
+from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.place import Place, alone
-from flopwise.analyses.zoo.sources import Entry, entries, with_own_names
+from flopwise.analyses.zoo.sources import entries, with_own_names
 from flopwise.readers.source.location import shown
 
 

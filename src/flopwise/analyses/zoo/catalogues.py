@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
+
+from flopwise.analyses.zoo.entry import Entry
 
 #: What says the year and month of a paper in a text or a link.
 _ARXIV = re.compile(r"arxiv(?:\.org/(?:abs|pdf)/|:)\s*(\d\d)(\d\d)\.\d{4,5}", re.IGNORECASE)
 
 #: Rooms of torchvision's models, and the names of them that are tags.
 _ROOMS = ("segmentation", "video", "optical_flow")
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A model of a catalogue; the fields are those of an entry of the data set."""
-
-    name: str
-    model: str
-    inputs: tuple[str, ...] = ()
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    family: str = ""
-    year: int | None = None
-    tags: tuple[str, ...] = ()
 
 
 def year_of(*texts: str | None) -> int | None:
@@ -44,7 +32,7 @@ def _imported(names: Callable[[], Any]) -> Any:
     return repaired(names)
 
 
-def torchvision(pattern: str) -> Iterator[Listed]:
+def torchvision(pattern: str) -> Iterator[Entry]:
     """torchvision's models whose names match, each at the input size of its weights."""
 
     def import_it() -> Any:
@@ -62,7 +50,7 @@ def torchvision(pattern: str) -> Iterator[Listed]:
             continue  # what they do follows from the elements of their weights, which a catalogue has not
         room = kind if kind in _ROOMS else ""
         family = builder.__module__.rpartition(".")[2]
-        yield Listed(
+        yield Entry(
             f"torchvision/{name}",
             f"torchvision.models{'.' + room if room else ''}:{name}",
             *_torchvision_call(models.get_model_weights(name).DEFAULT, name, room),
@@ -98,7 +86,7 @@ def _torchvision_call(weights: Any, name: str, room: str) -> tuple[tuple[str, ..
     return (f"1x3x{size}",), arguments
 
 
-def timm(pattern: str) -> Iterator[Listed]:
+def timm(pattern: str) -> Iterator[Entry]:
     """timm's models whose names match, each at its own input size."""
 
     def import_it() -> Any:
@@ -115,7 +103,7 @@ def timm(pattern: str) -> Iterator[Listed]:
         papers = getattr(config, "paper_ids", None) or ""
         maker = library.model_entrypoint(name)
         module = _module(maker)
-        yield Listed(
+        yield Entry(
             f"timm/{name}",
             "timm:create_model",
             ("x".join(map(str, (1, *size))),),
@@ -126,7 +114,7 @@ def timm(pattern: str) -> Iterator[Listed]:
         )
 
 
-def transformers(pattern: str) -> Iterator[Listed]:
+def transformers(pattern: str) -> Iterator[Entry]:
     """The model types of transformers whose names match, each with its default configuration and inputs."""
 
     def import_them() -> Any:
@@ -138,11 +126,11 @@ def transformers(pattern: str) -> Iterator[Listed]:
     for kind, name in configurations.items():
         if kind in models and fnmatchcase(kind, pattern):
             arguments = {"config": f"transformers:{name}"}
-            yield Listed(f"transformers/{kind}", "transformers:AutoModel", (), arguments, family=kind.replace("-", "_"))
+            yield Entry(f"transformers/{kind}", "transformers:AutoModel", (), arguments, family=kind.replace("-", "_"))
 
 
 #: Name of each catalogue -> its models whose names match a pattern.
-CATALOGUES: dict[str, Callable[[str], Iterator[Listed]]] = {
+CATALOGUES: dict[str, Callable[[str], Iterator[Entry]]] = {
     "torchvision": torchvision,
     "timm": timm,
     "transformers": transformers,

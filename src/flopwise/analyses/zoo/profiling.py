@@ -13,8 +13,8 @@ from flopwise._limits import current, limits
 from flopwise._version import __version__
 from flopwise.analyses.zoo import worker
 from flopwise.analyses.zoo.dataset import Dataset
+from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.records import figures_of, layer_rows, model_row
-from flopwise.analyses.zoo.sources import Entry
 from flopwise.errors import InputError, UnknownDimensionError
 from flopwise.graph import Graph
 from flopwise.profiles.count import profile_graph

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from flopwise.analyses.zoo import attributes, chains
-from flopwise.analyses.zoo.sources import Entry
+from flopwise.analyses.zoo.entry import Entry
 from flopwise.graph import STORED, Tensor
 from flopwise.operators.counts import CLASSES
 from flopwise.operators.folding import fold

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import glob
-import hashlib
-import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from flopwise.analyses.zoo.catalogues import CATALOGUES
+from flopwise.analyses.zoo.entry import Entry
 from flopwise.errors import InputError
 from flopwise.readers.formats import models_in
 from flopwise.readers.source.location import is_callable, is_url, shown
@@ -22,53 +21,6 @@ OPTIONS = ("-i", "--arg", "--name", "--family", "--year", "--tag")
 
 #: Characters of the longest word in a list.
 LONGEST = 4096
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One model of a zoo, and how to call it."""
-
-    #: What it is called in the data set; no two entries share one.
-    name: str
-    #: A path, a URL or ``package.module:callable``.
-    model: str
-    #: Texts as for ``-i``; () where the model says them itself.
-    inputs: tuple[str, ...] = ()
-    #: Keyword arguments of a callable.
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    family: str = ""
-    year: int | None = None
-    tags: tuple[str, ...] = ()
-    #: Sizes of symbolic dimensions; a model takes those of the dimensions that it has.
-    dims: Mapping[str, int] = field(default_factory=dict)
-    #: First dimension of the inputs; None: as they are.
-    batch_size: int | None = None
-    #: Sizes of dimensions of ONNX models that nothing else says.
-    assume: Mapping[str, int] = field(default_factory=dict)
-    #: Why there is nothing to profile; "" where there is.
-    problem: str = ""
-
-    @property
-    def call(self) -> str:
-        """The inputs and sizes that it is called with, as on the command line."""
-        parts = [*self.inputs, *(f"--dim {name}={size}" for name, size in self.dims.items())]
-        parts += [] if self.batch_size is None else [f"-b {self.batch_size}"]
-        parts += [f"--assume {','.join(f'{name}={size}' for name, size in self.assume.items())}"] if self.assume else []
-        return " ".join(parts)
-
-    def key(self, content: str, version: str) -> str:
-        """What decides its rows: the model's content, how it is called, and the version of flopwise.
-
-        Args:
-            content: the hash of the model's content.
-            version: of flopwise.
-        """
-        facts = {**asdict(self), "model": content, "flopwise": version}
-        for name in ("dims", "batch_size", "assume", "problem"):
-            if not facts[name]:  # keys without them stay those of data sets that were built before there were any
-                del facts[name]
-        text = json.dumps(facts, sort_keys=True)
-        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def entries(sources: Sequence[str]) -> list[Entry]:
@@ -208,7 +160,7 @@ def _of_catalogue(catalogue: str, pattern: str) -> Iterator[Entry]:
         InputError: the library is missing, or no name matches.
     """
     try:
-        listed = [Entry(**vars(model)) for model in CATALOGUES[catalogue](pattern)]
+        listed = list(CATALOGUES[catalogue](pattern))
     except ImportError as error:
         raise InputError(
             f"{catalogue}:{pattern}: {catalogue} cannot be imported ({' '.join(str(error).split())}); "

@@ -124,5 +124,19 @@ const flopwise = (() => {
     look();
   }
 
-  return { cue, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, noun, counted, cut, choose, tip, untip, sized, svg };
+  // The head of a page of figures: what it is about, the figures as they are and in short, and the notes.
+  function introduce(title, about, figures, remarks) {
+    document.getElementById("bar-model").textContent = title;
+    document.getElementById("title").textContent = title;
+    document.getElementById("about").textContent = about;
+    document.getElementById("figures").append(...figures.map(([name, exact, short]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, exact), make("td", {}, short))));
+    const notes = document.getElementById("notes");
+    if (!remarks.length) return;
+    notes.hidden = false;
+    notes.open = remarks.length < 4;
+    notes.querySelector("summary").textContent = `${remarks.length} note${remarks.length === 1 ? "" : "s"}`;
+    notes.querySelector("ul").append(...remarks.map((remark) => make("li", {}, remark)));
+  }
+
+  return { cue, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, noun, counted, cut, choose, tip, untip, sized, svg };
 })();

@@ -18,16 +18,6 @@ flopwise.bound = (() => {
   const shades = new Map(totals.slice(0, 7).map(([op], place) => [op, `var(--op-${place})`]));
   const shade = (op) => shades.get(op) ?? "var(--op-rest)";
 
-  document.getElementById("bar-model").textContent = data.model;
-  document.getElementById("title").textContent = data.model;
-  document.getElementById("about").textContent = data.device;
-  document.getElementById("figures").append(...data.summary.map(([title, exact, short]) => make("tr", {}, make("th", { scope: "row" }, title), make("td", {}, exact), make("td", {}, short))));
-  const notes = document.getElementById("notes");
-  if (data.notes.length) {
-    notes.hidden = false;
-    notes.open = data.notes.length < 4;
-    notes.querySelector("summary").textContent = `${data.notes.length} note${data.notes.length === 1 ? "" : "s"}`;
-    notes.querySelector("ul").append(...data.notes.map((note) => make("li", {}, note)));
-  }
+  flopwise.introduce(data.model, data.device, data.summary, data.notes);
   return { rows, taken, totals, shades, shade, time };
 })();
