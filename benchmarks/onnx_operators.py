@@ -1,6 +1,6 @@
 """How many of onnx's own tests flopwise and onnx-tool can profile, and with which shapes.
 
-    python benchmarks/onnx_operators.py [--data DIR] [--write docs/coverage.md]
+    python benchmarks/onnx_operators.py [--data DIR] [--write docs/reference/coverage.md]
 
 The ``node`` tests are made by the installed onnx's generators; ``--data`` takes the files of an unpacked package of
 onnx 1.22 or before instead (its ``onnx/backend/test/data``). Each test runs twice: with nothing but the model, as on

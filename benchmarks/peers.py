@@ -1,10 +1,10 @@
 """flopwise and every peer that is installed on the same 30 models: accuracy, refusals, time and memory in one run.
 
-Run ``python benchmarks/peers.py [--rounds N] [-o docs/peers.md]``. Each tool takes each model in a process of its own,
-forked from one that has imported PyTorch, torchvision, timm and onnx. Before the clock starts the tool is imported and
-the model made. Time and memory are measured twice and both are shown: of the first call in the process, as a script
-meets it that counts one model, and of a further call, with the model made anew. Each round goes through all tools model
-by model, so that a busy machine slows all of them alike.
+Run ``python benchmarks/peers.py [--rounds N] [-o docs/reference/peers.md]``. Each tool takes each model in a process
+of its own, forked from one that has imported PyTorch, torchvision, timm and onnx. Before the clock starts the tool is
+imported and the model made. Time and memory are measured twice and both are shown: of the first call in the process,
+as a script meets it that counts one model, and of a further call, with the model made anew. Each round goes through
+all tools model by model, so that a busy machine slows all of them alike.
 
 The truth is derived here, by code that shares nothing with flopwise or a peer: of a module, every product that PyTorch
 dispatches when the model runs, by the shapes of its operands; of an ONNX file, convolutions and matrix products by the
@@ -172,7 +172,7 @@ class Results:
 
 
 def page(results: Results, rounds: int) -> Iterator[str]:
-    """The Markdown of docs/peers.md."""
+    """The Markdown of docs/reference/peers.md."""
     versions = installed()
     tools = [tool for tool in TOOLS if any((tool, name) in results.cells for name in MODELS)]
     modules = [name for name in MODELS if MODELS[name][0] != "onnx"]

@@ -1,7 +1,7 @@
 """Every model of torchvision that publishes its operations, beside them and its parameters.
 
-The table of docs/torchvision.md: run ``python benchmarks/torchvision_table.py > docs/torchvision.md``. The models are
-made on the meta device, at the input size of their published weights; nothing is downloaded.
+The table of docs/reference/torchvision.md: ``python benchmarks/torchvision_table.py > docs/reference/torchvision.md``.
+The models are made on the meta device, at the input size of their published weights; nothing is downloaded.
 """
 
 from __future__ import annotations

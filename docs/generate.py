@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/ from the tables that count; with --check, say if they are stale."""
+"""Write the generated pages of docs/reference/ from the tables that count; with --check, say if they are stale."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flopwise.report.reference.gradients import gradients_page
 from flopwise.report.reference.published import published_page
 from flopwise.report.reference.tables import conventions_page, operators_page
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "reference"
 PAGES = {
     "operators.md": operators_page,
     "conventions.md": conventions_page,
@@ -24,11 +24,11 @@ def main() -> int:
     stale = [name for name, page in PAGES.items() if not _current(HERE / name, page())]
     if "--check" in sys.argv:
         for name in stale:
-            print(f"docs/{name} is stale: run python docs/generate.py", file=sys.stderr)
+            print(f"docs/reference/{name} is stale: run python docs/generate.py", file=sys.stderr)
         return int(bool(stale))
     for name in stale:
         (HERE / name).write_text(PAGES[name](), encoding="utf-8")
-        print(f"wrote docs/{name}")
+        print(f"wrote docs/reference/{name}")
     return 0
 
 

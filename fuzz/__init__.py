@@ -1,1 +1,1 @@
-"""Fuzzing: every reader and every grammar is fed what nobody would write. See docs/fuzzing.md."""
+"""Fuzzing: every reader and every grammar is fed what nobody would write. See docs/contributing/fuzzing.md."""

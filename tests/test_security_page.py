@@ -1,4 +1,4 @@
-"""Each sentence of docs/security.md names a test that holds it, and its table of limits is the one in force."""
+"""Each sentence of docs/guides/security.md names a test that holds it, and its table of limits is the one in force."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from flopwise._limits import Limits
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/security.md").read_text(encoding="utf-8")
 
 
 def test_every_sentence_has_its_test() -> None:

@@ -1,4 +1,4 @@
-"""What ``docs/adding.md`` shows, done: its files written into a copy of the package, its commands run there.
+"""What ``docs/contributing/adding.md`` shows, done: its files written into a copy of the package, its commands run.
 
 A block of Python belongs to the file that the text before it names in backticks (``src/flopwise/...``). A file that is
 not there is written; in one that is there, the block goes to the beginning of the table that the text names behind it
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import flopwise
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "adding.md"
+PAGE = ROOT / "docs" / "contributing" / "adding.md"
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PLACE = re.compile(r"`src/flopwise/([\w/.]+\.\w+)`(?:,? in `(\w+)`)?")

@@ -1,4 +1,4 @@
-"""The section "A column" of ``docs/adding.md``, carried out: one line in the table of columns."""
+"""The section "A column" of ``adding.md``, carried out: one line in the table of columns."""
 
 from __future__ import annotations
 

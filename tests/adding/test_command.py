@@ -1,4 +1,4 @@
-"""The section "A command with an analysis" of ``docs/adding.md``, carried out.
+"""The section "A command with an analysis" of ``adding.md``, carried out.
 
 An analysis, its report and its command.
 """

@@ -1,4 +1,4 @@
-"""The section "A convention" of ``docs/adding.md``, carried out: a paper's way of counting."""
+"""The section "A convention" of ``adding.md``, carried out: a paper's way of counting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section "A model format" of ``docs/adding.md``, carried out: a graph as JSON, asked by several commands."""
+"""The section "A model format" of ``adding.md``, carried out: a graph as JSON, asked by several commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections about operators of ``docs/adding.md``, carried out: a row in a table, and rows of the user's own."""
+"""The sections about operators of ``adding.md``, carried out: a row in a table, and rows of the user's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section "A report format" of ``docs/adding.md``, carried out: one file and one line, used in several commands."""
+"""The section "A report format" of ``adding.md``, carried out: one file and one line, used in several commands."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.docs.stage import stage
 from flopwise.cli import main
 
 #: Pages whose blocks another test runs.
-ELSEWHERE = {"docs/adding.md": "tests/adding", "docs/fuzzing.md": "tests/fuzzing"}
+ELSEWHERE = {"docs/contributing/adding.md": "tests/adding", "docs/contributing/fuzzing.md": "tests/fuzzing"}
 
 #: What a shell has to interpret.
 _SHELL = re.compile(r"[|;<>`*]|\$\(|^for |&&")

@@ -9,7 +9,7 @@ FLOP_COUNT = Convention(
     name="flops",
     unit="FLOP",
     summary="Floating-point operations: 2 per multiply-accumulate, 1 per other arithmetic operation.",
-    source="flopwise, docs/counting.md",
+    source="flopwise, docs/guides/counting.md",
     weights=FLOPS,
 )
 
@@ -17,6 +17,6 @@ MAC_COUNT = Convention(
     name="macs",
     unit="MAC",
     summary="Multiply-accumulates; no other operation is added.",
-    source="flopwise, docs/counting.md",
+    source="flopwise, docs/guides/counting.md",
     weights=MACS,
 )

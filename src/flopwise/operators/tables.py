@@ -2,7 +2,7 @@
 
 A rule reads the node's shapes and attributes and returns ``flopwise.operators.counts.Counts``. The canonical
 count is what a plain, unfused kernel executes in the operator's own definition;
-``docs/counting.md`` states the principles.
+``docs/guides/counting.md`` states the principles.
 """
 
 from __future__ import annotations

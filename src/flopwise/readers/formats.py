@@ -1,6 +1,6 @@
 """The table of model formats, and what is asked of it: which format a model has, its graph, its stored tensors.
 
-To add a format, write a ``Format`` (docs/adding.md) and give it a line in ``FORMATS``.
+To add a format, write a ``Format`` (docs/contributing/adding.md) and give it a line in ``FORMATS``.
 """
 
 from __future__ import annotations

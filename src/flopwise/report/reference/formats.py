@@ -25,7 +25,7 @@ REPORTS = {
 
 
 def formats_page() -> str:
-    """docs/formats.md."""
+    """docs/reference/formats.md."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -59,5 +59,5 @@ def _lines() -> Iterator[str]:
         "  a name that a spreadsheet would take for a formula (`=`, `+`, `-`, `@`); numbers stay numbers.",
         "- Names are shown without control characters in every format.",
         "- Parquet of `profile MODEL` holds the layers as in JSON; the totals are in its metadata (`flopwise`).",
-        "- [adding.md](adding.md) shows how a format is added.",
+        "- [adding.md](../contributing/adding.md) shows how a format is added.",
     )

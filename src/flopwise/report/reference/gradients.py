@@ -10,7 +10,7 @@ from flopwise.report.reference.tables import GENERATED
 
 
 def gradients_page() -> str:
-    """docs/gradients.md."""
+    """docs/reference/gradients.md."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -23,10 +23,10 @@ def _lines() -> Iterator[str]:
     yield "# Gradients"
     yield ""
     yield (
-        f"The backward pass of {sum(map(len, families.values()))} operators, by family; [training.md](training.md) has "
-        "the principles. X, Y, W ... are the inputs and outputs as the ONNX specification names them, G is the "
-        "gradient of Y, dX that of X; numel is the number of elements. Only the gradients that are asked for are made. "
-        "The gradient of an operator that is not listed is *unknown*."
+        f"The backward pass of {sum(map(len, families.values()))} operators, by family; "
+        "[training.md](../guides/training.md) has the principles. X, Y, W ... are the inputs and outputs as the ONNX "
+        "specification names them, G is the gradient of Y, dX that of X; numel is the number of elements. Only the "
+        "gradients that are asked for are made. The gradient of an operator that is not listed is *unknown*."
     )
     for family, formulas in families.items():
         if formulas:

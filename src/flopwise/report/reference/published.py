@@ -31,7 +31,7 @@ How the sources were chosen, and what an agreement is worth:
 
 
 def published_page() -> str:
-    """The Markdown of docs/published.md."""
+    """The Markdown of docs/reference/published.md."""
     return "\n".join(_page()) + "\n"
 
 

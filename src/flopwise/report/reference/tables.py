@@ -109,7 +109,7 @@ def weighed(weights: Counts) -> str:
 
 
 def operators_page() -> str:
-    """docs/operators.md."""
+    """docs/reference/operators.md."""
     return "\n".join(_operators_page()) + "\n"
 
 
@@ -121,7 +121,8 @@ def _operators_page() -> Iterator[str]:
     yield (
         f"The {total} operators that have a rule, by family. X, Y, W ... are the inputs and outputs as the ONNX "
         "specification names them; numel is the number of elements. The classes are explained in "
-        "[counting.md](counting.md). Any operator that is not listed is *unknown*: `?` in its row, `≥` in the total."
+        "[counting.md](../guides/counting.md). Any operator that is not listed is *unknown*: "
+        "`?` in its row, `≥` in the total."
     )
     yield ""
     yield "Claims: **exact** counts the plain definition; **bound** is an upper bound, because the work depends on the "
@@ -139,7 +140,7 @@ def _operators_page() -> Iterator[str]:
 
 
 def conventions_page() -> str:
-    """docs/conventions.md."""
+    """docs/reference/conventions.md."""
     return "\n".join(_conventions_page()) + "\n"
 
 
