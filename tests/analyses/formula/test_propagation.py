@@ -15,8 +15,8 @@ from flopwise import conventions
 from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.dim import dim, recording, term
 from flopwise.analyses.formula.facts import facts_of
-from flopwise.analyses.formula.first import Reading
 from flopwise.analyses.formula.propagation.engine import Propagation
+from flopwise.analyses.formula.subject import Reading
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.profiles.count import profile_graph

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 
 from flopwise.analyses.formula.dim import Guard
 from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.subject import Point
 from flopwise.analyses.formula.terms.evaluation import substituted, symbols, value
 from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, single, symbol
-
-#: Symbol -> size.
-Point = Mapping[str, int]
 
 #: Steps between sizes up to this are sought.
 LARGEST_STEP = 5040

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from flopwise.analyses.formula.conditions import Conditions, Point, Scales, scales
+from flopwise.analyses.formula.conditions import Conditions, Scales, scales
 from flopwise.analyses.formula.dim import Guards, dim, recording, term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.explain import Explainer
-from flopwise.analyses.formula.first import Reading, Readings, fault, first_point
+from flopwise.analyses.formula.first import Readings, fault, first_point
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.program import Followed
 from flopwise.analyses.formula.propagation.engine import Propagation
@@ -24,6 +24,7 @@ from flopwise.analyses.formula.rows import (
     differing,
     unknown_row,
 )
+from flopwise.analyses.formula.subject import Point, Reading, Sizes, Subject
 from flopwise.analyses.formula.terms.evaluation import substituted, value
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol, written
 from flopwise.errors import InputError
@@ -31,12 +32,6 @@ from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
-
-#: Name, element type and shape of an input, in the sizes of the symbols.
-Shape = tuple[str, "str | None", "tuple[Term, ...]"]
-
-#: Reads a program at a point; the shapes of its inputs carry expressions.
-Follow = Callable[[Point, "Mapping[str, tuple[int, ...]]"], Reading]
 
 #: Points at which formulas are compared beside the smallest; of a model with more layers one.
 COMPARED, MANY = 2, 2000
@@ -54,43 +49,29 @@ TRIES = 6
 ROUNDS = 8
 
 
-def derive(
-    names: Sequence[str],
-    read: Callable[[Point], Reading],
-    counting: Counting,
-    hints: Mapping[str, int] | None = None,
-    shapes: Sequence[Shape] = (),
-    loops: Sequence[str] = (),
-    progress: Callable[[str], None] = lambda step: None,
-    follow: Follow | None = None,
-) -> Formula:
+def derive(subject: Subject, counting: Counting, progress: Callable[[str], None] = lambda step: None) -> Formula:
     """The formula of a model.
 
     Args:
-        names: the symbols.
-        read: the model at a size of each symbol; raises FlopwiseError where the model cannot have these sizes.
+        subject: the model.
         counting: how to count.
-        hints: sizes that the model is known to take.
-        shapes: name, element type and shape of each open input.
-        loops: those of the symbols that are numbers of trips of the loop of that name.
         progress: called with the name of each step.
-        follow: reads a program at a point with sizes that carry expressions; None for a file, whose graph says it all.
 
     Raises:
         InputError: no sizes were found that the model takes.
         ModelError: the model cannot be read.
     """
     progress("finding sizes that the model takes")
-    readings = Readings(names, read)
-    first = first_point(readings, hints or {}, large=follow is not None)
+    readings = Readings(subject)
+    first = first_point(readings)
     progress("following the sizes")
-    derivation = Derivation(readings, first, counting, tuple(shapes), tuple(loops), follow)
+    derivation = Derivation(readings, first, counting, subject.follow)
     derivation.follow()
     progress("comparing with profiles")
     derivation.verify()
     if not derivation.general and (other := derivation.other()):
         progress("following the sizes once more")
-        derivation = Derivation(readings, dict(other), counting, tuple(shapes), tuple(loops))
+        derivation = Derivation(readings, dict(other), counting)
         derivation.follow()
         derivation.verify()
     derivation.refuse_one_size()
@@ -104,10 +85,8 @@ class Derivation:
     readings: Readings
     first: dict[str, int]
     counting: Counting
-    inputs: Sequence[Shape]
-    loops: Sequence[str]
     #: Reads a program with sizes that carry expressions.
-    run: Follow | None = None
+    run: Callable[[Point, Sizes], Reading] | None = None
     #: Points at which sizes that were fitted were found to be others.
     counterexamples: list[tuple[Point, Reading]] = field(default_factory=list)
     compared: list[Point] = field(default_factory=list)
@@ -124,14 +103,12 @@ class Derivation:
         reading = self.readings.at(self.first)
         assert reading is not None
         self.base = reading
-        self.scales = Scales(list(self.readings.names))
+        self.scales = Scales(list(self.names))
         self.needs: dict[str, str] = {}
         if self.run is not None:
-            own = self.scales.terms()
-            sizes = {n: tuple(dim(value(t, self.first), substituted(t, own)) for t in s) for n, _, s in self.inputs}
-            self.base = self.run(self.first, sizes)
+            self.base = self.run(self.first, self.expressed())
         self.propagate(None)
-        self.scales = scales(self.readings.names, self.guards.reasons, self.first)
+        self.scales = scales(self.names, self.guards.reasons, self.first)
         for guard, names, why in self.conditions.guards:
             if guard.relation == "==":
                 self.needs.update((n, why) for n in names if n in self.scales.steps and n not in self.needs)
@@ -161,16 +138,24 @@ class Derivation:
                 return point
         return None
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The symbols."""
+        return self.readings.subject.names
+
+    def expressed(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the open inputs, in sizes that carry expressions."""
+        own = self.scales.terms()
+        shapes = self.readings.subject.shapes
+        return {name: tuple(dim(value(t, self.first), substituted(t, own)) for t in dims) for name, _, dims in shapes}
+
     def propagate(self, explainer: Explainer | None) -> None:
         """Follow the sizes from the inputs on, and count."""
         own = self.scales.terms()
-        inputs = {
-            name: tuple(dim(value(t, self.first), substituted(t, own)) for t in dims) for name, _, dims in self.inputs
-        }
-        trips = {n: dim(self.first[n], own[n]) for n in self.loops}
+        trips = {n: dim(self.first[n], own[n]) for n in self.readings.subject.loops}
         self.fits = explainer is not None
         self.explain = explainer
-        walk = Propagation(self.base.graph, self.base.facts, inputs, trips, explainer)
+        walk = Propagation(self.base.graph, self.base.facts, self.expressed(), trips, explainer)
         if isinstance(self.base.facts, Followed):
             self.base.facts.give(walk, own)
         else:
@@ -199,7 +184,7 @@ class Derivation:
     def sizes(self, places: Point) -> dict[str, int]:
         """The size of each symbol."""
         own = self.scales.terms()
-        return {n: value(own[n], places) for n in self.readings.names}
+        return {n: value(own[n], places) for n in self.names}
 
     # Points.
 
@@ -382,12 +367,12 @@ class Derivation:
 
     def formula(self) -> Formula:
         """The formula."""
-        own = self.scales.terms()
+        own, shapes = self.scales.terms(), self.readings.subject.shapes
         return Formula(
             graph=self.base.graph,
             convention=self.counting.convention,
             domains=tuple(self.domains.values()),
-            inputs=tuple((name, dtype, tuple(substituted(t, own) for t in dims)) for name, dtype, dims in self.inputs),
+            inputs=tuple((name, dtype, tuple(substituted(t, own) for t in dims)) for name, dtype, dims in shapes),
             conditions=tuple(self.stated()),
             rows=tuple(self.rows),
             unresolved=self.unresolved,

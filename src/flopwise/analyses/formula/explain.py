@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from flopwise.analyses.formula.conditions import Point
 from flopwise.analyses.formula.dim import dim, term
 from flopwise.analyses.formula.propagation.site import Shape
+from flopwise.analyses.formula.subject import Point
 from flopwise.analyses.formula.terms.bounds import least
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, add_up, floor, symbol

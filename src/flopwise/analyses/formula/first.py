@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from flopwise.analyses.formula.candidates import FIRST, different, equal, single, ties
-from flopwise.analyses.formula.conditions import Point
-from flopwise.analyses.formula.facts import ModelFacts
+from flopwise.analyses.formula.subject import Point, Reading, Subject
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 
-
-class Reading(NamedTuple):
-    """A model at one point: its graph, and what reading it says about values."""
-
-    graph: Graph
-    facts: ModelFacts
-
-
 #: After so many refusals for the same reason, before any size was taken, no further one is tried.
 MOST_ALIKE, MOST_SIMILAR = 3, 6
-
-#: Reads the model at a size of each symbol; raises FlopwiseError where the model cannot have these sizes.
-Read = Callable[[Point], Reading]
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -56,8 +43,7 @@ def fault(graph: Graph) -> Fault:
 class Readings:
     """Readings of a model by point, each made once."""
 
-    names: Sequence[str]
-    read: Read
+    subject: Subject
     seen: dict[tuple[int, ...], Reading | None] = field(default_factory=dict)
     #: Why the model did not take the last point that it did not take.
     refusal: str = ""
@@ -70,10 +56,10 @@ class Readings:
         Raises:
             ModelError: it cannot be read, whatever the sizes.
         """
-        key = tuple(point[n] for n in self.names)
+        key = tuple(point[n] for n in self.subject.names)
         if key not in self.seen:
             try:
-                self.seen[key] = self.read(point)
+                self.seen[key] = self.subject.read(point)
             except FlopwiseError as error:
                 text = re.sub(r"\d+", "#", str(error))
                 self.alike = self.alike + 1 if text == re.sub(r"\d+", "#", self.refusal) else 0
@@ -94,8 +80,6 @@ class _Search:
     """The search for the first point."""
 
     readings: Readings
-    hints: Point
-    large: bool = False
     best: Fault = REFUSED
     sound: bool = False
     tied: dict[str, Term] = field(default_factory=dict)
@@ -105,7 +89,7 @@ class _Search:
         return REFUSED if reading is None else fault(reading.graph)
 
     def whole(self, point: Point) -> dict[str, int]:
-        names = self.readings.names
+        names = self.readings.subject.names
         return {n: value(self.tied[n], point) if n in self.tied else point[n] for n in names}
 
     def better(self, points: Iterable[dict[str, int]]) -> dict[str, int] | None:
@@ -124,7 +108,7 @@ class _Search:
     def tie(self) -> dict[str, int] | None:
         """A better point at which one symbol follows from others."""
         found = None
-        names = self.readings.names
+        names = self.readings.subject.names
         for name, term in ties(names):
             self.tied = {name: term}
             found = self.better([{n: FIRST[0](i) for i, n in enumerate(names) if n != name}]) or found
@@ -134,45 +118,34 @@ class _Search:
         return found
 
     def run(self) -> dict[str, int] | None:
-        names = self.readings.names
-        best = self.better(different(names, self.hints, self.large))
+        names, hints = self.readings.subject.names, self.readings.subject.hints
+        best = self.better(different(names, hints, large=self.readings.subject.follow is not None))
         if not self.sound:
             best = self.tie() or best
         if not self.sound:
-            best = self.better(single(names, best or {}, self.hints)) or best
+            best = self.better(single(names, best or {}, hints)) or best
         if not self.sound:
             best = self.better(equal(names)) or best
         return best
 
 
-def first_point(readings: Readings, hints: Mapping[str, int], large: bool = False) -> dict[str, int]:
+def first_point(readings: Readings) -> dict[str, int]:
     """The point that the model takes best; the search ends at one without any fault.
-
-    Args:
-        readings: of the model.
-        hints: sizes that the model is known to take.
-        large: whether larger sizes are tried first.
 
     Raises:
         InputError: no point was found that the model takes.
     """
-    best = _Search(readings, hints, large).run()
+    best = _Search(readings).run()
     if not best:
         raise InputError(f"no sizes were found that the model takes; fix one with --dim{readings.why()}")
     return best
 
 
-def unknown_loops(names: Sequence[str], read: Read, hints: Mapping[str, int]) -> list[str]:
-    """The loops of a model that run an unknown number of times, by name.
-
-    Args:
-        names: the symbols.
-        read: the model at a point.
-        hints: sizes that the model is known to take.
-    """
+def unknown_loops(subject: Subject) -> list[str]:
+    """The loops of a model that run an unknown number of times, by name."""
     for size in FIRST:
         try:
-            graph = read({**{n: size(i) for i, n in enumerate(names)}, **hints}).graph
+            graph = subject.read({**{n: size(i) for i, n in enumerate(subject.names)}, **subject.hints}).graph
         except FlopwiseError:
             continue
         owners = [b.owner for node in graph.nodes for b in node.within if b.trips is None]

@@ -15,9 +15,10 @@ from flopwise.analyses.formula.propagation.aten.of import Of
 from flopwise.analyses.formula.propagation.aten.table import RULES as CALLS
 from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Propagation
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, shape_of
+from flopwise.analyses.formula.subject import Reading, Sizes
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import Term
-from flopwise.graph import Node, Tensor
+from flopwise.graph import Graph, Node, Tensor
 
 #: Lowers a call into ONNX's vocabulary: operator, inputs and attributes.
 Lower = Callable[[str, tuple[Any, ...], Mapping[str, Any], Sequence[Tensor]], Any]
@@ -210,3 +211,25 @@ class ProgramFacts(Followed):
         walk.shapes.update((name, None if shape is None else scaled(shape)) for name, shape in self.shapes.items())
         walk.changed.update((key, scaled(shape)) for key, shape in self.changed.items())
         super().give(walk, scales)
+
+
+def followed(run: Callable[[], Graph], sizes: Sizes, lower: Lower) -> Reading:
+    """What a program does while the sizes that it asks for carry expressions.
+
+    Args:
+        run: runs the program.
+        sizes: the shapes of its inputs.
+        lower: names a call in ONNX's vocabulary.
+    """
+    from flopwise.readers.torch.capture.sizes import HANDED_OUT
+
+    program, guards = ProgramSizes(sizes, lower), Guards(reason=asking_line)
+    token = HANDED_OUT.set(program)
+    try:
+        with recording(guards), loops_fixed():
+            graph = run()
+    finally:
+        HANDED_OUT.reset(token)
+    for guard, why in program.guards.reasons.items():
+        guards.reasons.setdefault(guard, why)
+    return Reading(graph, ProgramFacts(program, guards))

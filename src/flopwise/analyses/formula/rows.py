@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from flopwise.analyses.formula.conditions import Point
+from flopwise.analyses.formula.subject import Point
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term
 from flopwise.analyses.training.step import train as with_training

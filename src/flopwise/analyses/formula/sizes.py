@@ -36,6 +36,11 @@ class OpenInputs:
     #: Symbol -> the number that the file has in its place.
     hints: Mapping[str, int]
 
+    @property
+    def shapes(self) -> list[tuple[str, str | None, tuple[Term, ...]]]:
+        """Name, element type and shape of each input."""
+        return [(i.name, i.dtype, i.shape) for i in self.inputs]
+
     def at(self, point: Mapping[str, int]) -> list[InputSpec]:
         """What to give to a reader for the given sizes."""
         return [i.at(point) for i in self.inputs]
