@@ -6,7 +6,7 @@ import pytest
 
 from flopwise.graph.names import LAYERS
 from flopwise.operators.tables import NOT_RULED, OPERATORS
-from flopwise.readers.torch.lower.names import SEVERAL, counted_as, known, several
+from flopwise.readers.torch.lower.names import SEVERAL, all_names, counted_as, several
 from flopwise.readers.torch.lower.operators import LOWERINGS
 
 
@@ -41,5 +41,5 @@ def test_every_name_that_a_row_shows_has_an_operator() -> None:
 
 
 def test_operators_of_names_are_in_the_tables() -> None:
-    assert {counted_as(name) for name in known()} - {None} <= {*OPERATORS, *NOT_RULED}
+    assert {counted_as(name) for name in all_names()} - {None} <= {*OPERATORS, *NOT_RULED}
     assert {op for name in SEVERAL for op in several(name)} <= set(OPERATORS)

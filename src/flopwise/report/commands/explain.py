@@ -59,7 +59,7 @@ def operator(name: str) -> dict[str, Any]:
 
 def _hint(name: str) -> str:
     """The operators and the names of PyTorch that come nearest to a name, whatever its case."""
-    for known, cutoff in (((*LAYERS.values(), *OPERATORS), 0.7), ((*names.known(), *OPERATORS), 0.6)):
+    for known, cutoff in (((*LAYERS.values(), *OPERATORS), 0.7), ((*names.all_names(), *OPERATORS), 0.6)):
         own = {each.lower(): each for each in known}
         if near := [own[each] for each in get_close_matches(name.lower(), own, 3, cutoff)]:
             return f"did you mean {' or '.join(near)}?"

@@ -1,4 +1,4 @@
-"""Convolutions, matrix products and attention."""
+"""Convolutions, matrix products, attention, and the layers of quantized tensors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from typing import Any
 from flopwise.graph import Shape, Tensor
 from flopwise.operators.masks import KERNEL, PAIRS
 from flopwise.readers.torch.lower.node import Lowered, repeated, tensors
-
-
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Lowered:
-    return Lowered("Gemm", (input, weight, bias), {"transB": 1})
 
 
 def _convolution(
@@ -84,80 +80,16 @@ def _batched(input: Tensor, rank: int) -> Tensor:
     return replace(input, shape=(1, *input.dims)) if len(input.dims) == rank + 1 else input
 
 
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Lowered:
-    return Lowered("aten::conv_tbc", (input, weight, bias))
-
-
-def matmul(input: Tensor, other: Tensor) -> Lowered:
-    """Vectors on the left are rows; ONNX's MatMul has the same rule."""
-    return Lowered("MatMul", (input, other))
-
-
-def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None) -> Lowered:
-    return Lowered("MatMul", (input, mat2))
-
-
-def mv(input: Tensor, vec: Tensor) -> Lowered:
-    return Lowered("MatMul", (input, vec))
-
-
-def dot(input: Tensor, tensor: Tensor) -> Lowered:
-    return Lowered("MatMul", (input, tensor))
-
-
-def vdot(input: Tensor, other: Tensor) -> Lowered:
-    return Lowered("MatMul", (input, other))
+def _added(op: str, left: Tensor, right: Tensor, addend: Tensor, beta: Any, alpha: Any, **attrs: int) -> Lowered:
+    """A product that is added to a tensor, unless that is multiplied with 0."""
+    factors = {"alpha": float(alpha), "beta": float(beta)}
+    return Lowered(op, (left, right, addend if beta != 0 else None), {**factors, **attrs})
 
 
 def inner(input: Tensor, other: Tensor) -> Lowered:
     if not input.dims or not other.dims:
         return Lowered("Mul", (input, other))
     return Lowered("Gemm", (input, other), {"transB": 1})
-
-
-def outer(input: Tensor, vec2: Tensor) -> Lowered:
-    return Lowered("Mul", (input, vec2))
-
-
-def chain(*matrices: Any) -> Lowered:
-    return Lowered("aten::chain_matmul", tensors(*matrices))
-
-
-def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out_dtype: Any = None
-) -> Lowered:
-    addend = input if beta != 0 else None
-    return Lowered("Gemm", (mat1, mat2, addend), {"alpha": float(alpha), "beta": float(beta)})
-
-
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Lowered:
-    return addmm(input, mat, vec, beta=beta, alpha=alpha)
-
-
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Lowered:
-    return Lowered(
-        "aten::addr", (vec1, vec2, input if beta != 0 else None), {"alpha": float(alpha), "beta": float(beta)}
-    )
-
-
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Lowered:
-    attrs = {"alpha": float(alpha), "beta": float(beta)}
-    return Lowered("aten::addbmm", (batch1, batch2, input if beta != 0 else None), attrs)
-
-
-def addmm_activation(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False
-) -> Lowered:
-    attrs = {"alpha": float(alpha), "beta": float(beta), "gelu": int(use_gelu)}
-    return Lowered("aten::_addmm_activation", (mat1, mat2, input if beta != 0 else None), attrs)
-
-
-def tensordot(input: Tensor, other: Tensor, dims_self: Any = 2, dims_other: Any = None) -> Lowered:
-    return Lowered("aten::tensordot", (input, other), {"dims": list(dims_self)})
-
-
-def einsum(equation: str, *operands: Any, path: Any = None) -> Lowered:
-    return Lowered("Einsum", tensors(*operands), {"equation": _spelled(equation)})
 
 
 def _spelled(equation: str) -> str:
@@ -170,23 +102,9 @@ def _spelled(equation: str) -> str:
     return f"{text}->{'...' if '...' in text else ''}{once}"
 
 
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Lowered:
-    return Lowered("aten::bilinear", (input1, input2, weight, bias))
-
-
-def grouped_mm(
-    input: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
-) -> Lowered:
-    return Lowered("aten::_grouped_mm", (input, mat2, offs, bias))
-
-
 def scaled_mm(input: Tensor, mat2: Tensor, *rest: Any, **more: Any) -> Lowered:
     bias = more.get("bias")
     return Lowered("Gemm", (input, mat2, bias if isinstance(bias, Tensor) else None))
-
-
-def weight_only(input: Tensor, mat2: Tensor, *rest: Any, **more: Any) -> Lowered:
-    return Lowered("aten::_weight_only_mm", (input, mat2, *tensors(*rest)))
 
 
 def attention(
@@ -227,10 +145,6 @@ def flash(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any) ->
     return attention(query, key, value, mask, is_causal=causal, pairs=more.get("pairs"), kernel=more.get("kernel"))
 
 
-def flex_attention(query: Tensor, key: Tensor, value: Tensor, *, pairs: int | None = None) -> Lowered:
-    return Lowered("aten::flex_attention", (query, key, value), {} if pairs is None else {PAIRS: pairs})
-
-
 def deform_conv2d(
     input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor | None = None, bias: Tensor | None = None, *sizes: Any
 ) -> Lowered:
@@ -240,73 +154,125 @@ def deform_conv2d(
     return Lowered("DeformConv", (input, weight, offset, bias, mask if modulated else None), {"offset_group": groups})
 
 
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Lowered:
-    return Lowered("aten::cdist", (x1, x2), {"p": float(p)})
+def _layer(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]:
+    """A quantized layer: its weight was packed, and is handed over by name.
+
+    A ReLU on integers is one of the bounds of their range.
+    """
+    attrs = {"dynamic": int(dynamic), "relu": int(dynamic and relu)}
+
+    def lowered(input: Tensor, *packed: Any, weight: Tensor, bias: Tensor | None = None, **more: Any) -> Lowered:
+        return Lowered(f"quantized::{op}", (input, weight, bias), dict(attrs))
+
+    return lowered
 
 
-def sparse_mm(input: Tensor, mat2: Tensor, *rest: Any, nnz: int | None = None) -> Lowered:
-    return Lowered("aten::_sparse_mm", (input, mat2), {} if nnz is None else {"nnz": nnz})
+def _several(op: str) -> Callable[..., Lowered]:
+    """An operator of one or more tensors; the scale and the zero point of the result follow."""
+
+    def lowered(input: Any, *rest: Any, **more: Any) -> Lowered:
+        return Lowered(f"quantized::{op}", tensors(input, *rest))
+
+    return lowered
 
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
-    "linear": linear,
-    "conv1d": _convolution,
-    "conv2d": _convolution,
-    "conv3d": _convolution,
-    "conv_transpose1d": _transposed,
-    "conv_transpose2d": _transposed,
-    "conv_transpose3d": _transposed,
+    "linear": lambda input, weight, bias=None: Lowered("Gemm", (input, weight, bias), {"transB": 1}),
+    **{f"conv{rank}d": _convolution for rank in (1, 2, 3)},
+    **{f"conv_transpose{rank}d": _transposed for rank in (1, 2, 3)},
     "convolution": convolution,
     "_convolution": convolution,
-    "conv_tbc": conv_tbc,
-    "matmul": matmul,
-    "__rmatmul__": lambda input, other: matmul(other, input),
-    "linalg_matmul": matmul,
-    "mm": mm,
-    "bmm": mm,
-    "_int_mm": mm,
-    "mv": mv,
-    "dot": dot,
-    "vdot": vdot,
+    "conv_tbc": lambda input, weight, bias, pad=0: Lowered("aten::conv_tbc", (input, weight, bias)),
+    # Vectors on the left are rows; ONNX's MatMul has the same rule.
+    "matmul": lambda input, other: Lowered("MatMul", (input, other)),
+    "__rmatmul__": lambda input, other: Lowered("MatMul", (other, input)),
+    "linalg_matmul": lambda input, other: Lowered("MatMul", (input, other)),
+    **{name: lambda input, mat2, out_dtype=None: Lowered("MatMul", (input, mat2)) for name in ("mm", "bmm", "_int_mm")},
+    "mv": lambda input, vec: Lowered("MatMul", (input, vec)),
+    "dot": lambda input, tensor: Lowered("MatMul", (input, tensor)),
+    "vdot": lambda input, other: Lowered("MatMul", (input, other)),
     "linalg_vecdot": lambda x, y, *, dim=-1: Lowered("aten::linalg_vecdot", (x, y)),
     "inner": inner,
-    "outer": outer,
-    "ger": outer,
-    "chain_matmul": chain,
-    "linalg_multi_dot": chain,
-    "addmm": addmm,
-    "sspaddmm": addmm,
-    "baddbmm": lambda input, batch1, batch2, *, beta=1, alpha=1, out_dtype=None: addmm(
-        input, batch1, batch2, beta=beta, alpha=alpha
+    "outer": lambda input, vec2: Lowered("Mul", (input, vec2)),
+    "ger": lambda input, vec2: Lowered("Mul", (input, vec2)),
+    "chain_matmul": lambda *matrices: Lowered("aten::chain_matmul", tensors(*matrices)),
+    "linalg_multi_dot": lambda *matrices: Lowered("aten::chain_matmul", tensors(*matrices)),
+    **{
+        name: lambda input, mat1, mat2, *, beta=1, alpha=1, out_dtype=None: _added(
+            "Gemm", mat1, mat2, input, beta, alpha
+        )
+        for name in ("addmm", "sspaddmm")
+    },
+    "baddbmm": lambda input, batch1, batch2, *, beta=1, alpha=1, out_dtype=None: _added(
+        "Gemm", batch1, batch2, input, beta, alpha
     ),
-    "_addmm_activation": addmm_activation,
-    "addmv": addmv,
-    "addr": addr,
-    "addbmm": addbmm,
-    "tensordot": tensordot,
-    "einsum": einsum,
-    "bilinear": bilinear,
-    "_grouped_mm": grouped_mm,
-    "grouped_mm": grouped_mm,
+    "_addmm_activation": lambda input, mat1, mat2, *, beta=1, alpha=1, use_gelu=False: _added(
+        "aten::_addmm_activation", mat1, mat2, input, beta, alpha, gelu=int(use_gelu)
+    ),
+    "addmv": lambda input, mat, vec, *, beta=1, alpha=1: _added("Gemm", mat, vec, input, beta, alpha),
+    "addr": lambda input, vec1, vec2, *, beta=1, alpha=1: _added("aten::addr", vec1, vec2, input, beta, alpha),
+    "addbmm": lambda input, batch1, batch2, *, beta=1, alpha=1: _added(
+        "aten::addbmm", batch1, batch2, input, beta, alpha
+    ),
+    "tensordot": lambda input, other, dims_self=2, dims_other=None: Lowered(
+        "aten::tensordot", (input, other), {"dims": list(dims_self)}
+    ),
+    "einsum": lambda equation, *operands, path=None: Lowered(
+        "Einsum", tensors(*operands), {"equation": _spelled(equation)}
+    ),
+    "bilinear": lambda input1, input2, weight, bias=None: Lowered("aten::bilinear", (input1, input2, weight, bias)),
+    **{
+        name: lambda input, mat2, offs=None, bias=None, out_dtype=None: Lowered(
+            "aten::_grouped_mm", (input, mat2, offs, bias)
+        )
+        for name in ("_grouped_mm", "grouped_mm")
+    },
     "_scaled_mm": scaled_mm,
     "_scaled_mm_v2": scaled_mm,
-    "_weight_int8pack_mm": weight_only,
-    "_weight_int4pack_mm": weight_only,
-    "_weight_int4pack_mm_for_cpu": weight_only,
+    **{
+        name: lambda input, mat2, *rest, **more: Lowered("aten::_weight_only_mm", (input, mat2, *tensors(*rest)))
+        for name in ("_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu")
+    },
     "scaled_dot_product_attention": attention,
-    "_scaled_dot_product_flash_attention": flash,
-    "_scaled_dot_product_flash_attention_for_cpu": flash,
-    "_scaled_dot_product_efficient_attention": flash,
-    "_scaled_dot_product_cudnn_attention": flash,
-    "_scaled_dot_product_fused_attention_overrideable": flash,
-    "_scaled_dot_product_attention_math": flash,
-    "flex_attention": flex_attention,
+    **{
+        f"_scaled_dot_product_{kernel}": flash
+        for kernel in (
+            "flash_attention",
+            "flash_attention_for_cpu",
+            "efficient_attention",
+            "cudnn_attention",
+            "fused_attention_overrideable",
+            "attention_math",
+        )
+    },
+    "flex_attention": lambda query, key, value, *, pairs=None: Lowered(
+        "aten::flex_attention", (query, key, value), {} if pairs is None else {PAIRS: pairs}
+    ),
     "torchvision.deform_conv2d": deform_conv2d,
-    "_sparse_mm": sparse_mm,
-    "smm": sparse_mm,
-    "cdist": cdist,
-    "_cdist_forward": cdist,
-    "pdist": lambda input, p=2.0: Lowered("aten::pdist", (input,), {"p": float(p)}),
-    "_pdist_forward": lambda input, p=2.0: Lowered("aten::pdist", (input,), {"p": float(p)}),
+    **{
+        name: lambda input, mat2, *rest, nnz=None: Lowered(
+            "aten::_sparse_mm", (input, mat2), {} if nnz is None else {"nnz": nnz}
+        )
+        for name in ("_sparse_mm", "smm")
+    },
+    **{
+        name: lambda x1, x2, p=2.0, compute_mode=None: Lowered("aten::cdist", (x1, x2), {"p": float(p)})
+        for name in ("cdist", "_cdist_forward")
+    },
+    **{
+        name: lambda input, p=2.0: Lowered("aten::pdist", (input,), {"p": float(p)})
+        for name in ("pdist", "_pdist_forward")
+    },
     "kron": lambda input, other: Lowered("Mul", (input, other)),
+    **{f"quantized.linear{relu}": _layer("linear", False) for relu in ("", "_relu")},
+    **{f"quantized.linear{relu}_dynamic": _layer("linear", True, bool(relu)) for relu in ("", "_relu")},
+    **{f"quantized.linear{relu}_dynamic_fp16": _layer("linear_fp16", True, bool(relu)) for relu in ("", "_relu")},
+    **{
+        f"quantized.conv{rank}d{relu}{dynamic}": _layer("conv", bool(dynamic), bool(relu))
+        for rank in (1, 2, 3)
+        for relu in ("", "_relu")
+        for dynamic in ("", "_dynamic")
+    },
+    **{f"quantized.{op}{relu}": _several(op) for op in ("add", "mul", "cat") for relu in ("", "_relu")},
+    **{f"quantized.{op}": _several(op) for op in ("hardswish", "leaky_relu")},
 }

@@ -17,78 +17,37 @@ def _named(reduction: Any, flags: Mapping[str, Any]) -> Any:
     return "none" if reduced is False else "sum" if averaged is False else "mean"
 
 
+def _reduced(
+    op: str, inputs: tuple[Tensor | None, ...], reduction: Any, flags: Mapping[str, Any], **attrs: Any
+) -> Lowered:
+    """A loss with its reduction among its attributes."""
+    return Lowered(op, inputs, {"reduction": _named(reduction, flags), **attrs})
+
+
 def _loss(op: str) -> Callable[..., Lowered]:
     """A loss of input and target whose other settings change no count."""
 
     def lowered(input: Tensor, target: Tensor, reduction: Any = 1, *rest: Any, **flags: Any) -> Lowered:
-        return Lowered(op, (input, target), {"reduction": _named(reduction, flags)})
+        return _reduced(op, (input, target), reduction, flags)
 
     return lowered
 
 
-def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: Any = 1, **flags: Any
-) -> Lowered:
-    return Lowered("aten::binary_cross_entropy", (input, target, weight), {"reduction": _named(reduction, flags)})
-
-
-def binary_cross_entropy_with_logits(
+def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    pos_weight: Tensor | None = None,
     reduction: Any = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
     **flags: Any,
 ) -> Lowered:
-    inputs = (input, target, weight, pos_weight)
-    return Lowered("aten::binary_cross_entropy_with_logits", inputs, {"reduction": _named(reduction, flags)})
-
-
-def kl_div(input: Tensor, target: Tensor, reduction: Any = 1, *, log_target: bool = False, **flags: Any) -> Lowered:
-    attrs = {"reduction": _named(reduction, flags), "log_target": int(log_target)}
-    return Lowered("aten::kl_div", (input, target), attrs)
-
-
-def poisson_nll(
-    input: Tensor,
-    target: Tensor,
-    log_input: bool = True,
-    full: bool = False,
-    eps: float = 1e-8,
-    reduction: Any = 1,
-    **flags: Any,
-) -> Lowered:
-    attrs = {"reduction": _named(reduction, flags), "log_input": int(log_input), "full": int(full)}
-    return Lowered("aten::poisson_nll_loss", (input, target), attrs)
-
-
-def hinge_embedding(input: Tensor, target: Tensor, margin: float = 1.0, reduction: Any = 1, **flags: Any) -> Lowered:
-    return Lowered("aten::hinge_embedding_loss", (input, target), {"reduction": _named(reduction, flags)})
-
-
-def margin_ranking(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: Any = 1, **flags: Any
-) -> Lowered:
-    return Lowered("aten::margin_ranking_loss", (input1, input2, target), {"reduction": _named(reduction, flags)})
-
-
-def multi_margin(
-    input: Tensor,
-    target: Tensor,
-    p: Any = 1,
-    margin: Any = 1.0,
-    weight: Tensor | None = None,
-    reduction: Any = 1,
-    **flags: Any,
-) -> Lowered:
-    attrs = {"reduction": _named(reduction, flags), "p": int(p)}
-    return Lowered("aten::multi_margin_loss", (input, target, weight), attrs)
-
-
-def cosine_embedding(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: Any = 1, **flags: Any
-) -> Lowered:
-    return Lowered("aten::cosine_embedding_loss", (input1, input2, target), {"reduction": _named(reduction, flags)})
+    labels = target.dtype in ("int64", "int32", "uint8")
+    if labels and not label_smoothing:
+        # The loss skips labels that say so, which an attribute of ONNX's operator tells.
+        return _reduced("SoftmaxCrossEntropyLoss", (input, target, weight), reduction, flags)
+    own = {"smoothed": int(bool(label_smoothing)), "labels": int(labels)}
+    return _reduced("aten::cross_entropy_dense", (input, target, weight), reduction, flags, **own)
 
 
 def triplet_margin(
@@ -102,37 +61,8 @@ def triplet_margin(
     reduction: Any = 1,
     **flags: Any,
 ) -> Lowered:
-    attrs = {"reduction": _named(reduction, flags), "p": float(p), "swap": int(swap)}
-    return Lowered("aten::triplet_margin_loss", (anchor, positive, negative), attrs)
-
-
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: Any = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    **flags: Any,
-) -> Lowered:
-    labels = target.dtype in ("int64", "int32", "uint8")
-    attrs = {"reduction": _named(reduction, flags)}
-    if labels and not label_smoothing:
-        # The loss skips labels that say so, which an attribute of ONNX's operator tells.
-        return Lowered("SoftmaxCrossEntropyLoss", (input, target, weight), attrs)
-    own = {"smoothed": int(bool(label_smoothing)), "labels": int(labels)}
-    return Lowered("aten::cross_entropy_dense", (input, target, weight), attrs | own)
-
-
-def nll(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: Any = 1,
-    ignore_index: int = -100,
-    **flags: Any,
-) -> Lowered:
-    return Lowered("NegativeLogLikelihoodLoss", (input, target, weight), {"reduction": _named(reduction, flags)})
+    inputs = (anchor, positive, negative)
+    return _reduced("aten::triplet_margin_loss", inputs, reduction, flags, p=float(p), swap=int(swap))
 
 
 def ctc(
@@ -145,7 +75,7 @@ def ctc(
     zero_infinity: bool = False,
     **flags: Any,
 ) -> Lowered:
-    return Lowered("aten::ctc_loss", (log_probs, targets), {"reduction": _named(reduction, flags)})
+    return _reduced("aten::ctc_loss", (log_probs, targets), reduction, flags)
 
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
@@ -160,19 +90,38 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
             "multilabel_margin_loss",
         )
     },
-    "binary_cross_entropy": binary_cross_entropy,
-    "binary_cross_entropy_with_logits": binary_cross_entropy_with_logits,
-    "kl_div": kl_div,
-    "poisson_nll_loss": poisson_nll,
-    "hinge_embedding_loss": hinge_embedding,
-    "margin_ranking_loss": margin_ranking,
-    "multi_margin_loss": multi_margin,
-    "cosine_embedding_loss": cosine_embedding,
+    "binary_cross_entropy": lambda input, target, weight=None, reduction=1, **flags: _reduced(
+        "aten::binary_cross_entropy", (input, target, weight), reduction, flags
+    ),
+    "binary_cross_entropy_with_logits": lambda input, target, weight=None, pos_weight=None, reduction=1, **flags: (
+        _reduced("aten::binary_cross_entropy_with_logits", (input, target, weight, pos_weight), reduction, flags)
+    ),
+    "kl_div": lambda input, target, reduction=1, *, log_target=False, **flags: _reduced(
+        "aten::kl_div", (input, target), reduction, flags, log_target=int(log_target)
+    ),
+    "poisson_nll_loss": lambda input, target, log_input=True, full=False, eps=1e-8, reduction=1, **flags: _reduced(
+        "aten::poisson_nll_loss", (input, target), reduction, flags, log_input=int(log_input), full=int(full)
+    ),
+    "hinge_embedding_loss": lambda input, target, margin=1.0, reduction=1, **flags: _reduced(
+        "aten::hinge_embedding_loss", (input, target), reduction, flags
+    ),
+    "margin_ranking_loss": lambda input1, input2, target, margin=0.0, reduction=1, **flags: _reduced(
+        "aten::margin_ranking_loss", (input1, input2, target), reduction, flags
+    ),
+    "multi_margin_loss": lambda input, target, p=1, margin=1.0, weight=None, reduction=1, **flags: _reduced(
+        "aten::multi_margin_loss", (input, target, weight), reduction, flags, p=int(p)
+    ),
+    "cosine_embedding_loss": lambda input1, input2, target, margin=0.0, reduction=1, **flags: _reduced(
+        "aten::cosine_embedding_loss", (input1, input2, target), reduction, flags
+    ),
     "triplet_margin_loss": triplet_margin,
     "cross_entropy_loss": cross_entropy,
-    "nll_loss": nll,
-    "nll_loss_nd": nll,
-    "nll_loss2d": nll,
+    **{
+        name: lambda input, target, weight=None, reduction=1, ignore_index=-100, **flags: _reduced(
+            "NegativeLogLikelihoodLoss", (input, target, weight), reduction, flags
+        )
+        for name in ("nll_loss", "nll_loss_nd", "nll_loss2d")
+    },
     "ctc_loss": ctc,
     "_ctc_loss": lambda log_probs, targets, *rest, **more: ctc(log_probs, targets, reduction="none"),
 }

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flopwise.readers.torch.lower.node import Lowered, tensors
-
-
-def _moved(op: str) -> Callable[..., Lowered]:
-    def lowered(*args: Any, **kwargs: Any) -> Lowered:
-        return Lowered(op, tensors(*args, *kwargs.values()))
-
-    return lowered
+from flopwise.readers.torch.lower.node import Lowered, all_tensors, tensors
 
 
 def _first(op: str) -> Callable[..., Lowered]:
@@ -30,25 +23,21 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False, *
     return Lowered("ScatterND", (input, places, moved), {"reduction": "add"} if accumulate else {})
 
 
+#: How ``reduce`` of a scatter is called in PyTorch -> in ONNX.
+_REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
+
+
 def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
     """What scatters with a reduction; a mean, which ONNX does not have, keeps its own name."""
 
     def lowered(input: Any, dim: int, index: Any, source: Any = None, *rest: Any, **more: Any) -> Lowered:
         source = more.get("src", more.get("value", source))
         named = more.get("reduce", next((r for r in rest if isinstance(r, str)), reduction))
-        kinds = {
-            "add": "add",
-            "sum": "add",
-            "multiply": "mul",
-            "prod": "mul",
-            "amax": "max",
-            "amin": "min",
-        }
         moved = next(iter(tensors(source)), None)
         if mean and named == "mean":
             return Lowered(mean, (input, index, moved), {"include_self": int(more.get("include_self", True))})
         # A plain number is as many updates as there are places.
-        return Lowered("ScatterElements", (input, index, moved or index), {"reduction": kinds.get(named, "none")})
+        return Lowered("ScatterElements", (input, index, moved or index), {"reduction": _REDUCTIONS.get(named, "none")})
 
     return lowered
 
@@ -128,11 +117,8 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     },
     **{name: _first("Where") for name in ("sparse_mask", "_sparse_mask_projection")},
     "higher.cond": _first("If"),
-    "meshgrid": _moved("Expand"),
-    "broadcast_tensors": _moved("Expand"),
-    "index_put": index_put,
-    "_index_put_impl": index_put,
-    "_unsafe_index_put": index_put,
+    **{name: all_tensors("Expand") for name in ("meshgrid", "broadcast_tensors")},
+    **dict.fromkeys(("index_put", "_index_put_impl", "_unsafe_index_put"), index_put),
     "scatter": _scatter("none"),
     "scatter_add": _scatter("add"),
     "scatter_reduce": _scatter("add", "aten::scatter_reduce"),

@@ -63,7 +63,7 @@ def several(name: str) -> tuple[str, ...]:
     return SEVERAL.get(_plain(name), ())
 
 
-def known() -> tuple[str, ...]:
+def all_names() -> tuple[str, ...]:
     """The names of PyTorch that have an operator, as people write them."""
     return tuple(dict.fromkeys((*LAYERS.values(), *_OPERATORS, *(n for n in LOWERINGS if not n.startswith("_")))))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from flopwise.graph import Tensor
@@ -30,6 +30,15 @@ def tensors(*values: Any) -> tuple[Tensor, ...]:
         elif isinstance(value, (tuple, list)):
             flat.extend(tensors(*value))
     return tuple(flat)
+
+
+def all_tensors(op: str) -> Callable[..., Lowered]:
+    """An operator on all tensors that it is given, in their order."""
+
+    def lowered(*args: Any, **kwargs: Any) -> Lowered:
+        return Lowered(op, tensors(*args, *kwargs.values()))
+
+    return lowered
 
 
 def repeated(value: Any, count: int) -> list[int]:

@@ -24,18 +24,6 @@ def batch_norm(
     return Lowered("BatchNormalization", (input, weight, bias, running_mean, running_var), attrs)
 
 
-def batch_norm_inference(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    *rest: Any,
-    **more: Any,
-) -> Lowered:
-    return batch_norm(input, weight, bias, running_mean, running_var)
-
-
 def instance_norm(
     input: Tensor,
     weight: Tensor | None,
@@ -63,73 +51,44 @@ def layer_norm(
     return Lowered("LayerNormalization", (input, weight, bias), {"axis": -len(normalized_shape)})
 
 
-def group_norm(
-    input: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    cudnn_enabled: bool = False,
-) -> Lowered:
-    return Lowered("GroupNormalization", (input, weight, bias), {"num_groups": num_groups})
+def _softmax(op: str) -> Callable[..., Lowered]:
+    def lowered(input: Tensor, dim: int | None = None, dtype: Any = None, *rest: Any, **more: Any) -> Lowered:
+        return Lowered(op, (input,), {"axis": -1 if dim is None else dim})
 
-
-def native_group_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    samples: int,
-    channels: int,
-    places: int,
-    group: int,
-    eps: float,
-) -> Lowered:
-    return group_norm(input, group, weight, bias)
-
-
-def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
-) -> Lowered:
-    return Lowered("RMSNormalization", (input, weight), {"axis": -len(normalized_shape)})
-
-
-def softmax(input: Tensor, dim: int | None = None, dtype: Any = None, *rest: Any, **more: Any) -> Lowered:
-    return Lowered("Softmax", (input,), {"axis": -1 if dim is None else dim})
-
-
-def log_softmax(input: Tensor, dim: int | None = None, dtype: Any = None, *rest: Any, **more: Any) -> Lowered:
-    return Lowered("LogSoftmax", (input,), {"axis": -1 if dim is None else dim})
-
-
-def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Lowered:
-    return Lowered("aten::_weight_norm", (v, g))
+    return lowered
 
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
-    "batch_norm": batch_norm,
-    "native_batch_norm": batch_norm,
-    "cudnn_batch_norm": batch_norm,
-    "_native_batch_norm_legit": batch_norm,
-    "_native_batch_norm_legit_no_training": batch_norm_inference,
+    **dict.fromkeys(("batch_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), batch_norm),
+    **{
+        name: lambda input, weight, bias, running_mean, running_var, *rest, **more: batch_norm(
+            input, weight, bias, running_mean, running_var
+        )
+        for name in ("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
+    },
     "_batch_norm_with_update": lambda input, weight, bias, running_mean, running_var, momentum, eps: batch_norm(
         input, weight, bias, running_mean, running_var, True
     ),
-    "_batch_norm_no_update": batch_norm_inference,
     "instance_norm": instance_norm,
     "layer_norm": layer_norm,
     "native_layer_norm": layer_norm,
-    "group_norm": group_norm,
-    "native_group_norm": native_group_norm,
-    "rms_norm": rms_norm,
-    "_fused_rms_norm": rms_norm,
-    "softmax": softmax,
-    "_softmax": softmax,
-    "special_softmax": softmax,
-    "log_softmax": log_softmax,
-    "_log_softmax": log_softmax,
-    "special_log_softmax": log_softmax,
-    "_safe_softmax": softmax,
-    "_weight_norm": weight_norm,
-    "_weight_norm_interface": weight_norm,
+    "group_norm": lambda input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=False: Lowered(
+        "GroupNormalization", (input, weight, bias), {"num_groups": num_groups}
+    ),
+    "native_group_norm": lambda input, weight, bias, samples, channels, places, group, eps: Lowered(
+        "GroupNormalization", (input, weight, bias), {"num_groups": group}
+    ),
+    **{
+        name: lambda input, normalized_shape, weight=None, eps=None: Lowered(
+            "RMSNormalization", (input, weight), {"axis": -len(normalized_shape)}
+        )
+        for name in ("rms_norm", "_fused_rms_norm")
+    },
+    **{name: _softmax("Softmax") for name in ("softmax", "_softmax", "special_softmax", "_safe_softmax")},
+    **{name: _softmax("LogSoftmax") for name in ("log_softmax", "_log_softmax", "special_log_softmax")},
+    **{
+        name: lambda v, g, dim=0: Lowered("aten::_weight_norm", (v, g))
+        for name in ("_weight_norm", "_weight_norm_interface")
+    },
     "renorm": lambda input, p, dim, maxnorm: Lowered("aten::renorm", (input,), {"p": float(p), "dim": dim}),
 }

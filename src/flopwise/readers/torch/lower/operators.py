@@ -19,12 +19,11 @@ from flopwise.readers.torch.lower import (
     normalization,
     pointwise,
     pooling,
-    quantized,
     recurrent,
     reduction,
     signals,
 )
-from flopwise.readers.torch.lower.node import Lowered
+from flopwise.readers.torch.lower.node import Lowered, tensors
 
 Lowering: TypeAlias = Callable[..., Lowered]
 
@@ -38,7 +37,6 @@ LOWERINGS: dict[str, Lowering] = {
     **normalization.LOWERINGS,
     **recurrent.LOWERINGS,
     **linear.LOWERINGS,
-    **quantized.LOWERINGS,
     **signals.LOWERINGS,
 }
 
@@ -85,7 +83,7 @@ def lower(
     if name == "torch.unseen":
         return Lowered("torch::Unseen", ()), Call(None, args, kwargs)
     if space == "autograd":
-        return Lowered("torch::Function", tuple(_tensors(args))), Call(None, args, kwargs)
+        return Lowered("torch::Function", tensors(*args)), Call(None, args, kwargs)
     base = bare[:-1] if bare.endswith("_") and not bare.endswith("__") else bare
     key = base if space == "aten" else f"{space}.{base}"
     lowering = LOWERINGS.get(key) or LOWERINGS.get(key.removesuffix("_copy"))
@@ -96,23 +94,7 @@ def lower(
     if lowering is not None:
         try:
             return lowering(*args, **kwargs), Call(lowering, args, kwargs)
-        except (
-            TypeError,
-            AttributeError,
-            IndexError,
-            ValueError,
-        ):  # a form of the call that the lowering does not know
-            pass
+        except (TypeError, AttributeError, IndexError, ValueError):
+            pass  # a form of the call that the lowering does not know
     plain = f"{space}::{base}"
-    return Lowered(plain, tuple(_tensors((*args, *kwargs.values()))), {}), Call(None, args, kwargs)
-
-
-def _tensors(things: Sequence[Any]) -> list[Tensor]:
-    """The tensors among some arguments, nested ones in a row."""
-    flat: list[Tensor] = []
-    for thing in things:
-        if isinstance(thing, Tensor):
-            flat.append(thing)
-        elif isinstance(thing, (tuple, list)):
-            flat.extend(_tensors(thing))
-    return flat
+    return Lowered(plain, tensors(*args, *kwargs.values()), {}), Call(None, args, kwargs)

@@ -29,37 +29,20 @@ def _sum(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Lowered:
-    return Lowered("aten::div_rounded" if rounding_mode else "Div", tensors(input, other))
-
-
-def round(input: Tensor, *, decimals: int = 0) -> Lowered:
-    return Lowered("aten::round_scaled" if decimals else "Round", (input,))
-
-
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Lowered:
     bounds = {name: 1 for name, value in (("min", min), ("max", max)) if value is not None and tensor(value) is None}
     return Lowered("Clip", (input, tensor(min), tensor(max)), bounds)
 
 
+#: A constant exponent -> the operator of its power.
+_POWERS = {2: "aten::square", 3: "aten::cube", 0.5: "Sqrt", -0.5: "aten::rsqrt", -1: "Reciprocal", 1: "Identity"}
+
+
 def pow(input: Any, exponent: Any) -> Lowered:
     """A constant exponent of 2 or 3 is products, of 1/2 a root, of -1 a reciprocal; else a power."""
-    if not isinstance(exponent, Tensor):
-        special = {
-            2: "aten::square",
-            3: "aten::cube",
-            0.5: "Sqrt",
-            -0.5: "aten::rsqrt",
-            -1: "Reciprocal",
-            1: "Identity",
-        }
-        if exponent in special:
-            return Lowered(special[exponent], tensors(input))
+    if not isinstance(exponent, Tensor) and exponent in _POWERS:
+        return Lowered(_POWERS[exponent], tensors(input))
     return Lowered("Pow", tensors(input, exponent))
-
-
-def gelu(input: Tensor, *, approximate: str = "none") -> Lowered:
-    return Lowered("Gelu", (input,), {"approximate": approximate})
 
 
 def _dropout(op: str, channels: int = 0) -> Callable[..., Lowered]:
@@ -71,38 +54,6 @@ def _dropout(op: str, channels: int = 0) -> Callable[..., Lowered]:
         return Lowered(op, (input,), {"channels": 1} if channels else {})
 
     return lowered
-
-
-def logit(input: Tensor, eps: float | None = None) -> Lowered:
-    return Lowered("aten::logit", (input,), {"bounded": int(eps is not None)})
-
-
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Lowered:
-    return Lowered("Where" if input is not None else "NonZero", tensors(condition, input, other))
-
-
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Lowered:
-    return Lowered("Where", tensors(mask, input, value))
-
-
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Lowered:
-    return Lowered("aten::addcmul", (input, tensor1, tensor2), {"scaled": int(value != 1)})
-
-
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Lowered:
-    return Lowered("aten::addcdiv", (input, tensor1, tensor2), {"scaled": int(value != 1)})
-
-
-def lerp(input: Tensor, end: Tensor, weight: Any) -> Lowered:
-    return Lowered("aten::lerp", tensors(input, end, weight))
-
-
-def softplus(input: Tensor, beta: Any = 1, threshold: Any = 20) -> Lowered:
-    return Lowered("Softplus" if beta == 1 else "aten::softplus_scaled", (input,))
-
-
-def elu(input: Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Lowered:
-    return Lowered("Elu" if scale == 1 and input_scale == 1 else "aten::elu_scaled", (input,))
 
 
 #: ATen -> ONNX, where an element costs the same in both.
@@ -150,44 +101,56 @@ _SAME = {
     "fake_quantize_per_tensor_affine": "aten::fake_quantize",
     "fake_quantize_per_channel_affine": "aten::fake_quantize", "quantize_per_tensor": "aten::quantize",
     "quantize_per_channel": "aten::quantize", "dequantize": "aten::dequantize",
-    "quantize_per_tensor_dynamic": "aten::quantize_dynamic",
+    "quantize_per_tensor_dynamic": "aten::quantize_dynamic", "isreal": "IsInf", "__xor__": "BitwiseXor",
+    "__ilshift__": "BitShift", "__irshift__": "BitShift", "__ixor__": "BitwiseXor",
 }  # fmt: skip
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
     **{name: _plain(op) for name, op in _SAME.items()},
-    "isreal": _plain("IsInf"),
-    "__xor__": _plain("BitwiseXor"),
-    "__ilshift__": _plain("BitShift"),
-    "__irshift__": _plain("BitShift"),
-    "__ixor__": _plain("BitwiseXor"),
     "add": _sum("Add"),
     "sub": _sum("Sub"),
     "subtract": _sum("Sub"),
     "rsub": lambda input, other, alpha=1: _sum("Sub")(input, other, alpha=alpha),
     "logspace": lambda *args, **more: Lowered("aten::linspace", tensors(*args, *more.values()), {"power": 1}),
-    "div": div,
-    "divide": div,
-    "round": round,
-    "special_round": round,
+    **{
+        name: lambda input, other, *, rounding_mode=None: Lowered(
+            "aten::div_rounded" if rounding_mode else "Div", tensors(input, other)
+        )
+        for name in ("div", "divide")
+    },
+    **{
+        name: lambda input, *, decimals=0: Lowered("aten::round_scaled" if decimals else "Round", (input,))
+        for name in ("round", "special_round")
+    },
     "clamp": clamp,
     "clip": clamp,
     "clamp_min": lambda input, min: clamp(input, min),
     "clamp_max": lambda input, max: clamp(input, None, max),
     "pow": pow,
-    "gelu": gelu,
-    "softplus": softplus,
-    "elu": elu,
-    "logit": logit,
-    "special_logit": logit,
-    "dropout": _dropout("aten::dropout"),
-    "native_dropout": _dropout("aten::dropout"),
-    "_fused_dropout": _dropout("aten::dropout"),
+    "gelu": lambda input, *, approximate="none": Lowered("Gelu", (input,), {"approximate": approximate}),
+    "softplus": lambda input, beta=1, threshold=20: Lowered(
+        "Softplus" if beta == 1 else "aten::softplus_scaled", (input,)
+    ),
+    "elu": lambda input, alpha=1, scale=1, input_scale=1: Lowered(
+        "Elu" if scale == 1 and input_scale == 1 else "aten::elu_scaled", (input,)
+    ),
+    **{
+        name: lambda input, eps=None: Lowered("aten::logit", (input,), {"bounded": int(eps is not None)})
+        for name in ("logit", "special_logit")
+    },
+    **{name: _dropout("aten::dropout") for name in ("dropout", "native_dropout", "_fused_dropout")},
     "feature_dropout": _dropout("aten::dropout", channels=1),
     "alpha_dropout": _dropout("aten::alpha_dropout"),
     "feature_alpha_dropout": _dropout("aten::alpha_dropout", channels=1),
-    "where": where,
-    "masked_fill": masked_fill,
-    "addcmul": addcmul,
-    "addcdiv": addcdiv,
-    "lerp": lerp,
+    "where": lambda condition, input=None, other=None: Lowered(
+        "Where" if input is not None else "NonZero", tensors(condition, input, other)
+    ),
+    "masked_fill": lambda input, mask, value: Lowered("Where", tensors(mask, input, value)),
+    "addcmul": lambda input, tensor1, tensor2, *, value=1: Lowered(
+        "aten::addcmul", (input, tensor1, tensor2), {"scaled": int(value != 1)}
+    ),
+    "addcdiv": lambda input, tensor1, tensor2, *, value=1: Lowered(
+        "aten::addcdiv", (input, tensor1, tensor2), {"scaled": int(value != 1)}
+    ),
+    "lerp": lambda input, end, weight: Lowered("aten::lerp", tensors(input, end, weight)),
 }

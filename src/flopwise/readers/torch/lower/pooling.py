@@ -21,15 +21,18 @@ def _pool(op: str, rank: int) -> Callable[..., Lowered]:
     return lowered
 
 
-def _adaptive(name: str) -> Callable[..., Lowered]:
+def _fractional(rank: int) -> Callable[..., Lowered]:
+    return lambda input, kernel_size, *rest, **more: Lowered(
+        "MaxPool", (input,), {"kernel_shape": repeated(kernel_size, rank)}
+    )
+
+
+def _adaptive(kind: str, rank: int) -> Callable[..., Lowered]:
     def lowered(input: Tensor, output_size: Any) -> Lowered:
         sizes = [output_size] if isinstance(output_size, int) else list(output_size)
         if all(size == 1 for size in sizes) and len(sizes) == len(input.dims[-len(sizes) :]):
-            return Lowered("GlobalAveragePool" if "avg" in name else "GlobalMaxPool", (input,))
-        rank = 1 if "1d" in name else 2 if "2d" in name else 3
-        return Lowered(
-            "aten::adaptive_avg_pool" if "avg" in name else "aten::adaptive_max_pool", (input,), {"axes": rank}
-        )
+            return Lowered("GlobalAveragePool" if kind == "avg" else "GlobalMaxPool", (input,))
+        return Lowered(f"aten::adaptive_{kind}_pool", (input,), {"axes": rank})
 
     return lowered
 
@@ -49,10 +52,6 @@ def grid_sampler(
     return Lowered(
         "GridSample", (input, grid), {"mode": mode, "padding_mode": padding, "align_corners": int(align_corners)}
     )
-
-
-def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Lowered:
-    return Lowered("AffineGrid", (theta,))
 
 
 def roi_align(
@@ -77,30 +76,21 @@ _MODES = {
 }  # fmt: skip
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
-    **{f"max_pool{r}d": _pool("MaxPool", r) for r in (1, 2, 3)},
-    **{f"max_pool{r}d_with_indices": _pool("MaxPool", r) for r in (1, 2, 3)},
-    "mkldnn_max_pool2d": _pool("MaxPool", 2),
-    "quantized_max_pool2d": _pool("MaxPool", 2),
+    **{f"max_pool{r}d{indices}": _pool("MaxPool", r) for indices in ("", "_with_indices") for r in (1, 2, 3)},
+    **{name: _pool("MaxPool", 2) for name in ("mkldnn_max_pool2d", "quantized_max_pool2d")},
     **{f"avg_pool{r}d": _pool("AveragePool", r) for r in (1, 2, 3)},
     **{
-        f"{space}adaptive_{kind}_pool{r}d": _adaptive(f"{kind}{r}d")
+        f"{space}adaptive_{kind}_pool{r}d": _adaptive(kind, r)
         for space in ("", "_")
         for kind in ("avg", "max")
         for r in (1, 2, 3)
     },
-    "fractional_max_pool2d": lambda input, kernel_size, *rest, **more: Lowered(
-        "MaxPool", (input,), {"kernel_shape": repeated(kernel_size, 2)}
-    ),
-    "fractional_max_pool3d": lambda input, kernel_size, *rest, **more: Lowered(
-        "MaxPool", (input,), {"kernel_shape": repeated(kernel_size, 3)}
-    ),
+    **{f"fractional_max_pool{r}d": _fractional(r) for r in (2, 3)},
     **{name: _upsample(mode) for name, mode in _MODES.items()},
     "_upsample_bilinear2d_aa": _upsample("linear", 1),
     "_upsample_bicubic2d_aa": _upsample("cubic", 1),
-    "grid_sampler": grid_sampler,
-    "grid_sampler_2d": grid_sampler,
-    "grid_sampler_3d": grid_sampler,
-    "affine_grid_generator": affine_grid,
+    **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), grid_sampler),
+    "affine_grid_generator": lambda theta, size, align_corners=False: Lowered("AffineGrid", (theta,)),
     "torchvision.roi_align": roi_align,
     "torchvision.roi_pool": lambda input, rois, *sizes: Lowered("MaxRoiPool", (input, rois)),
     "torchvision.nms": lambda dets, scores, iou_threshold: Lowered("NonMaxSuppression", (dets, scores)),

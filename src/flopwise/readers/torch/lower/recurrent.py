@@ -21,9 +21,9 @@ def _layers(op: str) -> Callable[..., Lowered]:
             "directions": 2 if both else 1,
             "biases": int(bool(has_biases)),
             "packed": int(packed),
+            "dropout": int(bool(train and dropout)),
+            "batch_first": int(not packed and len(rest) > 4 and bool(rest[4])),
         }
-        attrs |= {"dropout": int(bool(train and dropout))}
-        attrs["batch_first"] = int(not packed and len(rest) > 4 and bool(rest[4]))
         return Lowered(op, (input, *tensors(*weights), *tensors(state)), attrs)
 
     return lowered
@@ -39,12 +39,6 @@ def _cell(op: str) -> Callable[..., Lowered]:
 
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
-    "lstm": _layers("aten::lstm"),
-    "gru": _layers("aten::gru"),
-    "rnn_tanh": _layers("aten::rnn_tanh"),
-    "rnn_relu": _layers("aten::rnn_relu"),
-    "lstm_cell": _cell("aten::lstm_cell"),
-    "gru_cell": _cell("aten::gru_cell"),
-    "rnn_tanh_cell": _cell("aten::rnn_tanh_cell"),
-    "rnn_relu_cell": _cell("aten::rnn_relu_cell"),
+    **{name: _layers(f"aten::{name}") for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
+    **{name: _cell(f"aten::{name}") for name in ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")},
 }

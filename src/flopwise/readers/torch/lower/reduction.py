@@ -10,10 +10,11 @@ from flopwise.readers.torch.lower.node import Lowered, tensors
 
 
 def _over(op: str) -> Callable[..., Lowered]:
-    def lowered(input: Tensor, *rest: Any, **more: Any) -> Lowered:
-        return Lowered(op, (input,))
+    return lambda input, *rest, **more: Lowered(op, (input,))
 
-    return lowered
+
+def _along(op: str) -> Callable[..., Lowered]:
+    return lambda input, dim=None, *rest, **more: Lowered(op, (input,))
 
 
 def _extreme(op: str, both: str) -> Callable[..., Lowered]:
@@ -66,38 +67,6 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
     return Lowered("aten::diff", (input,), {"n": order, "dim": dim})
 
 
-def _scan(op: str) -> Callable[..., Lowered]:
-    def lowered(input: Tensor, dim: Any = None, *rest: Any, **more: Any) -> Lowered:
-        return Lowered(op, (input,))
-
-    return lowered
-
-
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Lowered:
-    return Lowered("TopK", (input,), {"axis": dim})
-
-
-def sort(input: Tensor, dim: Any = -1, *rest: Any, **more: Any) -> Lowered:
-    return Lowered("TopK", (input,), {"axis": dim if isinstance(dim, int) else -1})
-
-
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
-) -> Lowered:
-    return Lowered("aten::unique", (input,), {"counts": int(return_counts)})
-
-
-def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
-) -> Lowered:
-    attrs = {"inverse": int(return_inverse), "counts": int(return_counts)}
-    return Lowered("aten::unique_consecutive", (input,), attrs)
-
-
-def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Lowered:
-    return Lowered("aten::histc", (input,), {"bounded": int(min != max)})
-
-
 def embedding_bag(
     weight: Tensor,
     input: Tensor,
@@ -113,69 +82,65 @@ def embedding_bag(
     return Lowered("aten::embedding_bag", (weight, input, per_sample_weights), attrs)
 
 
+def _sort(input: Tensor, dim: Any = -1, *rest: Any, **more: Any) -> Lowered:
+    return Lowered("TopK", (input,), {"axis": dim if isinstance(dim, int) else -1})
+
+
+def _unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+) -> Lowered:
+    return Lowered("aten::unique", (input,), {"counts": int(return_counts)})
+
+
+#: ATen -> ONNX, for what takes one tensor and whose settings change no count.
+_NAMES = {
+    "sum": "ReduceSum", "nansum": "aten::nansum", "mean": "ReduceMean", "nanmean": "aten::nanmean",
+    "prod": "ReduceProd", "amax": "ReduceMax", "amin": "ReduceMin", "aminmax": "aten::aminmax", "argmax": "ArgMax",
+    "argmin": "ArgMin", "all": "aten::all", "_is_all_true": "aten::all", "any": "aten::any", "var": "aten::var",
+    "var_mean": "aten::var_mean", "std": "aten::std", "std_mean": "aten::std_mean", "logsumexp": "aten::logsumexp",
+    "special_logsumexp": "aten::logsumexp", "count_nonzero": "aten::count_nonzero", "trace": "aten::trace",
+    "median": "aten::median", "nanmedian": "aten::median", "kthvalue": "aten::median", "nonzero": "NonZero",
+    "argwhere": "NonZero", "sum_to_size": "ReduceSum", "norm_except_dim": "ReduceL2", "nonzero_static": "NonZero",
+}  # fmt: skip
+
+#: Likewise along one axis.
+_SCANS = {
+    "logcumsumexp": "aten::logcumsumexp", "cumsum": "CumSum", "cumprod": "CumProd", "cummax": "aten::cummax",
+    "cummin": "aten::cummax",
+}  # fmt: skip
+
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
-    "sum": _over("ReduceSum"),
-    "nansum": _over("aten::nansum"),
-    "mean": _over("ReduceMean"),
-    "nanmean": _over("aten::nanmean"),
-    "prod": _over("ReduceProd"),
+    **{name: _over(op) for name, op in _NAMES.items()},
+    **{name: _along(op) for name, op in _SCANS.items()},
     "max": _extreme("ReduceMax", "Max"),
     "min": _extreme("ReduceMin", "Min"),
-    "amax": _over("ReduceMax"),
-    "amin": _over("ReduceMin"),
-    "aminmax": _over("aten::aminmax"),
-    "argmax": _over("ArgMax"),
-    "argmin": _over("ArgMin"),
-    "all": _over("aten::all"),
-    "_is_all_true": _over("aten::all"),
-    "any": _over("aten::any"),
-    "var": _over("aten::var"),
-    "var_mean": _over("aten::var_mean"),
-    "std": _over("aten::std"),
-    "std_mean": _over("aten::std_mean"),
-    "norm": norm,
-    "linalg_vector_norm": norm,
+    **dict.fromkeys(("norm", "linalg_vector_norm", "frobenius_norm", "native_norm"), norm),
     "linalg_norm": any_norm,
     "linalg_matrix_norm": matrix_norm,
-    "frobenius_norm": norm,
     "dist": lambda input, other, p=2: Lowered("aten::dist", (input, other), {"p": float(p)}),
-    "logsumexp": _over("aten::logsumexp"),
-    "special_logsumexp": _over("aten::logsumexp"),
-    "logcumsumexp": _scan("aten::logcumsumexp"),
-    "cumsum": _scan("CumSum"),
-    "cumprod": _scan("CumProd"),
-    "cummax": _scan("aten::cummax"),
-    "cummin": _scan("aten::cummax"),
-    "count_nonzero": _over("aten::count_nonzero"),
-    "trace": _over("aten::trace"),
-    "median": _over("aten::median"),
-    "nanmedian": _over("aten::median"),
-    "kthvalue": _over("aten::median"),
     "mode": lambda input, *rest, **more: Lowered("aten::median", (input,), {"runs": 1}),
-    "quantile": lambda input, q, *rest, **more: Lowered("aten::quantile", tensors(input, q)),
-    "nanquantile": lambda input, q, *rest, **more: Lowered("aten::quantile", tensors(input, q)),
-    "topk": topk,
-    "sort": sort,
-    "argsort": sort,
-    "msort": lambda input: sort(input, 0),
-    "unique": unique,
-    "_unique2": unique,
-    "unique_dim": lambda input, dim, *rest, **more: unique(input, *rest, **more),
-    "unique_consecutive": unique_consecutive,
-    "nonzero": _over("NonZero"),
-    "argwhere": _over("NonZero"),
+    **{
+        name: lambda input, q, *rest, **more: Lowered("aten::quantile", tensors(input, q))
+        for name in ("quantile", "nanquantile")
+    },
+    "topk": lambda input, k, dim=-1, largest=True, sorted=True: Lowered("TopK", (input,), {"axis": dim}),
+    "sort": _sort,
+    "argsort": _sort,
+    "msort": lambda input: _sort(input, 0),
+    "unique": _unique,
+    "_unique2": _unique,
+    "unique_dim": lambda input, dim, *rest, **more: _unique(input, *rest, **more),
+    "unique_consecutive": lambda input, return_inverse=False, return_counts=False, dim=None: Lowered(
+        "aten::unique_consecutive", (input,), {"inverse": int(return_inverse), "counts": int(return_counts)}
+    ),
     "searchsorted": lambda sorted_sequence, values, *rest, **more: Lowered(
         "aten::searchsorted", tensors(values, sorted_sequence)
     ),
     "bucketize": lambda input, boundaries, *rest, **more: Lowered("aten::searchsorted", tensors(input, boundaries)),
     "bincount": lambda input, weights=None, minlength=0: Lowered("aten::bincount", tensors(input, weights)),
-    "histc": histc,
+    "histc": lambda input, bins=100, min=0, max=0: Lowered("aten::histc", (input,), {"bounded": int(min != max)}),
     "diff": diff,
     "embedding_bag": embedding_bag,
-    "sum_to_size": _over("ReduceSum"),
-    "native_norm": norm,
-    "norm_except_dim": _over("ReduceL2"),
-    "nonzero_static": _over("NonZero"),
     "_embedding_bag": embedding_bag,
     "multinomial": lambda input, num_samples, replacement=False, **more: Lowered(
         "aten::multinomial", (input,), {"replacement": int(replacement)}

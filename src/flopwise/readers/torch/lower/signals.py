@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flopwise.graph import Tensor
-from flopwise.readers.torch.lower.node import Lowered, tensors
+from flopwise.readers.torch.lower.node import Lowered, all_tensors, tensors
 
 
 def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
@@ -40,10 +40,6 @@ def _transform(input: Tensor, axes: list[int], scaled: bool) -> Lowered:
     return Lowered("aten::fft", (input,), {"axes": axes, "scaled": int(scaled)})
 
 
-def _kernel(input: Tensor, dim: Any, normalization: int = 0, *rest: Any, **more: Any) -> Lowered:
-    return _transform(input, list(dim), normalization != 0)
-
-
 def stft(
     input: Tensor,
     n_fft: int,
@@ -74,15 +70,6 @@ def istft(
     return Lowered("aten::istft", tensors(input, window), {"n_fft": n_fft, "normalized": int(normalized)})
 
 
-def _on(op: str) -> Callable[..., Lowered]:
-    """An operator on all tensors that it is given, in their order."""
-
-    def lowered(*args: Any, **kwargs: Any) -> Lowered:
-        return Lowered(op, tensors(*args, *kwargs.values()))
-
-    return lowered
-
-
 def solve_triangular(
     input: Tensor,
     B: Tensor,  # noqa: N803 - as in PyTorch
@@ -105,43 +92,36 @@ def triangular_solve(
     return Lowered("aten::linalg_solve_triangular", (A, input), {"unit": int(unitriangular)})
 
 
-def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Lowered:
-    return Lowered("aten::cholesky_solve", (input2, input))
-
-
-def matrix_power(input: Tensor, n: int) -> Lowered:
-    return Lowered("aten::matrix_power", (input,), {"n": n})
-
-
-def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Lowered:
-    return Lowered("aten::cov", tensors(input, fweights, aweights))
-
-
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Lowered:
-    return Lowered("aten::trapezoid", (y, x), {"dim": dim})
-
-
 _TRANSFORMS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
     **{f"fft_{name}": _fourier(False, name.startswith("i")) for name in _TRANSFORMS},
     **{f"fft_{name}n": _fourier(True, name.startswith("i")) for name in _TRANSFORMS},
     **{f"fft_{name}2": _plane(name.startswith("i")) for name in _TRANSFORMS},
-    **{f"_fft_{name}": _kernel for name in ("r2c", "c2r", "c2c")},
+    **{
+        f"_fft_{name}": lambda input, dim, normalization=0, *rest, **more: _transform(
+            input, list(dim), normalization != 0
+        )
+        for name in ("r2c", "c2r", "c2c")
+    },
     "stft": stft,
     "istft": istft,
-    **{name: _on("aten::linalg_cholesky") for name in ("cholesky", "linalg_cholesky", "linalg_cholesky_ex")},
-    **{name: _on("aten::linalg_inv") for name in ("inverse", "linalg_inv", "linalg_inv_ex")},
-    **{name: _on("aten::linalg_solve") for name in ("linalg_solve", "linalg_solve_ex", "_linalg_solve_ex")},
-    **{name: _on("Det") for name in ("det", "linalg_det", "_linalg_det")},
-    **{name: _on("aten::slogdet") for name in ("slogdet", "logdet", "linalg_slogdet", "_linalg_slogdet")},
-    **{name: _on("aten::linalg_lu") for name in ("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex")},
+    **{name: all_tensors("aten::linalg_cholesky") for name in ("cholesky", "linalg_cholesky", "linalg_cholesky_ex")},
+    **{name: all_tensors("aten::linalg_inv") for name in ("inverse", "linalg_inv", "linalg_inv_ex")},
+    **{name: all_tensors("aten::linalg_solve") for name in ("linalg_solve", "linalg_solve_ex", "_linalg_solve_ex")},
+    **{name: all_tensors("Det") for name in ("det", "linalg_det", "_linalg_det")},
+    **{name: all_tensors("aten::slogdet") for name in ("slogdet", "logdet", "linalg_slogdet", "_linalg_slogdet")},
+    **{name: all_tensors("aten::linalg_lu") for name in ("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex")},
     "linalg_solve_triangular": solve_triangular,
     "triangular_solve": triangular_solve,
-    "cholesky_solve": cholesky_solve,
-    "matrix_power": matrix_power,
-    "linalg_matrix_power": matrix_power,
-    "cov": cov,
+    "cholesky_solve": lambda input, input2, upper=False: Lowered("aten::cholesky_solve", (input2, input)),
+    **{
+        name: lambda input, n: Lowered("aten::matrix_power", (input,), {"n": n})
+        for name in ("matrix_power", "linalg_matrix_power")
+    },
+    "cov": lambda input, *, correction=1, fweights=None, aweights=None: Lowered(
+        "aten::cov", tensors(input, fweights, aweights)
+    ),
     "corrcoef": lambda input: Lowered("aten::corrcoef", (input,)),
     "cross": lambda input, other, dim=None: Lowered("aten::cross", (input, other)),
     "linalg_cross": lambda input, other, *, dim=-1: Lowered("aten::cross", (input, other)),
@@ -149,7 +129,8 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "pairwise_distance": lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: Lowered(
         "aten::pairwise_distance", (x1, x2), {"p": float(p)}
     ),
-    "trapezoid": trapezoid,
-    "trapz": trapezoid,
-    "cumulative_trapezoid": trapezoid,
+    **{
+        name: lambda y, x=None, *, dx=None, dim=-1: Lowered("aten::trapezoid", (y, x), {"dim": dim})
+        for name in ("trapezoid", "trapz", "cumulative_trapezoid")
+    },
 }
