@@ -12,18 +12,6 @@ from flopwise.errors import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: The groups of options in a help text, in order: those of the command itself first, and groups of other names last.
-GROUPS = (
-    "Options",
-    "Inputs",
-    "What to count",
-    "What to show",
-    "Output",
-    "ONNX",
-    "PyTorch",
-    "Caffe",
-)
-
 
 class Choice(click.Choice[str]):
     """One word of a few; what is none of them is answered with the nearest."""
@@ -40,14 +28,34 @@ class Choice(click.Choice[str]):
 class Option(click.Option):
     """An option that belongs to a group of the help text."""
 
-    def __init__(self, *args: Any, group: str = GROUPS[0], **settings: Any) -> None:
+    def __init__(self, *args: Any, group: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.group = group
 
 
-def option(*names: str, group: str = GROUPS[0], **settings: Any) -> Callable[[F], F]:
-    """An option of a command, in a group of its help text."""
-    return click.option(*names, cls=Option, group=group, **settings)
+class Group:
+    """A group of the help text, which makes the options in it."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def __call__(self, *names: str, **settings: Any) -> Callable[[F], F]:
+        """An option of a command, in this group."""
+        return click.option(*names, cls=Option, group=self.title, **settings)
+
+
+option = Group("Options")
+inputs = Group("Inputs")
+counts = Group("What to count")
+shows = Group("What to show")
+output = Group("Output")
+onnx = Group("ONNX")
+pytorch = Group("PyTorch")
+caffe = Group("Caffe")
+language = Group("Language models")
+
+#: The titles of the groups in the order of a help text: those of the command itself first.
+GROUPS = tuple(group.title for group in (option, inputs, counts, shows, output, onnx, pytorch, caffe, language))
 
 
 class Command(click.Command):

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from flopwise.cli.command import Choice, option
+from flopwise.cli.command import Choice, Group, caffe, counts, inputs, language, onnx, option, output, pytorch, shows
 from flopwise.cli.completion import COLUMN, COLUMNS, CONVENTION, Name
-from flopwise.cli.places import Model, Read
+from flopwise.cli.places import Model, Read, Written
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,73 +74,53 @@ def all_of(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-_INPUT = option(
+_INPUT = inputs(
     "-i",
     "--input",
     "inputs",
     metavar="NAME:DTYPE:SHAPE[:DATA]",
     multiple=True,
     type=Read(),
-    group="Inputs",
     help="Shape of an input, such as x:f32:1x3x224x224; DATA: 1,2,3 or @file.npy. Repeatable.",
 )
-_BATCH = option(
-    "-b", "--batch-size", type=click.IntRange(1), metavar="N", group="Inputs", help="First dimension of the inputs."
-)
-_BATCHES = option(
+_BATCH = inputs("-b", "--batch-size", type=click.IntRange(1), metavar="N", help="First dimension of the inputs.")
+_BATCHES = inputs(
     "-b",
     "--batch-size",
     "batch_sizes",
     metavar="N[,N ...]",
     callback=_batch_sizes,
-    group="Inputs",
     help="First dimension of the inputs; several sizes, such as 1,8,64, are shown side by side.",
 )
-_DIM = option(
-    "--dim",
-    "dims",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=dimensions,
-    group="Inputs",
-    help="Size of a symbolic dimension. Repeatable.",
-)
-_SIZES = all_of(
-    _DIM,
-    option(
-        "--trip",
-        "trips",
-        metavar="NAME=N",
-        multiple=True,
-        callback=dimensions,
-        group="Inputs",
-        help="How often a loop runs, where the model does not say. Repeatable.",
-    ),
-)
-_ASSUME = option(
+
+
+def _sizes(name: str, parameter: str, value: str, help: str) -> Callable[[F], F]:
+    return inputs(name, parameter, metavar=f"NAME={value}", multiple=True, callback=dimensions, help=help)
+
+
+_DIM = _sizes("--dim", "dims", "VALUE", "Size of a symbolic dimension. Repeatable.")
+_TRIP = _sizes("--trip", "trips", "N", "How often a loop runs, where the model does not say. Repeatable.")
+_ASSUME = onnx(
     "--assume",
     metavar="NAME=N[,*=N]",
     callback=_assumed,
-    group="ONNX",
     help="Sizes of dimensions that nothing else says, such as batch=1,*=64; * stands for all others.",
 )
 _ONNX = all_of(
-    option(
+    onnx(
         "--state",
         "states",
         metavar="INPUT=OUTPUT",
         multiple=True,
         callback=_states,
-        group="ONNX",
         help="A recurrent state: the input has the shape of the output that feeds it. Repeatable.",
     ),
     _ASSUME,
-    option(
+    onnx(
         "--largest-graph",
         metavar="MB",
         type=click.IntRange(1),
         callback=lambda ctx, param, value: None if value is None else value << 20,
-        group="ONNX",
         help="Megabytes that a graph may take without its weights; default: 512.",
     ),
 )
@@ -149,45 +129,26 @@ _ONNX = all_of(
 ONNX: tuple[str, ...] = ("trips", "states", "assume", "largest_graph")
 
 _PYTORCH = all_of(
-    option(
-        "--mode",
-        type=Choice(["eval", "train", "as-is"]),
-        group="PyTorch",
-        help="Mode of its modules; default: eval.",
-    ),
-    option(
+    pytorch("--mode", type=Choice(["eval", "train", "as-is"]), help="Mode of its modules; default: eval."),
+    pytorch(
         "--arg",
         "arguments",
         metavar="NAME=VALUE",
         multiple=True,
         callback=_arguments,
-        group="PyTorch",
         help="Argument of package.module:callable. Repeatable.",
     ),
-    option(
+    pytorch(
         "--trust-code",
         is_flag=True,
-        group="PyTorch",
         help="Let PyTorch load a program from a file, which runs what is in it: TorchScript, operators of its own.",
     ),
 )
-_NET_LEVEL = option("--level", type=int, group="Caffe", help="Level of the net's state.")
 _CAFFE = all_of(
-    option(
-        "--phase",
-        type=Choice(["TEST", "TRAIN"], case_sensitive=False),
-        group="Caffe",
-        help="Phase of the net.",
-    ),
-    option("--stage", "stages", metavar="NAME", multiple=True, group="Caffe", help="A stage that is on. Repeatable."),
-    _NET_LEVEL,
-    option(
-        "--weights",
-        type=Read(),
-        metavar="FILE",
-        group="Caffe",
-        help="Its .caffemodel; default: the one beside it.",
-    ),
+    caffe("--phase", type=Choice(["TEST", "TRAIN"], case_sensitive=False), help="Phase of the net."),
+    caffe("--stage", "stages", metavar="NAME", multiple=True, help="A stage that is on. Repeatable."),
+    caffe("--level", type=int, help="Level of the net's state."),
+    caffe("--weights", type=Read(), metavar="FILE", help="Its .caffemodel; default: the one beside it."),
 )
 
 
@@ -207,24 +168,24 @@ class _Tokens(click.ParamType):  # type: ignore[type-arg] # generic in newer ver
 
 
 _LANGUAGE = all_of(
-    option(
+    language(
         "--past",
         type=_Tokens(0),
         metavar="P",
-        group="Language models",
         help="Tokens in the state (cache) that the model is handed; also of ONNX exports.",
     ),
-    option("--new", type=_Tokens(1), metavar="N", group="Language models", help="Tokens fed now; with --past: 1."),
+    language("--new", type=_Tokens(1), metavar="N", help="Tokens fed now; with --past: 1."),
 )
+_FORMATS = all_of(_DIM, _TRIP, _ONNX, _PYTORCH, _LANGUAGE, _CAFFE)
 
 #: What fixes the input shapes, and what a format of models needs besides.
-shapes = all_of(_INPUT, _BATCH, _SIZES, _ONNX, _PYTORCH, _LANGUAGE, _CAFFE)
+shapes = all_of(_INPUT, _BATCH, _FORMATS)
 
 #: What fixes the sizes of many models at once.
 sizes_of_many = all_of(_DIM, _BATCH, _ASSUME)
 
-#: The same with several batch sizes at once.
-shapes_in_batches = all_of(_INPUT, _BATCHES, _SIZES, _ONNX, _PYTORCH, _LANGUAGE, _CAFFE)
+#: What fixes the input shapes, with several batch sizes at once.
+shapes_in_batches = all_of(_INPUT, _BATCHES, _FORMATS)
 
 _MODEL = click.argument("model", type=Model())
 
@@ -234,124 +195,137 @@ model = all_of(_MODEL, shapes)
 #: MODEL and what fixes its input shapes, several batch sizes at once.
 model_in_batches = all_of(_MODEL, shapes_in_batches)
 
-no_fold = option(
+no_fold = counts(
     "--no-fold",
     is_flag=True,
-    group="What to count",
     help="Count operators on weights and constants too, which run once and not in each inference.",
 )
 
-rules = option(
+rules = counts(
     "--rules",
     type=Read(),
     metavar="FILE.py",
-    group="What to count",
     help="Python file whose RULES maps operators to your own rules; it is executed.",
 )
 
+
+def convention(*parameter: str, help: str, group: Group = counts, **settings: Any) -> Callable[[F], F]:
+    """``-c``, for what a command does with a convention."""
+    return group("-c", "--convention", *parameter, metavar="NAME", type=CONVENTION, help=help, **settings)
+
+
 #: Whose names the layers get.
-names_of = option(
-    "-c",
-    "--convention",
-    metavar="NAME",
-    type=CONVENTION,
-    group="What to show",
-    help="Name layers as the tool of a convention does, such as benanza; default: as flopwise does.",
+names_of = convention(
+    group=shows, help="Name layers as the tool of a convention does, such as benanza; default: as flopwise does."
 )
 
 #: How operations are added up.
 counting = all_of(
-    option(
-        "-c",
-        "--convention",
-        metavar="NAME",
-        type=CONVENTION,
+    convention(
         default="flops",
         show_default=True,
-        group="What to count",
         help="Counting convention: flops, macs, or that of a tool; flopwise conventions lists them.",
     ),
     no_fold,
     rules,
-    option(
+    counts(
         "--strict",
         is_flag=True,
-        group="What to count",
         help="Exit with 1 unless every count is exact: none unknown, no shape unresolved, no upper bound.",
     ),
 )
 
 #: Which scores of attention count.
-masked = option(
+masked = counts(
     "--masked",
     type=Choice(["executed", "needed"]),
     default="executed",
     show_default=True,
-    group="What to count",
     help="Which scores of attention count: all, or those that masks leave.",
 )
 
 #: Whether a training step is counted, and with what optimizer.
 training = all_of(
-    option("--train", is_flag=True, group="What to count", help="Count the backward pass and what it keeps, too."),
-    option(
+    counts("--train", is_flag=True, help="Count the backward pass and what it keeps, too."),
+    counts(
         "--attention",
         type=Choice(["math", "flash", "efficient"]),
-        group="What to count",
         help="With --train: the kernel of PyTorch's attention; default: the one that it would choose.",
     ),
-    option(
+    counts(
         "--optimizer",
         type=Choice(["sgd", "momentum", "adam", "adamw"]),
-        group="What to count",
         help="With --train: count this optimizer's step and state.",
     ),
 )
 
 #: Whether numbers are rounded for people.
-units = option(
-    "--human/--exact", default=False, group="What to show", help="4.09 G instead of 4,089,184,256; default: exact."
-)
+units = shows("--human/--exact", default=False, help="4.09 G instead of 4,089,184,256; default: exact.")
+
+
+def by(*choices: str, help: str, default: str = "") -> Callable[[F], F]:
+    """``--by``, for the groupings that a command has; the first is the default unless another is named."""
+    return shows("--by", type=Choice(choices), default=default or choices[0], show_default=True, help=help)
+
+
+def top(help: str) -> Callable[[F], F]:
+    """``--top``, for what a command shows the first of."""
+    return shows("--top", type=click.IntRange(1), metavar="N", help=help)
 
 
 def columns_of(choices: Name) -> Callable[[F], F]:
     """``--columns``, for the columns that a command has."""
-    return option(
+    return shows(
         "--columns",
         metavar="A,B,C",
         type=choices,
         callback=names,
-        group="What to show",
         help="Columns to show, such as name,macs,params; a wrong name lists them all.",
     )
 
 
-columns = columns_of(COLUMNS)
+def sorting(**settings: Any) -> Callable[[F], F]:
+    """``--sort``."""
+    return shows("--sort", metavar="COLUMN", help="Sort by a column, largest first.", **settings)
 
-depth = option(
-    "--depth", type=click.IntRange(0), metavar="N", group="What to show", help="With --by module: how many levels."
-)
+
+depth = shows("--depth", type=click.IntRange(0), metavar="N", help="With --by module: how many levels.")
 
 #: What a table shows.
 table = all_of(
-    option(
-        "--by",
-        type=Choice(["layer", "op", "module", "dtype"]),
-        default="layer",
-        show_default=True,
-        group="What to show",
+    by(
+        *("layer", "op", "module", "dtype"),
         help="One line for each layer, operator, module, or precision that is computed with.",
     ),
     depth,
-    columns,
-    option("--sort", metavar="COLUMN", type=COLUMN, group="What to show", help="Sort by a column, largest first."),
-    option(
-        "--top",
-        type=click.IntRange(1),
-        metavar="N",
-        group="What to show",
-        help="Show the N most expensive lines (by --sort, else by the count); the rest becomes one line.",
-    ),
+    columns_of(COLUMNS),
+    sorting(type=COLUMN),
+    top("Show the N most expensive lines (by --sort, else by the count); the rest becomes one line."),
+)
+
+
+def also(name: str, help: str) -> Callable[[F], F]:
+    """An option that writes one more file beside the report."""
+    return output(name, type=Written(), metavar="FILE", help=help)
+
+
+def figures(what: str) -> Callable[[F], F]:
+    """``--figures`` and ``--figure-format``, for what a command draws into a directory."""
+    return all_of(
+        output("--figures", type=click.Path(), metavar="DIR", help=f"Also draw {what}, into this directory."),
+        output(
+            "--figure-format",
+            type=Choice(["png", "svg", "pdf"]),
+            default="png",
+            show_default=True,
+            help="Format of the figures.",
+        ),
+    )
+
+
+#: The store of measured times.
+store = option(
+    "--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data."
 )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from flopwise.cli import places
-from flopwise.cli.command import option
+from flopwise.cli.command import output as place
 from flopwise.cli.streams import emit
 from flopwise.errors import InputError, did_you_mean
 from flopwise.report.formats.format import (
@@ -125,18 +125,15 @@ def writes(
 
         decorated: Any = call
         for each in (
-            option("--no-header", is_flag=True, group="Output", help="Leave out the lines above the figures."),
-            option(
+            place("--no-header", is_flag=True, help="Leave out the lines above the figures."),
+            place(
                 "-o",
                 "--output",
                 type=places.Written(),
                 metavar="FILE",
-                group="Output",
                 help=f"Write to FILE; its ending decides the format ({', '.join([*models, *endings_of(kinds)])}).",
             ),
-            option(
-                "-f", "--format", "format_", type=_FormatName(names), group="Output", help="Format; default: table."
-            ),
+            place("-f", "--format", "format_", type=_FormatName(names), help="Format; default: table."),
         ):
             decorated = each(decorated)
         return decorated  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Choice, Command, option
+from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read, Written
 from flopwise.cli.progress import Progress
@@ -28,18 +28,11 @@ from flopwise.errors import InputError
 @option("--missing", is_flag=True, help="Measure only what the store lacks.")
 @option("--retry", is_flag=True, help="Run again what timed out, crashed or ran out of memory before.")
 @option("--only", metavar="OP", help="Measure only nodes of this operator.")
-@option("--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
+@options.store
 @option("--export", "exported", type=Written(), metavar="FILE", help="Write the store to FILE (.parquet, .json).")
 @option("--import", "imported", type=Read(), metavar="FILE", help="Add what --export wrote, here or elsewhere.")
 @option("--strict", is_flag=True, help="Exit with 1 when nodes have no time, or the floor does not hold.")
-@option(
-    "--by",
-    type=Choice(["layer", "op"]),
-    default="op",
-    show_default=True,
-    group="What to show",
-    help="One line for each executed node or operator.",
-)
+@options.by("op", "layer", help="One line for each executed node or operator.")
 @writes("sheet", "content", "bound")
 def command(model: str | None, strict: bool, output: Output, **settings: Any) -> int:
     """Measure MODEL with an engine on this machine: the whole, and each node that the engine executes, alone.

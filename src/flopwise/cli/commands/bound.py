@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Choice, Command, option
+from flopwise.cli.command import Command, option
 from flopwise.cli.completion import BOUND_COLUMNS, DEVICE
 from flopwise.cli.output import Output, write, writes
-from flopwise.cli.places import Written
 from flopwise.cli.run import arguments_of, run_each
 from flopwise.errors import InputError
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 @option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: this machine's CPU.")
 @option("--engine", metavar="NAME", help="The engine whose measurements count; default: onnxruntime, if there are any.")
 @option("--measure", is_flag=True, help="Measure first what the store lacks (flopwise bench --missing).")
-@option("--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
+@options.store
 @option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all.")
 @option("--dtype", metavar="TYPE", help="Compute products of floating-point numbers in this type (tf32, bf16).")
 @option("--winograd", is_flag=True, help="Let 3x3 convolutions of stride 1 take 2.25 times fewer products.")
@@ -44,26 +43,11 @@ if TYPE_CHECKING:
     help="With --what-if: nodes at once.",
 )
 @option("--strict", is_flag=True, help="Exit with 1 when the floor is a lower bound only, or does not hold.")
-@option(
-    "--by",
-    type=Choice(["layer", "op"]),
-    default="layer",
-    show_default=True,
-    group="What to show",
-    help="One line for each layer or operator.",
-)
+@options.by("layer", "op", help="One line for each layer or operator.")
 @options.columns_of(BOUND_COLUMNS)
-@option("--sort", metavar="COLUMN", group="What to show", help="Sort by a column, largest first.")
-@option(
-    "--top",
-    type=click.IntRange(1),
-    metavar="N",
-    group="What to show",
-    help="Show the N slowest lines; the rest becomes one line.",
-)
-@option(
-    "--figure", type=Written(), metavar="FILE", group="Output", help="Draw roofline and waterfall (.png, .svg, .pdf)."
-)
+@options.sorting()
+@options.top("Show the N slowest lines; the rest becomes one line.")
+@options.also("--figure", help="Draw roofline and waterfall (.png, .svg, .pdf).")
 @writes("sheet", "content", "bound")
 def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
     """How long MODEL takes at least on a device, layer by layer.

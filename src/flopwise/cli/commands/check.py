@@ -10,7 +10,6 @@ import click
 
 from flopwise.cli import BAD, NO, models, options
 from flopwise.cli.command import Command, option
-from flopwise.cli.completion import CONVENTION
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read
 from flopwise.cli.run import reading_of
@@ -31,14 +30,7 @@ from flopwise.errors import InputError
 @option("--budget", type=Read(), metavar="FILE", required=True, help="TOML file with the limits.")
 @option("--update", is_flag=True, help="Write today's figures into the budget; if there is no such file, make it.")
 @options.shapes
-@option(
-    "-c",
-    "--convention",
-    type=CONVENTION,
-    metavar="NAME",
-    group="What to count",
-    help="Convention of count; default: the one of the budget, else flops.",
-)
+@options.convention(help="Convention of count; default: the one of the budget, else flops.")
 @options.no_fold
 @options.rules
 @options.units

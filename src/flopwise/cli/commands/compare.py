@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Choice, Command, option
-from flopwise.cli.completion import CONVENTION
+from flopwise.cli.command import Command, option, shows
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.progress import Progress
@@ -34,34 +33,20 @@ if TYPE_CHECKING:
     help="Exit with 1 when a total differs from A's by that much, or is not known.",
 )
 @options.shapes_in_batches
-@option(
-    "-c",
-    "--convention",
-    "conventions",
-    metavar="NAME",
-    type=CONVENTION,
-    multiple=True,
-    group="What to count",
-    help="Counting convention; several to compare them on A.",
-)
+@options.convention("conventions", multiple=True, help="Counting convention; several to compare them on A.")
 @options.no_fold
 @options.rules
-@option(
-    "--by",
-    type=Choice(["all", "total", "op", "layer"]),
-    default="all",
-    show_default=True,
-    group="What to show",
+@options.by(
+    *("all", "total", "op", "layer"),
     help="Which tables; CSV and Parquet hold one, the layers unless this says otherwise.",
 )
-@option(
+@shows(
     "--columns",
     metavar="A,B",
     callback=options.names,
-    group="What to show",
     help="Figures of operators and layers: count, macs, flops, params, weight_bytes, output_bytes ...",
 )
-@option("--full", is_flag=True, group="What to show", help="Show layers that are the same in all models too.")
+@shows("--full", is_flag=True, help="Show layers that are the same in all models too.")
 @options.units
 @writes("sheet", "content", "comparison")
 def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **settings: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from flopwise.cli import options
 from flopwise.cli.command import Command, option
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
@@ -15,7 +16,7 @@ from flopwise.errors import InputError
 @click.command("devices", cls=Command, examples=["", "h100", "cpu -f json"])
 @click.argument("name", required=False, type=DEVICE)
 @option("--measure", is_flag=True, help="Measure this machine's CPU (about ten seconds) and store the figures.")
-@option("--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
+@options.store
 @writes("sheet", "content")
 def command(name: str | None, measure: bool, store: str | None, output: Output) -> int:
     """The devices that are known, this machine's first; with NAME, every figure of that one with its source.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Choice, Command, option
-from flopwise.cli.completion import CONVENTION, OPERATOR
+from flopwise.cli.command import Command, counts
+from flopwise.cli.completion import OPERATOR
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import reading_of
@@ -43,32 +43,19 @@ class _OperatorOrModel(Model):
     ],
 )
 @click.argument("what", metavar="OPERATOR|MODEL", type=_OperatorOrModel())
-@option(
-    "-c",
-    "--convention",
+@options.convention(
     "conventions",
-    metavar="NAME",
     multiple=True,
-    type=CONVENTION,
-    group="What to count",
     help="With MODEL: two or more conventions to compare; default: flops and macs.",
 )
-@option(
+@counts(
     "--all",
     "every",
     is_flag=True,
-    group="What to count",
     help="With MODEL: all conventions at once, beside that of -c (default: flops).",
 )
 @options.shapes
-@option(
-    "--by",
-    type=Choice(["cause", "op", "layer"]),
-    default="cause",
-    show_default=True,
-    group="What to show",
-    help="One line for each cause in words, operator or layer.",
-)
+@options.by("cause", "op", "layer", help="One line for each cause in words, operator or layer.")
 @options.units
 @writes("sheet", "content")
 def command(what: str, conventions: tuple[str, ...], every: bool, by: str, output: Output, **settings: Any) -> int:

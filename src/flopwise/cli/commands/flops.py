@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Command, shows
 from flopwise.cli.output import Output, writes
 from flopwise.cli.run import run
 
@@ -16,7 +16,7 @@ from flopwise.cli.run import run
     "flops", cls=Command, examples=["model.onnx", "model.onnx -c benanza --full", "model.onnx -c caffe -f json"]
 )
 @options.model
-@option("--full", is_flag=True, group="What to show", help="One line for each layer.")
+@shows("--full", is_flag=True, help="One line for each layer.")
 @options.units
 @options.counting
 @options.masked

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Choice, Command, option
+from flopwise.cli.command import Choice, Command, option, shows
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.progress import Progress
@@ -43,33 +43,21 @@ from flopwise.errors import InputError
 @option("--train", is_flag=True, help="The backward pass too: columns backward_macs, backward_flops, saved_bytes.")
 @option("--plot", metavar="FILE", help="Draw the figures against the symbol of --at that has several values.")
 @options.counting
-@option(
-    "--by",
-    type=Choice(["op", "layer", "module", "block", "formula"]),
-    default="op",
-    show_default=True,
-    group="What to show",
+@options.by(
+    *("op", "layer", "module", "block", "formula"),
     help="Grouping; formula puts layers with the same formula together, block modules alike: 24 x (...).",
 )
-@option(
+@shows(
     "--largest-at",
     metavar='"NAME=VALUE ..."',
-    group="What to show",
     help='Sizes, such as "N=1 H=224 W=224", at which the larger of two summands, and of two lines, stands first.',
 )
 @options.depth
-@option(
-    "--top",
-    type=click.IntRange(1),
-    metavar="N",
-    group="What to show",
-    help="Show the N most expensive lines; the rest becomes one line.",
-)
-@option(
+@options.top("Show the N most expensive lines; the rest becomes one line.")
+@shows(
     "--columns",
     metavar="A,B,C",
     callback=options.names,
-    group="What to show",
     help="Figures to show: count, macs, flops, params, activations, output_bytes ...",
 )
 @options.units

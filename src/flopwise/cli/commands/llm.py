@@ -60,21 +60,7 @@ from flopwise.errors import InputError
 )
 @options.units
 @writes("sheet", "content", "llm")
-@option(
-    "--figures",
-    type=click.Path(),
-    metavar="DIR",
-    group="Output",
-    help="Also draw cost and memory against the context, into this directory.",
-)
-@option(
-    "--figure-format",
-    type=Choice(["png", "svg", "pdf"]),
-    default="png",
-    show_default=True,
-    group="Output",
-    help="Format of the figures.",
-)
+@options.figures("cost and memory against the context")
 def command(model: str, output: Output, figures: str | None, figure_format: str, **settings: Any) -> int:
     """What a request to a language model costs: prompt, each token after it, cache, and what must fit.
 

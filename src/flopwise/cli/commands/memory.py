@@ -10,7 +10,6 @@ import click
 from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
-from flopwise.cli.places import Written
 from flopwise.cli.run import in_batches, run
 from flopwise.errors import InputError
 from flopwise.memory import ALIGNMENT
@@ -31,13 +30,7 @@ if TYPE_CHECKING:
 @options.training
 @options.units
 @writes("sheet", "content")
-@option(
-    "--plan",
-    type=Written(),
-    metavar="FILE",
-    group="Output",
-    help="Also write an offset for each activation in one block of memory (JSON).",
-)
+@options.also("--plan", help="Also write an offset for each activation in one block of memory (JSON).")
 def command(model: str, plan: str | None, output: Output, **settings: Any) -> int:
     """Memory of MODEL: weights by type, activations, the most bytes alive at once, and the tensors alive then.
 

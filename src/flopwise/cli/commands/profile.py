@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import BAD, NO, models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Command, shows
 from flopwise.cli.output import Output, write, writes
-from flopwise.cli.places import Written
 from flopwise.cli.run import arguments_of, in_batches, run
 from flopwise.cli.streams import say
 from flopwise.errors import InputError
@@ -42,28 +41,15 @@ VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
 @options.masked
 @options.training
 @options.table
-@option(
+@shows(
     "--each",
     is_flag=True,
-    group="What to show",
     help="Of a directory: the layers of every model, not one line for each. --by and --depth say so too.",
 )
 @options.units
 @writes("sheet", "content", "profile")
-@option(
-    "--netron",
-    type=Written(),
-    metavar="FILE",
-    group="Output",
-    help="Also write the figures as an attachment that Netron opens (.json).",
-)
-@option(
-    "--model-explorer",
-    type=Written(),
-    metavar="FILE",
-    group="Output",
-    help="Also write the figures as node data for Model Explorer (.json).",
-)
+@options.also("--netron", help="Also write the figures as an attachment that Netron opens (.json).")
+@options.also("--model-explorer", help="Also write the figures as node data for Model Explorer (.json).")
 def command(
     model: str,
     strict: bool,

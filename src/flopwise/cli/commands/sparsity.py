@@ -68,21 +68,8 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 )
 @option("--ranks", metavar="A,B", callback=_ranks, help="Ranks of the tensors to search; default: all.")
 @option("--strict", is_flag=True, help="Exit with 1 when the zeros of a weight or the MACs of a layer are unknown.")
-@option(
-    "--by",
-    type=Choice(["tensor", "layer"]),
-    default="tensor",
-    show_default=True,
-    group="What to show",
-    help="One line for each weight or layer.",
-)
-@option(
-    "--top",
-    type=click.IntRange(1),
-    metavar="N",
-    group="What to show",
-    help="Show the N weights or layers with the most zeros.",
-)
+@options.by("tensor", "layer", help="One line for each weight or layer.")
+@options.top("Show the N weights or layers with the most zeros.")
 @options.units
 @writes("sheet", "content")
 def command(model: str, strict: bool, by: str, top: int | None, output: Output, **settings: Any) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import BAD, NO, models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Command, shows
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import arguments_of
@@ -42,35 +42,27 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @options.shapes
 @options.counting
 @options.masked
-@option(
+@shows(
     "--columns",
     metavar="A,B,C",
     callback=options.names,
-    group="What to show",
     help="Columns: params, macs, flops, count, peak, weight_bytes and others.",
 )
-@option(
+@shows(
     "--name",
     "names",
     multiple=True,
-    group="What to show",
     help="Name of a model in the table; once for each model, in their order.",
 )
-@option(
+@shows(
     "--unit",
     "units",
     metavar="[COLUMN=]PREFIX",
     multiple=True,
     callback=_units,
-    group="What to show",
     help="k, M, G ... for all columns or one (macs=G); 1 for none.",
 )
-@option(
-    "--human/--exact",
-    default=True,
-    group="What to show",
-    help="One SI prefix for each column, or every digit.",
-)
+@shows("--human/--exact", default=True, help="One SI prefix for each column, or every digit.")
 @writes("sheet", "content")
 def command(paths: tuple[str, ...], strict: bool, output: Output, **settings: Any) -> int:
     """Several models as one table for a paper: a line for each MODEL.

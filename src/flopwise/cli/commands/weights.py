@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Choice, Command, option
+from flopwise.cli.command import Command, option
 from flopwise.cli.completion import WEIGHTS_COLUMNS
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, write, writes
-from flopwise.cli.places import Written
 from flopwise.cli.run import run_each
 from flopwise.errors import InputError
 
@@ -34,43 +33,14 @@ if TYPE_CHECKING:
 @option("--bins", type=int, default=100, show_default=True, help="Bins of each histogram.")
 @option("--no-histogram", is_flag=True, help="Skip the histograms: faster, but without percentiles.")
 @option("--threads", type=click.IntRange(1), help="How many threads; default: one for each core.")
-@option(
-    "--by",
-    type=Choice(["layer", "tensor"]),
-    default="layer",
-    show_default=True,
-    group="What to show",
-    help="One line for all floating-point weights of a layer, or for each stored tensor.",
-)
+@options.by("layer", "tensor", help="One line for all floating-point weights of a layer, or for each stored tensor.")
 @options.names_of
 @options.columns_of(WEIGHTS_COLUMNS)
-@option("--sort", metavar="COLUMN", group="What to show", help="Sort by a column, largest first.")
-@option(
-    "--top",
-    type=click.IntRange(1),
-    metavar="N",
-    group="What to show",
-    help="Show the first N lines (by --sort, else the longest).",
-)
+@options.sorting()
+@options.top("Show the first N lines (by --sort, else the longest).")
 @writes("sheet", "content")
-@option(
-    "--bins-json",
-    type=Written(),
-    metavar="FILE",
-    group="Output",
-    help="Also write the edges and counts of the histograms (JSON).",
-)
-@option(
-    "--figures", type=click.Path(), metavar="DIR", group="Output", help="Also draw the histograms, into this directory."
-)
-@option(
-    "--figure-format",
-    type=Choice(["png", "svg", "pdf"]),
-    default="png",
-    show_default=True,
-    group="Output",
-    help="Format of the figures.",
-)
+@options.also("--bins-json", help="Also write the edges and counts of the histograms (JSON).")
+@options.figures("the histograms")
 def command(
     model: str, output: Output, bins_json: str | None, figures: str | None, figure_format: str, **settings: Any
 ) -> int:
