@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import EXAMPLES
 
+from flopwise.cli.streams import Progress
+
 MODEL = str(EXAMPLES / "tiny_resnet.onnx")
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 
@@ -52,3 +54,11 @@ def test_a_file_is_written_all_the_same(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     assert shell(f"$F profile $M -o {out} <&- >&- 2>&-")[0] == 0
     assert out.read_text().startswith("name,op")
+
+
+@pytest.mark.parametrize(("terminal", "starts"), [("xterm-256color", True), ("dumb", False)])
+def test_a_dumb_terminal_gets_no_sign_of_life(terminal: str, starts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", terminal)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with Progress() as shown:
+        assert shown._timer.is_alive() is starts

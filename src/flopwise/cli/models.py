@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from flopwise._user_code import place_of, user_code
-from flopwise.cli.progress import Progress
+from flopwise.cli import BAD, NO
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError, did_you_mean
 from flopwise.operators.operator import Operator
 from flopwise.operators.own import own_rows, using
@@ -44,30 +45,58 @@ def is_collection(model: str) -> bool:
     return os.path.isdir(model) and not LANGUAGE.match(model)
 
 
-def each(models: Sequence[str], work: Callable[[str, Step], T]) -> tuple[list[T], list[str]]:
-    """What ``work`` gives for each model, and the errors of those that failed.
+def each(
+    models: Sequence[str], work: Callable[[str, Step, dict[str, int]], T], dims: Mapping[str, int] | None = None
+) -> tuple[dict[int, T], list[str]]:
+    """What ``work`` gives for each model, by its place among them, and the errors of those that failed.
 
     With one model an error is raised at once.
+
+    Args:
+        models: their paths.
+        work: path of a model, what to call with each step, and the sizes of ``--dim`` that the model takes -> a result.
+        dims: the sizes of ``--dim``; each model takes those of the dimensions that it has.
+
+    Raises:
+        InputError: no model has a dimension of such a name.
     """
-    results: list[T] = []
+    results: dict[int, T] = {}
     errors: list[str] = []
+    sizes = _Sizes(dims or {}, len(models) > 1)
+
+    def result(place: int, model: str) -> T:
+        label = f"{place + 1} of {len(models)}: {os.path.basename(model)}: " if len(models) > 1 else ""
+        return sizes.of(lambda taken: work(model, lambda step: progress(label + step), taken))
+
     with Progress() as progress:
-        for position, model in enumerate(models, start=1):
-            label = f"{position} of {len(models)}: {os.path.basename(model)}: " if len(models) > 1 else ""
+        for place, model in enumerate(models):
             try:
-                results.append(work(model, lambda step, label=label: progress(label + step)))  # type: ignore[misc]
+                results[place] = result(place, model)
             except FlopwiseError as error:
                 if len(models) == 1:
                     raise
                 errors.append(str(error))
+    sizes.check()
     return results, errors
 
 
-class Sizes:
+def exit_code(errors: Sequence[str], answer: bool) -> int:
+    """The exit code of a command, after a line on stderr for each model that failed.
+
+    Args:
+        errors: of the models that failed.
+        answer: whether the answer is yes where none failed.
+    """
+    for error in errors:
+        say(error)
+    return BAD if errors else 0 if answer else NO
+
+
+class _Sizes:
     """The sizes of ``--dim`` for one model or several, of which each takes those of the dimensions that it has."""
 
-    def __init__(self, sizes: Mapping[str, int], models: Collection[object]) -> None:
-        self._sizes, self._several = dict(sizes), len(models) > 1
+    def __init__(self, sizes: Mapping[str, int], several: bool) -> None:
+        self._sizes, self._several = dict(sizes), several
         self._taken: set[str] = set()
         self._dimensions: set[str] = set()
 

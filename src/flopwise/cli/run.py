@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.cli import BAD, NO, models
+from flopwise.cli import models
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output
-from flopwise.cli.progress import Progress
-from flopwise.cli.streams import say
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,22 +75,16 @@ def run_each(
     paths = models.find(model) if paths is None else paths
     if not output.format.several and len(paths) > 1:
         raise InputError(f"{model}: holds several models; -f {output.format.name} takes one")
-    sizes = models.Sizes(dims or {}, paths)
 
-    def reported(path: str, step: models.Step) -> tuple[str, Part, bool]:
-        report, exact = sizes.of(lambda taken: work(path, step, taken))
+    def reported(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[str, Part, bool]:
+        report, exact = work(path, step, dims)
         step("writing the report")
         return path, output.part(report), exact
 
-    results, errors = models.each(paths, reported)
-    sizes.check()
+    results, errors = models.each(paths, reported, dims)
     if results:
-        output.write_all([(path, part) for path, part, _ in results])
-    for error in errors:
-        say(error)
-    if errors:
-        return BAD
-    return NO if strict and not all(exact for _, _, exact in results) else 0
+        output.write_all([(path, part) for path, part, _ in results.values()])
+    return models.exit_code(errors, not strict or all(exact for _, _, exact in results.values()))
 
 
 def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, Any]) -> list[Profile]:

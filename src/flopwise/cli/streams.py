@@ -1,13 +1,21 @@
-"""The standard streams, which may be closed, full or read no further: none of that may end in a traceback."""
+"""The standard streams, which may be closed, full or read no further: none of that may end in a traceback.
+
+On the terminal, a sign of life for what takes longer than two seconds.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from typing import TextIO
+import threading
+from types import TracebackType
+from typing import Any, TextIO
 
 from flopwise.errors import InputError, printable
+
+#: Seconds before anything is shown.
+PATIENCE = 2.0
 
 
 def open_closed() -> None:
@@ -57,3 +65,46 @@ def silence(stream: TextIO) -> None:
     """Send what a stream still holds to the null device, so that the end of the process does not fail on it."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class Progress:
+    """Shows what is going on once it has taken a while, if a person is there to see it on a terminal that can.
+
+    >>> with Progress() as progress:
+    ...     progress("reading")
+    """
+
+    def __init__(self) -> None:
+        self._label = "working"
+        self._status: Any = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Progress:
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":  # which cannot move its cursor
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        with self._lock:
+            if self._status is not None:
+                self._status.stop()
+                self._status = None
+
+    def __call__(self, label: str) -> None:
+        """Say what is being done now."""
+        with self._lock:
+            self._label = label
+            if self._status is not None:
+                self._status.update(f"{label} ...")
+
+    def _show(self) -> None:
+        from rich.console import Console
+
+        with self._lock:
+            self._status = Console(stderr=True).status(f"{self._label} ...")
+            self._status.start()

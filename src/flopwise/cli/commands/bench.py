@@ -10,9 +10,8 @@ from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read, Written
-from flopwise.cli.progress import Progress
 from flopwise.cli.run import arguments_of
-from flopwise.cli.streams import say
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 
@@ -32,7 +31,7 @@ from flopwise.errors import InputError
 @option("--export", "exported", type=Written(), metavar="FILE", help="Write the store to FILE (.parquet, .json).")
 @option("--import", "imported", type=Read(), metavar="FILE", help="Add what --export wrote, here or elsewhere.")
 @option("--strict", is_flag=True, help="Exit with 1 when nodes have no time, or the floor does not hold.")
-@options.by("op", "layer", help="One line for each executed node or operator.")
+@options.by("layer", "op", default="op", help="One line for each executed node or operator.")
 @writes("sheet", "content", "bound")
 def command(model: str | None, strict: bool, output: Output, **settings: Any) -> int:
     """Measure MODEL with an engine on this machine: the whole, and each node that the engine executes, alone.

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from flopwise.cli import BAD, NO, models, options
+from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read
-from flopwise.cli.run import reading_of
-from flopwise.cli.streams import say
+from flopwise.cli.run import arguments_of
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 
@@ -50,9 +50,7 @@ def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, *
         return _update(verdicts, budget)
     if verdicts:
         output.write(verdicts_report(verdicts))
-    for error in errors:
-        say(error)
-    return BAD if errors else NO if any(v.broken for v in verdicts) else 0
+    return models.exit_code(errors, not any(v.broken for v in verdicts))
 
 
 def _verdicts(paths: Sequence[str], budget: str, settings: dict[str, Any]) -> tuple[list[Any], list[str]]:
@@ -61,26 +59,15 @@ def _verdicts(paths: Sequence[str], budget: str, settings: dict[str, Any]) -> tu
     from flopwise.api.check import check
 
     limits = read_budget(budget)
-    arguments = _arguments(settings)
+    arguments = arguments_of(settings)
     for path in paths:
         limits.of(path)
-    sizes = models.Sizes(arguments["dims"], paths)
 
-    def work(path: str, step: models.Step) -> list[Any]:
-        return list(sizes.of(lambda dims: check(path, limits, progress=step, **{**arguments, "dims": dims})))
+    def work(path: str, step: models.Step, dims: dict[str, int]) -> list[Any]:
+        return list(check(path, limits, progress=step, **{**arguments, "dims": dims}))
 
-    results, errors = models.each(paths, work)
-    sizes.check()
-    return [verdict for each in results for verdict in each], errors
-
-
-def _arguments(settings: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **reading_of(settings),
-        "convention": settings["convention"],
-        "rules": models.load_rules(settings["rules"]),
-        "fold": False if settings["no_fold"] else None,
-    }
+    results, errors = models.each(paths, work, arguments["dims"])
+    return [verdict for verdicts in results.values() for verdict in verdicts], errors
 
 
 def _update(verdicts: Sequence[Any], budget: str) -> int:
@@ -100,11 +87,10 @@ def _make(paths: Sequence[str], budget: str, choices: dict[str, Any]) -> int:
     """A new budget with the figures of one model."""
     import flopwise
     from flopwise.analyses.budget import Settings, new_budget
-    from flopwise.cli.progress import Progress
 
     if len(paths) > 1:
         raise InputError(f"{budget}: no such file; a new budget is made from one model, not {len(paths)}")
-    arguments = _arguments(choices)
+    arguments = arguments_of(choices)
     convention = arguments.pop("convention")
     with Progress() as progress:
         profile = flopwise.profile(paths[0], convention=convention or "flops", progress=progress, **arguments)

@@ -11,9 +11,8 @@ from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, option, shows
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
-from flopwise.cli.progress import Progress
 from flopwise.cli.run import reading_of
-from flopwise.cli.streams import say
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:

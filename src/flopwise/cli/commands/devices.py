@@ -8,8 +8,7 @@ from flopwise.cli import options
 from flopwise.cli.command import Command, option
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
-from flopwise.cli.progress import Progress
-from flopwise.cli.streams import say
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 

@@ -13,6 +13,7 @@ from flopwise.cli.completion import OPERATOR
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import reading_of
+from flopwise.cli.streams import Progress
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,7 +106,6 @@ def _is_model(what: str) -> bool:
 def _profiles(path: str, conventions: tuple[str, ...], settings: dict[str, Any]) -> list[Any]:
     """The model in each convention; it is read once."""
     import flopwise
-    from flopwise.cli.progress import Progress
     from flopwise.conventions import get
 
     chosen = [get(name) for name in dict.fromkeys(conventions)]

@@ -8,9 +8,9 @@ import click
 
 from flopwise.cli import NO, models, options
 from flopwise.cli.command import Choice, Command, option, shows
-from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
-from flopwise.cli.progress import Progress
+from flopwise.cli.run import arguments_of
+from flopwise.cli.streams import Progress
 from flopwise.errors import InputError
 
 
@@ -94,26 +94,14 @@ def command(
     if models.is_collection(model):
         raise InputError(f"{model}: is a directory; formula takes one model")
     models.find(model)
-    rules = models.load_rules(settings["rules"])
+    arguments = arguments_of(settings)
     load_sympy()  # says how to get it before the work, not after
     remarks: list[str] = []
     with Progress() as progress:
         formula = flopwise.formula(
             model,
-            list(settings["inputs"]) or None,
-            convention=settings["convention"],
-            rules=rules,
-            dims=settings["dims"],
-            batch_size=settings["batch_size"],
-            **{name: settings[name] for name in ONNX},
-            mode=settings["mode"],
-            past=settings["past"],
-            new=settings["new"],
-            trust_code=settings["trust_code"],
-            arguments=settings["arguments"] or None,
-            fold=False if settings["no_fold"] else None,
-            train=settings["train"],
             progress=progress,
+            **arguments,
         )
         progress("writing the report")
         if limit is not None:

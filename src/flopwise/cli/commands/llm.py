@@ -11,7 +11,7 @@ from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
-from flopwise.cli.progress import Progress
+from flopwise.cli.streams import Progress
 from flopwise.errors import InputError
 
 

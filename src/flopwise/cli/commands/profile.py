@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import BAD, NO, models, options
+from flopwise.cli import NO, models, options
 from flopwise.cli.command import Command, shows
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.run import arguments_of, in_batches, run
-from flopwise.cli.streams import say
 from flopwise.errors import InputError
 from flopwise.readers.formats import format_of
 
@@ -107,23 +106,18 @@ def _in_lines(
     columns = columns_of(settings["columns"], settings["train"])
     weighed = KEYS.intersection([*(settings["columns"] or ()), choice.sort])
     arguments = arguments_of(settings)
-    sizes = models.Sizes(arguments["dims"], paths)
 
-    def work(path: str, step: models.Step) -> Model:
-        profile = sizes.of(lambda dims: flopwise.profile(path, progress=step, **{**arguments, "dims": dims}))
+    def work(path: str, step: models.Step, dims: dict[str, int]) -> Model:
+        profile = flopwise.profile(path, progress=step, **{**arguments, "dims": dims})
         return model_of(path, with_zeros(profile, step) if weighed else profile, columns)
 
-    results, errors = models.each(paths, work)
-    sizes.check()
-    if results:
+    results, errors = models.each(paths, work, arguments["dims"])
+    lines = list(results.values())
+    if lines:
         output.write(
-            directory_report(folder, results, errors, columns, bool(settings["columns"]), choice.sort, choice.top)
+            directory_report(folder, lines, errors, columns, bool(settings["columns"]), choice.sort, choice.top)
         )
-    for error in errors:
-        say(error)
-    if errors:
-        return BAD
-    return NO if strict and not all(result.exact for result in results) else 0
+    return models.exit_code(errors, not strict or all(line.exact for line in lines))
 
 
 def _overlay(name: str, profile: Profile) -> str:

@@ -11,7 +11,7 @@ from flopwise.cli.command import Command, option
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.run import run
-from flopwise.cli.streams import say
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 #: Ending of -o that asks for a model instead of a report.
@@ -65,7 +65,6 @@ def command(model: str, output: Output | None, path: str | None = None, **settin
 def _write(model: str, path: str, settings: dict[str, Any]) -> int:
     """Write the model and say what was written."""
     import flopwise
-    from flopwise.cli.progress import Progress
 
     if models.is_collection(model):
         raise InputError(f"{model}: is a directory; a model is written from one model")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.cli import BAD, NO, models, options
+from flopwise.cli import models, options
 from flopwise.cli.command import Command, shows
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import arguments_of
-from flopwise.cli.streams import say
 from flopwise.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -80,16 +78,11 @@ def command(paths: tuple[str, ...], strict: bool, output: Output, **settings: An
             "give --name once for each, in their order"
         )
     arguments = arguments_of(settings)
-    sizes = models.Sizes(arguments["dims"], every)
-    places = itertools.count()
 
-    def work(path: str, step: models.Step) -> tuple[int, Profile]:
-        place = next(places)
-        return place, sizes.of(lambda dims: flopwise.profile(path, progress=step, **{**arguments, "dims": dims}))
+    def work(path: str, step: models.Step, dims: dict[str, int]) -> Profile:
+        return flopwise.profile(path, progress=step, **{**arguments, "dims": dims})
 
-    results, errors = models.each([path for path, _ in every], work)
-    sizes.check()
-    profiles = dict(results)
+    profiles, errors = models.each([path for path, _ in every], work, arguments["dims"])
     failed = [place for place in range(len(every)) if place not in profiles]
     for place, error in zip(failed, errors, strict=True):
         if not every[place][1]:  # a table without a model that was asked for by its name is another table
@@ -99,8 +92,4 @@ def command(paths: tuple[str, ...], strict: bool, output: Output, **settings: An
         output.write(
             paper_report([*profiles.values()], settings["columns"], names, settings["units"], settings["human"])
         )
-    for error in errors:
-        say(error)
-    if errors:
-        return BAD
-    return NO if strict and not all(profile.exact for profile in profiles.values()) else 0
+    return models.exit_code(errors, not strict or all(profile.exact for profile in profiles.values()))

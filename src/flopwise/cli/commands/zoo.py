@@ -9,8 +9,7 @@ from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.commands.zoo_published import command as published
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
-from flopwise.cli.progress import Progress
-from flopwise.cli.streams import say
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 

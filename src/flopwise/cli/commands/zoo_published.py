@@ -7,8 +7,7 @@ import click
 from flopwise.cli import NO
 from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, writes
-from flopwise.cli.progress import Progress
-from flopwise.cli.streams import say
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 
