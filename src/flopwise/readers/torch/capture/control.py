@@ -1,11 +1,12 @@
-"""Operators that take functions of the program: branches, loops, and functions that run in some setting.
+"""Operators that take functions of the program: branches, loops, attention with a rule for its scores, and functions
+that run in some setting.
 
 Source: ``torch/_higher_order_ops`` of PyTorch 2.13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +14,8 @@ from torch import Tensor as TorchTensor
 
 from flopwise.errors import ModelError
 from flopwise.graph import Body
-from flopwise.readers.torch.capture.interception_plan import Plan
+from flopwise.readers.torch.capture.attention import pairs_of_block_mask
+from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import flat
 from flopwise.readers.torch.capture.values import NeedsValues
@@ -26,6 +28,9 @@ def run(recorder: Recorder, plan: Plan, func: Callable[..., Any], args: tuple[An
         ModelError: there is no rule for the operator.
     """
     name = plan.name.removeprefix("higher.")
+    if name == "flex_attention":
+        with recorder.position.occupied():
+            return flex_attention(recorder, args)
     if name in _CONTROL:
         with recorder.interception:
             return _CONTROL[name](recorder, plan, *args, **kwargs)
@@ -124,23 +129,13 @@ def _scan(
     return (*state, *[torch.stack(column) for column in zip(*rows, strict=True)])
 
 
-def _hinted(
-    recorder: Recorder, plan: Plan, body: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hints: Any
-) -> Any:
-    return body(*args, **kwargs)
-
-
-def _strict(recorder: Recorder, plan: Plan, function: Any, operands: Sequence[Any]) -> Any:
-    return function(*operands)
-
-
 _CONTROL: dict[str, Callable[..., Any]] = {
     "cond": _cond,
     "while_loop": _while,
     "map_impl": _map,
     "scan": _scan,
-    "hints_wrapper": _hinted,
-    "strict_mode": _strict,
+    "hints_wrapper": lambda recorder, plan, body, args, kwargs, hints: body(*args, **kwargs),
+    "strict_mode": lambda recorder, plan, function, operands: function(*operands),
 }
 
 #: Operators that set something around a function -> its position among the arguments.
@@ -148,3 +143,43 @@ _SETTINGS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 
 #: Operators that call their first argument -> the position of what it is called with.
 _WRAPPERS = {"wrap": 1, "invoke_subgraph": 2, "wrap_activation_checkpoint": 1, "tag_activation_checkpoint": 1}
+
+
+def flex_attention(recorder: Recorder, args: tuple[Any, ...]) -> Any:
+    """The results of the operator; the function that changes the scores is recorded on all scores at once.
+
+    Args:
+        recorder: what writes operations down.
+        args: query, key and value, then the function or None.
+    """
+    stand_ins = recorder.stand_ins
+    query, key, value = used = tuple([stand_ins.swap(a) for a in args[:3]])
+    out = query.new_empty((*query.shape[:-1], value.shape[-1]))
+    if recorder.grad and any(t.requires_grad for t in used):
+        out.requires_grad_()
+    change = args[3] if len(args) > 3 else None
+    if change is not None and getattr(change, "__name__", "") != "_identity":
+        _change_scores(recorder, change, (*query.shape[:-1], key.shape[-2]), query)
+    plan = synthetic("aten.flex_attention", "torch.nn.attention.flex_attention.flex_attention")
+    pairs = pairs_of_block_mask(args[4] if len(args) > 4 else None, query, key)
+    recorder.write(plan, out, used, {}, tuple(map(stand_ins.graphed, used)), pairs)
+    return out, query.new_empty(query.shape[:-1], dtype=torch.float32), query.new_empty(query.shape[:-1])
+
+
+def _change_scores(recorder: Recorder, change: Callable[..., Any], shape: tuple[int, ...], like: TorchTensor) -> None:
+    """Run the function for one score on all scores; a function that takes single scores only is unknown."""
+    indices = [
+        torch.empty([n if i == axis else 1 for i in range(4)], dtype=torch.int64, device="meta")
+        for axis, n in enumerate(shape)
+    ]
+    scores = torch.empty(shape, dtype=like.dtype, device="meta")
+    for tensor in (scores, *indices):
+        recorder.stand_ins.result(tensor, False)
+    before = len(recorder.events)
+    try:
+        with recorder.interception:
+            change(scores, *indices)
+    except Exception:  # it needs a single score
+        del recorder.events[before:]
+        plan = synthetic("flex.score_mod", getattr(change, "__name__", "score_mod"))
+        recorder.write(plan, scores.new_empty(shape), (scores,), {}, (recorder.stand_ins.graphed(scores),), {})

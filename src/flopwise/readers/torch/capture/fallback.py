@@ -12,9 +12,26 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
-from flopwise.readers.torch.capture.meta_shapes import shaped
 from flopwise.readers.torch.capture.tensors import like_meta
 from flopwise.readers.torch.capture.values import Values
+
+
+def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *rest: Any, **more: Any) -> TorchTensor:
+    """(T, K) × (G, K, N) is (T, N); (M, K) × (K, N) with K split into groups is (G, M, N)."""
+    offsets = more.get("offs", rest[0] if rest else None)
+    groups = offsets.shape[0] if isinstance(offsets, TorchTensor) else 1
+    if mat_a.dim() == 2:
+        size = (mat_a.shape[0], mat_b.shape[-1]) if mat_b.dim() == 3 else (groups, mat_a.shape[0], mat_b.shape[1])
+    elif mat_b.dim() == 2:
+        size = (mat_a.shape[1], mat_b.shape[1])
+    else:
+        size = (mat_a.shape[0], mat_a.shape[1], mat_b.shape[2])
+    result = mat_a.new_empty(size, dtype=more.get("out_dtype") or mat_a.dtype)
+    gradients = torch.is_grad_enabled() and any(
+        isinstance(t, TorchTensor) and t.requires_grad for t in (mat_a, mat_b, *rest)
+    )
+    return result.requires_grad_() if gradients else result
+
 
 #: Operators whose result has as many elements as the elements of their arguments say.
 _COUNTING = frozenset(
@@ -60,9 +77,8 @@ def second_attempt(
         args: its arguments, tensors on meta.
         kwargs: likewise.
     """
-    result = shaped(name, args, kwargs)
-    if result is not None:
-        return result
+    if name in ("aten._grouped_mm", "aten.grouped_mm"):
+        return grouped_mm(*args, **kwargs)
     if name == "aten.repeat_interleave":
         kwargs = _sized(values, args, kwargs)
     position, free = _FREE.get(name, (-1, ""))

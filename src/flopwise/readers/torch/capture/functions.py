@@ -46,8 +46,8 @@ VALUES = frozenset(
     ]
 )
 
-#: Functions that say or set something about a tensor and compute nothing.
-ASKED = frozenset(
+#: Functions that say or set something about a tensor and compute nothing, besides those named ``is_...``.
+QUESTIONS = frozenset(
     [
         "size",
         "dim",
@@ -56,18 +56,6 @@ ASKED = frozenset(
         "nelement",
         "element_size",
         "storage_offset",
-        "is_contiguous",
-        "is_floating_point",
-        "is_complex",
-        "is_signed",
-        "is_conj",
-        "is_neg",
-        "is_inference",
-        "is_pinned",
-        "is_set_to",
-        "is_shared",
-        "is_sparse",
-        "is_tensor",
         "data_ptr",
         "get_device",
         "requires_grad_",
@@ -88,16 +76,12 @@ ASKED = frozenset(
         "rename",
         "rename_",
         "has_names",
-        "is_coalesced",
-        "is_distributed",
         "sym_size",
         "sym_numel",
         "result_type",
         "can_cast",
         "promote_types",
-        "is_storage",
         "get_default_dtype",
-        "is_grad_enabled",
         "_is_zerotensor",
         "dense_dim",
         "sparse_dim",
@@ -107,8 +91,6 @@ ASKED = frozenset(
         "__get__",
         "broadcast_shapes",
         "_has_compatible_shallow_copy_type",
-        "is_vulkan_available",
-        "is_autocast_available",
         "__delete__",
         "_typed_storage",
         "_use_cudnn_ctc_loss",
@@ -116,11 +98,11 @@ ASKED = frozenset(
         "type_as_",
         "_make_subclass",
         "cudnn_is_acceptable",
-        "is_inference_mode_enabled",
         "__cuda_array_interface__",
         "__torch_dispatch__",
     ]
 )
+
 
 #: Functions that make a tensor of a given size from nothing but numbers.
 FACTORIES = frozenset(
@@ -162,25 +144,11 @@ FACTORIES = frozenset(
     ]
 )
 
-#: Functions that make a tensor of the size of another, or of its type, whatever its elements are.
-LIKES = frozenset(
-    [
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "empty_like",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-        "new_zeros",
-        "new_ones",
-        "new_full",
-        "new_empty",
-        "new_empty_strided",
-        "new_tensor",
-        "new",
-    ]
-)
+
+def is_like(name: str) -> bool:
+    """Whether a function makes a tensor of the size of another, or of its type, whatever its elements are."""
+    return name == "new" or name.startswith("new_") or name.endswith("_like")
+
 
 #: Functions that move a tensor to another device or type.
 MOVES = frozenset(["to", "cpu", "cuda", "xpu", "mps", "ipu", "hpu", "mtia", "pin_memory", "type"])

@@ -1,4 +1,8 @@
-"""Interception: PyTorch hands over each public function that a program calls, and the plan says what to do with it."""
+"""Interception: PyTorch hands over each public function that a program calls, and the plan says what to do with it.
+
+Operations that no Python function asked for (those of TorchScript, and of extensions in C++) are recorded one level
+lower, where composite operators have been decomposed already.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from flopwise.readers.torch.capture import control, factories
-from flopwise.readers.torch.capture.attention.flex import flex_attention
-from flopwise.readers.torch.capture.interception_plan import Plan, plan_of
+from flopwise.readers.torch.capture.interception_plan import Plan, is_sign, plan_of
 from flopwise.readers.torch.capture.recorder import Recorder
-from flopwise.readers.torch.capture.signs import is_sign
 from flopwise.readers.torch.capture.stand_ins import transform_level
 from flopwise.readers.torch.capture.values import NeedsLower, NeedsValues
 
@@ -61,17 +64,17 @@ class Interception(TorchFunctionMode):
         self._recorder = recorder
         recorder.interception = self
         self._inside: set[Any] = set()
-        self._ways: dict[str, Callable[[Plan, Any, tuple[Any, ...], dict[str, Any]], Any]] = {
+        self.ways: dict[str, Callable[[Plan, Any, tuple[Any, ...], dict[str, Any]], Any]] = {
             "record": recorder.record,
             "through": self._through,
             "ask": self._ask,
             "factory": functools.partial(factories.factory, recorder),
             "like": functools.partial(factories.like, recorder),
-            "values": self.value,
+            "values": self._value,
             "device": self._device,
             "move": functools.partial(factories.move, recorder),
             "set": self._set,
-            "higher": self._higher,
+            "higher": functools.partial(control.run, recorder),
             "lower": self._lower,
         }
 
@@ -90,7 +93,7 @@ class Interception(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         if plan.sign and is_sign(frame):
             plan = _SIGN_PLANS.get(func) or _SIGN_PLANS.setdefault(func, replace(plan, public=plan.sign))
-        return self._ways[plan.way](plan, func, args, kwargs or {})
+        return self.ways[plan.way](plan, func, args, kwargs or {})
 
     def _through(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a Python function of PyTorch's and record the operations inside it."""
@@ -151,7 +154,7 @@ class Interception(TorchFunctionMode):
     def _device(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs) if self._recorder.real else self._recorder.device
 
-    def value(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _value(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a function that looks at elements returns.
 
         Raises:
@@ -174,12 +177,18 @@ class Interception(TorchFunctionMode):
         recorder = self._recorder
         return func(*args, **kwargs) if recorder.real else func(*[recorder.stand_ins.swap(a) for a in args])
 
-    def _higher(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if plan.name == "higher.flex_attention":
-            position = self._recorder.position
-            outside, position.busy = position.busy, True
-            try:
-                return flex_attention(self._recorder, args)
-            finally:
-                position.busy = outside
-        return control.run(self._recorder, plan, func, args, kwargs)
+
+class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's class has no types
+    """Hands the operators that reach the dispatcher to a recorder, except inside an operation that is recorded."""
+
+    def __init__(self, recorder: Recorder, interception: Interception) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # likewise
+        self._recorder = recorder
+        self._interception = interception
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._recorder.position.busy or self._recorder.closed:
+            return func(*args, **(kwargs or {}))
+        with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well
+            plan = plan_of(func)
+            return self._interception.ways[plan.way](plan, func, args, kwargs or {})

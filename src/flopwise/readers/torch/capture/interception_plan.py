@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +10,26 @@ from typing import Any, Literal
 
 import torch
 
-from flopwise.readers.torch.capture.functions import ASKED, FACTORIES, LIKES, MOVES, OPAQUE, SIGNS, VALUES, VIEWS
-from flopwise.readers.torch.capture.signs import SIGN_OF_METHOD
+from flopwise.readers.torch.capture.functions import FACTORIES, MOVES, OPAQUE, QUESTIONS, SIGNS, VALUES, VIEWS, is_like
+
+#: Method -> the sign that a program writes for it. Reflected operators (``__radd__``) end in the same methods.
+SIGN_OF_METHOD = {bare: sign for sign, bare in SIGNS.items() if not sign.startswith("__r") or sign == "__rshift__"}
+
+#: The codes of the instructions that signs become.
+_INSTRUCTIONS = frozenset(
+    code for name, code in dis.opmap.items() if name.startswith(("BINARY_", "INPLACE_")) and "SUBSCR" not in name
+)
+
+
+def is_sign(frame: types.FrameType) -> bool:
+    """Whether a program wrote an operator as a sign (``a + b``) or called the method (``a.add(b)``).
+
+    PyTorch hands both over as ``torch.Tensor.add``. Tools that replace the methods of the class see the call and miss
+    the sign, so conventions that reproduce them (ptflops, deepspeed) need the difference; the instruction that the
+    program is at is the only place where it shows.
+    """
+    return frame.f_code.co_code[frame.f_lasti] in _INSTRUCTIONS
+
 
 Way = Literal["record", "through", "ask", "factory", "like", "values", "device", "move", "set", "higher", "lower"]
 
@@ -68,18 +87,18 @@ def _public(function: Any, name: str) -> str:
     return f"{module}.{name}" if module else name
 
 
+_OPERATORS: Any = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
+
 def plan_of(function: Any) -> Plan:
     """The plan for any function that ``__torch_function__`` or ``__torch_dispatch__`` receives."""
-    if isinstance(function, torch._ops.OpOverload):
-        space, _, name = function._schema.name.partition("::")
-        base, inplace = f"{space}.{name}", function._schema.is_mutable and name.endswith("_")
-        way: Way = "values" if name in VALUES else "factory" if name in FACTORIES else "record"
-        return Plan(way, base, f"torch.ops.{base}", function, inplace)
-    if isinstance(function, torch._ops.OpOverloadPacket):
-        base = function._qualified_op_name.replace("::", ".")
+    if isinstance(function, _OPERATORS):
+        schema: Any = getattr(function, "_schema", None)  # a packet of overloads has none
+        base = (schema.name if schema else function._qualified_op_name).replace("::", ".")
         name = base.rpartition(".")[2]
-        way = "values" if name in VALUES else "factory" if name in FACTORIES else "record"
-        return Plan(way, base, f"torch.ops.{base}", function, name.endswith("_"))
+        way: Way = "values" if name in VALUES else "factory" if name in FACTORIES else "record"
+        inplace = name.endswith("_") and (schema is None or schema.is_mutable)
+        return Plan(way, base, f"torch.ops.{base}", function, inplace)
     if isinstance(function, torch._ops.HigherOrderOperator):
         name = str(function._name)
         return Plan("higher", f"higher.{name}", f"torch.ops.higher_order.{name}", function)
@@ -92,11 +111,11 @@ def plan_of(function: Any) -> Plan:
     bare = SIGNS.get(name, name)
     if bare in VALUES:
         return Plan("values", f"aten.{bare}", public, function)
-    if bare in ASKED:
+    if bare in QUESTIONS or bare.startswith("is_"):
         return Plan("ask", f"aten.{bare}", public, function)
     if isinstance(function, types.FunctionType) and name not in OPAQUE:
         return _python(function, public, bare)
-    way = "factory" if bare in FACTORIES else "like" if bare in LIKES else "move" if bare in MOVES else "record"
+    way = "factory" if bare in FACTORIES else "like" if is_like(bare) else "move" if bare in MOVES else "record"
     inplace = bare.endswith("_") and not bare.endswith("__")
     space = "quantized" if "quantized" in public else "aten"
     sign = f"torch.Tensor.{SIGN_OF_METHOD[bare]}" if public == f"torch.Tensor.{bare}" and bare in SIGN_OF_METHOD else ""

@@ -18,18 +18,14 @@ from torch import Tensor as TorchTensor
 from flopwise.graph import Tensor
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture import unseen
-from flopwise.readers.torch.capture.attention.kernels import kernel_of, laid_out
-from flopwise.readers.torch.capture.attention.masks import ATTENTION, pairs_left
-from flopwise.readers.torch.capture.event import Event, follow_from_input
+from flopwise.readers.torch.capture.attention import ATTENTION, kernel_of, laid_out, pairs_left
+from flopwise.readers.torch.capture.event import Event, Position, follow_from_input
 from flopwise.readers.torch.capture.fallback import asks_for_elements, second_attempt
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
-from flopwise.readers.torch.capture.packed import SPARSE, packed_tensors, stored_elements
-from flopwise.readers.torch.capture.position import Position
-from flopwise.readers.torch.capture.saved import SavedStorages
 from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, again, keep, key_of
 from flopwise.readers.torch.capture.sizes import HANDED_OUT, Sizes, plain
-from flopwise.readers.torch.capture.stand_ins import StandIns
-from flopwise.readers.torch.capture.tensors import flat
+from flopwise.readers.torch.capture.stand_ins import SavedStorages, StandIns
+from flopwise.readers.torch.capture.tensors import SPARSE, flat, packed_tensors, stored_elements
 from flopwise.readers.torch.capture.values import NeedsValues
 
 
@@ -183,12 +179,8 @@ class Recorder:
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         """What happens meanwhile is flopwise's own work, and is not recorded."""
-        outside, self.position.busy = self.position.busy, True
-        try:
-            with torch._C.DisableTorchFunction():
-                yield
-        finally:
-            self.position.busy = outside
+        with self.position.occupied(), torch._C.DisableTorchFunction():
+            yield
 
     def read(self, tensor: TorchTensor) -> None:
         """Remember that the program took elements out of a tensor, which may come back in another."""

@@ -1,8 +1,9 @@
-"""The meta tensors that stand in for a program's tensors, and the graph tensor of each."""
+"""The meta tensors that stand in for a program's tensors, the graph tensor of each, and what autograd keeps of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,8 @@ from torch import Tensor as TorchTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from flopwise.graph import Kind, Tensor
-from flopwise.readers.torch.capture.packed import shape_of
-from flopwise.readers.torch.capture.position import Position
-from flopwise.readers.torch.capture.tensors import DTYPES, in_order, like_meta
+from flopwise.readers.torch.capture.event import Position
+from flopwise.readers.torch.capture.tensors import DTYPES, in_order, like_meta, shape_of
 from flopwise.readers.torch.capture.unseen import Births
 from flopwise.readers.torch.capture.values import Values
 
@@ -220,3 +220,41 @@ def storage_of(tensor: TorchTensor) -> Any:
         return tensor.untyped_storage()
     except (NotImplementedError, RuntimeError):  # sparse and nested tensors, and those of transformed functions
         return None
+
+
+class SavedStorages:
+    """The storages that autograd keeps of the running operation."""
+
+    def __init__(self, stand_ins: StandIns) -> None:
+        self._stand_ins = stand_ins
+        self._storages: dict[int, Any] = {}
+
+    def hooks(self) -> AbstractContextManager[Any]:
+        """The hooks through which autograd says what it keeps."""
+        return torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
+
+    def forget(self) -> None:
+        """Forget what was kept: an operation begins."""
+        if self._storages:
+            self._storages = {}
+
+    def take(self) -> tuple[tuple[str, int], ...] | None:
+        """The storages of the operation that ends: the name of the tensor that has it, "" for one of its own, and its
+        bytes; None where the program keeps tensors in its own way (a checkpoint).
+        """
+        storages, self._storages = self._storages, {}
+        top: Any = torch._C._autograd._top_saved_tensors_default_hooks(True)
+        if top is None or top[0] != self._pack:
+            return None
+        return tuple([(self._stand_ins.owner_of(storage), storage.nbytes()) for storage in storages.values()])
+
+    def _pack(self, tensor: TorchTensor) -> TorchTensor:
+        with torch._C.DisableTorchFunction():
+            storage = storage_of(tensor)
+            if storage is not None:
+                self._storages[storage._cdata] = storage
+        return tensor
+
+
+def _unpack(tensor: TorchTensor) -> TorchTensor:
+    return tensor

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch's: how their types are called here, and what holds for them whatever a program does."""
+"""Tensors of PyTorch's: their types, tensors inside others, and what sparse, nested and packed ones hold."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor as TorchTensor
+
+from flopwise.graph import Tensor
 
 #: How PyTorch's element types are called here.
 DTYPES: dict[torch.dtype, str] = {
@@ -43,3 +45,58 @@ def like_meta(tensor: TorchTensor) -> TorchTensor:
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
         return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+
+
+#: Operators whose first matrix may be sparse.
+SPARSE = frozenset(f"aten.{name}" for name in ("_sparse_mm", "smm", "sspaddmm", "_sparse_sparse_matmul"))
+
+
+def shape_of(tensor: TorchTensor) -> tuple[int, ...] | None:
+    """The shape of a tensor; of a nested one with one ragged axis that of its elements in a row; None for other nested
+    ones.
+    """
+    if not tensor.is_nested:
+        return tuple(tensor.shape)
+    values: Any = getattr(tensor, "_values", None)
+    return tuple(values.shape) if isinstance(values, TorchTensor) and tensor.dim() == values.dim() + 1 else None
+
+
+def stored_elements(args: Sequence[Any]) -> dict[str, int]:
+    """The number of stored elements of the sparse matrix among some arguments, under "nnz"."""
+    for arg in args:
+        if isinstance(arg, TorchTensor) and arg.layout is not torch.strided and not arg.is_meta:
+            return {"nnz": arg._nnz()}
+    return {}
+
+
+def unpacked(packed: Any) -> tuple[TorchTensor, TorchTensor | None] | None:
+    """The weight and the bias of a packed layer; None for anything else."""
+    if not isinstance(packed, torch.ScriptObject):
+        return None
+    for name in ("linear_unpack", "linear_unpack_fp16", "conv1d_unpack", "conv2d_unpack", "conv3d_unpack"):
+        unpack: Any = getattr(torch.ops.quantized, name)
+        try:
+            weight, bias = unpack(packed)
+        except (RuntimeError, TypeError):
+            continue
+        return weight, bias
+    return None
+
+
+def packed_tensors(args: Sequence[Any], module: str) -> dict[str, Tensor]:
+    """The weight and the bias in the packed form of a quantized layer, by name; nothing where there is none.
+
+    Args:
+        args: the arguments of an operator.
+        module: the path of the layer.
+    """
+    for packed in args:
+        tensors = unpacked(packed)
+        if tensors is not None:
+            prefix = f"{module}." if module else ""
+            return {
+                name: Tensor(prefix + name, tuple(t.shape), DTYPES.get(t.dtype), "weight")
+                for name, t in zip(("weight", "bias"), tensors, strict=False)
+                if t is not None
+            }
+    return {}

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.readers.torch.capture.tensors import flat, like_meta
+
 #: Elements up to which a whole or logical tensor is computed beside.
 LARGEST = 1 << 22
 
@@ -86,7 +88,7 @@ class Values:
     def shaped_as(self, values: Any) -> Any:
         """Meta tensors of the shapes of the values."""
         if isinstance(values, TorchTensor):
-            return torch.empty_strided(values.shape, values.stride(), dtype=values.dtype, device="meta")
+            return like_meta(values)
         if isinstance(values, tuple) and hasattr(values, "_fields"):
             return type(values)(*map(self.shaped_as, values))
         if isinstance(values, (tuple, list)):
@@ -141,22 +143,10 @@ class Values:
 
     def beside(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inplace: bool) -> Any:
         """The elements of a result; None when they do not follow from constants, or are too many."""
-        complete = True
-        seen = False
-        for thing in (*args, *kwargs.values()) if kwargs else args:
-            if isinstance(thing, TorchTensor):
-                seen = True
-                if self.of(thing) is None:
-                    complete = False
-                    break
-            elif thing.__class__ in (tuple, list) and any(isinstance(t, TorchTensor) for t in thing):
-                seen = True
-                if any(isinstance(t, TorchTensor) and self.of(t) is None for t in thing):
-                    complete = False
-                    break
-        if not seen:
+        tensors = list(flat((*args, *kwargs.values()) if kwargs else args))
+        if not tensors:
             return None
-        if not complete:
+        if any(self.of(tensor) is None for tensor in tensors):
             if inplace and args and isinstance(args[0], TorchTensor) and "_flopwise_values" in args[0].__dict__:
                 self._lost.add(args[0].__dict__["_flopwise_values"].untyped_storage().data_ptr())
             return None
@@ -164,9 +154,8 @@ class Values:
             values = func(*[self._known(a) for a in args], **{k: self._known(v) for k, v in kwargs.items()})
         except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
             return None
-        if _elements(values) <= LARGEST or (values.__class__ is TorchTensor and _is_small_mask(values)):
-            return values
-        return None
+        is_mask = values.__class__ is TorchTensor and values.dtype is torch.bool
+        return values if _elements(values) <= (LARGEST_FLAGS if is_mask else LARGEST) else None
 
     def _known(self, thing: Any) -> Any:
         if isinstance(thing, TorchTensor):
@@ -176,17 +165,9 @@ class Values:
         return torch.device("cpu") if thing.__class__ is torch.device else thing
 
 
-def _is_small_mask(tensor: TorchTensor) -> bool:
-    return tensor.dtype is torch.bool and tensor.numel() <= LARGEST_FLAGS
-
-
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _FLAGS = (torch.bool, torch.uint8)
 
 
 def _elements(result: Any) -> int:
-    if isinstance(result, TorchTensor):
-        return result.numel()
-    if isinstance(result, (tuple, list)):
-        return sum(map(_elements, result))
-    return 0
+    return sum(tensor.numel() for tensor in flat((result,)))

@@ -13,8 +13,7 @@ from torch import nn
 from flopwise.errors import InputError
 from flopwise.graph import Kind, Tensor
 from flopwise.readers.inputs import FORM
-from flopwise.readers.torch.capture.packed import shape_of
-from flopwise.readers.torch.capture.tensors import DTYPES
+from flopwise.readers.torch.capture.tensors import DTYPES, shape_of
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.inputs.hint import missing, needed
 from flopwise.readers.torch.inputs.making import Making, filled, is_shape, position_name

@@ -14,9 +14,8 @@ from flopwise._user_code import place_of, user_code
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Call, Module, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
-from flopwise.readers.torch.capture.dispatch import Dispatch
 from flopwise.readers.torch.capture.event import Event
-from flopwise.readers.torch.capture.interception import Interception
+from flopwise.readers.torch.capture.interception import Dispatch, Interception
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues
 from flopwise.readers.torch.inputs.arguments import Arguments
