@@ -173,14 +173,20 @@ def _counted() -> Iterator[FlopCounterMode]:
         yield counter
 
 
-def models(kind: str, way: Way) -> tuple[Any, Any]:
-    """A reduced model without memory as flopwise builds it, and the same with memory and eager attention."""
+def light_model(kind: str, way: Way) -> Any:
+    """A reduced model without memory as flopwise builds it."""
     config = reduced(kind, way)
     if not config.is_encoder_decoder and hasattr(config, "is_decoder"):
         config.is_decoder = True  # else an encoder's type is one, and keeps nothing
     light = built(config, kind)
     if sum(p.numel() for p in light.parameters()) > 1e8:
         raise ValueError("the reduced model is too large to be run")
+    return light
+
+
+def models(kind: str, way: Way) -> tuple[Any, Any]:
+    """A reduced model without memory as flopwise builds it, and the same with memory and eager attention."""
+    light = light_model(kind, way)
     torch.manual_seed(0)
     heavy = type(light)._from_config(light.config, attn_implementation="eager")
     return light, heavy.eval().requires_grad_(False)

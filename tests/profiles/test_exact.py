@@ -80,3 +80,19 @@ def test_elements_that_were_made_up_may_decide_what_runs() -> None:
 
     assert not flopwise.profile(Branches(), (4, 4)).exact
     assert flopwise.profile(Branches(), torch.ones(4, 4)).exact
+
+
+def test_selecting_experts_is_exact_and_selecting_anything_else_is_a_bound() -> None:
+    made = sketch(
+        {"x": (4, 8), "k": (1,), "scores": (4, 2), "ids": (4, 2), "rows": (8, 8), "w": (3, 8, 16), "y": (8, 16)}
+    )
+    made.node("TopK", "x k", "scores ids", "router")
+    made.node("Gather", "x ids", "rows", "routed")
+    made.node("aten::_grouped_mm", "rows w", "y", "experts")
+    graph = made.graph()
+    profile = profile_graph(graph, CONVENTIONS["flops"])
+    assert profile.bounded == ()
+    assert not any("upper bounds" in note for note in profile.notes)
+    assert profile.rows[0].count == 4 * 8 * 2
+    alone = replace(graph, nodes=graph.nodes[:1])
+    assert profile_graph(alone, CONVENTIONS["flops"]).bounded == ("router",)

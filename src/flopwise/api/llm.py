@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from flopwise.analyses.llm.capacity import largest_batch, largest_context
 from flopwise.analyses.llm.inference import Inference, inference
@@ -37,9 +37,11 @@ KV_DTYPES: dict[str, Fraction] = {
 }
 
 
+@overload
 def llm(
     model: object,
     *,
+    train: Literal[False] = False,
     prompt: int = 4096,
     generate: int = 256,
     batch: int = 1,
@@ -50,30 +52,111 @@ def llm(
     rewrites: Sequence[str] = (),
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
-) -> Inference:
+) -> Inference: ...
+
+
+@overload
+def llm(
+    model: object,
+    *,
+    train: Literal[True],
+    prompt: int = 4096,
+    batch: int = 1,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_code: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+    optimizer: str = "adamw",
+    checkpointing: Checkpointing = "none",
+    dp: int = 1,
+    fsdp: int = 1,
+    tp: int = 1,
+    pp: int = 1,
+    ep: int = 1,
+    tokens_per_second: float | None = None,
+) -> TrainingStep: ...
+
+
+def llm(
+    model: object,
+    *,
+    train: bool = False,
+    prompt: int = 4096,
+    batch: int = 1,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_code: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+    **settings: Any,
+) -> Inference | TrainingStep:
     """What a request to a language model costs: the prompt, each token after it, the cache, and what must fit.
 
-    transformers builds the model and its cache on tensors without memory; no weights are read.
+    With ``train=True``, what a training step costs, on one device and on one rank of many. transformers builds the
+    model and its cache on tensors without memory; no weights are read.
 
     Args:
         model: path of a ``config.json`` or of a folder that holds one, ``hf:org/name``, a GGUF file, or a model of
             transformers, which is afterwards as it was.
-        prompt: tokens of the prompt of each sequence.
-        generate: tokens that are generated after it, by a step each.
-        batch: sequences.
-        dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says.
-        kv_dtype: element type of keys and values in the cache ("bf16", "fp8", "int8" ...); None: as the model makes it.
-        device: the name of a device (see ``flopwise devices``), whose figures bound the times and say what fits.
-        curve: whether cost and memory are also run at other lengths of the context, for a plot.
-        rewrites: rewrites of the program by serving engines of which a figure is asked for: "absorb-mla". Their figures
-            stand beside those of the program, never in their place.
+        train: whether a training step is counted in place of a request.
+        prompt: tokens of the prompt of each sequence; of a training step, tokens of each sequence.
+        batch: sequences; of a training step, those of all devices together.
+        dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says. Gradients and the
+            optimizer's state have it too.
+        device: the name of a device (see ``flopwise devices``), whose figures bound the times and say what fits; of a
+            training step, against whose peak a run is held.
         trust_code: whether code that belongs to the model may run, where transformers does not know its type.
         progress: called with the name of each step.
+        generate: request: tokens that are generated after the prompt, by a step each; 256.
+        kv_dtype: request: element type of keys and values in the cache ("bf16", "fp8", "int8" ...); None: as the model
+            makes it.
+        curve: request: whether cost and memory are also run at other lengths of the context, for a plot.
+        rewrites: request: rewrites of the program by serving engines of which a figure is asked for: "absorb-mla".
+            Their figures stand beside those of the program, never in their place.
+        optimizer: training: "sgd", "momentum", "adam" or "adamw".
+        checkpointing: training: what the backward pass computes once more: nothing ("none"), attention ("selective"),
+            or every layer ("full", as transformers does it).
+        dp: training: replicas that share the batch.
+        fsdp: training: ranks that share weights and batch (ZeRO-3).
+        tp: training: ranks that share each layer's products.
+        pp: training: stages that share the layers.
+        ep: training: ranks that share the experts.
+        tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
 
     Raises:
         ModelError: the model cannot be read or built, or fails.
-        InputError: a number is less than 1, an element type or a rewrite is unknown, or the model has nothing for one.
+        InputError: a number is less than 1, an element type, a rewrite or another name is unknown, the model has
+            nothing for a rewrite, or something does not divide.
+        TypeError: an argument of a request is given for a training step, or the other way round.
     """
+    common: dict[str, Any] = {
+        "batch": batch,
+        "dtype": dtype,
+        "device": device,
+        "trust_code": trust_code,
+        "progress": progress,
+    }
+    if not train:
+        return _request(model, prompt=prompt, **common, **settings)
+    shares = {way: settings.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep") if way in settings}
+    sharding = Sharding(**shares) if shares else None
+    return _training_step(model, sequence=prompt, sharding=sharding, **common, **settings)
+
+
+def _request(
+    model: object,
+    *,
+    prompt: int,
+    batch: int,
+    dtype: str | None,
+    device: str | None,
+    trust_code: bool,
+    progress: Callable[[str], None],
+    generate: int = 256,
+    kv_dtype: str | None = None,
+    curve: bool = False,
+    rewrites: Sequence[str] = (),
+) -> Inference:
+    """What a request costs; see ``llm``."""
     for name in rewrites:
         if name not in REWRITES:
             raise InputError(f"unknown rewrite {name!r}; known: {', '.join(REWRITES)}")
@@ -109,41 +192,22 @@ def _largest(
     return largest_batch(program, result, have), largest_context(program, result, have)
 
 
-def llm_training(
+def _training_step(
     model: object,
     *,
-    sequence: int = 4096,
-    batch: int = 1,
-    dtype: str | None = None,
+    sequence: int,
+    batch: int,
+    dtype: str | None,
+    device: str | None,
+    trust_code: bool,
+    progress: Callable[[str], None],
+    sharding: Sharding | None,
     optimizer: str = "adamw",
     checkpointing: Checkpointing = "none",
-    sharding: Sharding | None = None,
-    device: str | None = None,
     tokens_per_second: float | None = None,
-    trust_code: bool = False,
-    progress: Callable[[str], None] = lambda step: None,
 ) -> TrainingStep:
-    """What one training step of a language model costs, on one device and on one rank of many.
-
-    Args:
-        model: as in ``llm``.
-        sequence: tokens of each sequence.
-        batch: sequences of the step, on all devices together.
-        dtype: as in ``llm``; gradients and the optimizer's state have the type of the weights.
-        optimizer: "sgd", "momentum", "adam" or "adamw".
-        checkpointing: what the backward pass computes once more: nothing, attention ("selective"), or every layer
-            ("full", as transformers does it).
-        sharding: how the step is spread over devices; see ``flopwise.analyses.llm.sharding``.
-        device: the name of a device, against whose peak a run is held.
-        tokens_per_second: tokens that a run trains on each second, on all its devices together, for its MFU.
-        trust_code: as in ``llm``.
-        progress: called with the name of each step.
-
-    Raises:
-        ModelError: as in ``llm``.
-        InputError: a number is less than 1, something does not divide, or a name is unknown.
-    """
-    for name, number in (("batch", batch), ("sequence", sequence)):
+    """What a training step costs; see ``llm``."""
+    for name, number in (("batch", batch), ("prompt", sequence)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
     if checkpointing not in CHECKPOINTING:

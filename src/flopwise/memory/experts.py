@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flopwise.graph import Node, Tensor
+from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.operators.tables import row
 
 #: Products of groups of rows with one matrix of a stack for each group.
 GROUPED = frozenset({"aten::_grouped_mm", "aten::_scaled_grouped_mm"})
@@ -49,3 +50,29 @@ def experts_of(layer: str, node: Node) -> Experts | None:
     if rows is None or stack is None or len(stack) != 3:
         return None
     return Experts(layer, int(stack[0]), int(rows[0]))
+
+
+def routing(graph: Graph) -> frozenset[int]:
+    """Positions of the nodes that sort or select scores to route tokens to experts.
+
+    Their work does not depend on the data: every score takes part in the same comparisons (see ``TopK``), and as many
+    are selected whatever they are. A result counts as routing where it reaches the product of a stack of experts
+    without another product in between.
+    """
+    selecting = [place for place, node in enumerate(graph.nodes) if node.op == "TopK"]
+    routes: set[int] = set()
+    reaching: set[str] = set()
+    for place in range(len(graph.nodes) - 1, selecting[0] - 1 if selecting else len(graph.nodes) - 1, -1):
+        node = graph.nodes[place]
+        product = row(node.op).inputs.has_factors or node.op in GROUPED
+        if _of_experts(node) if product else any(t.name in reaching for t in node.known_outputs):
+            reaching.update(t.name for t in node.known_inputs)
+            if node.op == "TopK":
+                routes.add(place)
+    return frozenset(routes)
+
+
+def _of_experts(node: Node) -> bool:
+    """Whether a product is one with a stack of stored matrices."""
+    stacks = [t for t in node.known_inputs if t.kind in STORED and t.shape is not None and len(t.shape) == 3]
+    return node.op in GROUPED or (node.op == "MatMul" and bool(stacks))

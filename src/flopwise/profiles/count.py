@@ -13,6 +13,7 @@ from flopwise.graph.construction import constructor
 from flopwise.graph.dtypes import is_float
 from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.graph.names import layer_names
+from flopwise.memory.experts import routing
 from flopwise.operators.counts import Counts
 from flopwise.operators.elements import unpacked
 from flopwise.operators.folding import Folding, fold
@@ -68,12 +69,15 @@ def _profiled(
         left_out = left_out.only(graph, lambda node: not any(map(_changes, foldable.stored(node))))
     views = _views(graph, convention, rules) if convention.whole else None
     repeats = len(graph.nodes) > MANY and convention.plain and not rules and views is None
+    routes = routing(graph)
     counting = _Counting(convention, rules, left_out, masked, {} if repeats else None)
     rows: list[Row] = []
     for position, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
-        rows.append(counting.row(name, node, views[position] if views else _SEEN_ALONE))
+        seen = views[position] if views else _SEEN_ALONE
+        row = counting.row(name, node, seen)
+        rows.append(replace(row, bound=any(t.bound for t in node.known_inputs)) if position in routes else row)
     if convention.listing is not None:
         rows = list(convention.listing(graph, rows, rules))
     rows, branches = settle_control_flow(graph, rows)
@@ -87,7 +91,7 @@ def _profiled(
         rows=tuple(rows),
         unknown=dict(unknown),
         unresolved=tuple(unresolved),
-        notes=(*notes(graph, convention, rows, folded, len(unresolved), masked), *branches),
+        notes=(*notes(graph, convention, rows, folded, len(unresolved), masked, routes), *branches),
         rules=rules,
         folding=folding,
     )

@@ -18,7 +18,13 @@ Masked: TypeAlias = Literal["executed", "needed"]
 
 
 def notes(
-    graph: Graph, convention: Convention, rows: Sequence[Row], folded: int, unresolved: int, masked: Masked
+    graph: Graph,
+    convention: Convention,
+    rows: Sequence[Row],
+    folded: int,
+    unresolved: int,
+    masked: Masked,
+    routes: frozenset[int],
 ) -> Iterator[str]:
     """What a reader of the report should know, one line each."""
     yield from graph.warnings
@@ -53,7 +59,8 @@ def notes(
         run, are = ("runs", "is") if folded == 1 else ("run", "are")
         those = f"{counted(folded, 'operator')} on weights, constants and shapes alone"
         yield f"{those} {run} once and {are} not counted (--no-fold)"
-    ops = {row.node.op for row in rows}
+    positions = {id(graph.nodes[place]) for place in routes}
+    ops = {row.node.op for row in rows if id(row.node) not in positions}
     bounds = sorted(op for op in ops if row_of(op).claim == "bound")
     if bounds:
         yield f"upper bounds, because the work depends on the data: {', '.join(bounds)}"

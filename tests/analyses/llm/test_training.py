@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,11 @@ transformers = pytest.importorskip("transformers")
 from tests.language_models import LLAMA, MIXTURE, written  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.analyses.llm.sharding import Sharding  # noqa: E402
 from flopwise.analyses.llm.training import CHECKPOINTING, TrainingStep  # noqa: E402
-from flopwise.api.llm import llm_training  # noqa: E402
 
 
-def _step(folder: Path, sharding: Sharding | None = None, **options: object) -> TrainingStep:
-    return llm_training(folder, sequence=32, batch=8, sharding=sharding, **options)  # type: ignore[arg-type]
+def _step(folder: Path, **options: Any) -> TrainingStep:
+    return flopwise.llm(folder, train=True, prompt=32, batch=8, **options)
 
 
 def test_the_step_is_that_of_a_profile(tmp_path: Path) -> None:
@@ -46,56 +45,56 @@ def test_checkpoints_trade_memory_for_work_and_leave_the_module_alone(tmp_path: 
 
 
 def test_one_rank_of_one_is_the_whole(tmp_path: Path) -> None:
-    step = _step(written(tmp_path, LLAMA), Sharding())
+    step = _step(written(tmp_path, LLAMA), dp=1)
     assert step.rank is not None
     for key in ("params", "forward_flops", "backward_flops", "weight_bytes", "gradient_bytes", "saved_bytes"):
         assert getattr(step.rank, key) == getattr(step, key), key
 
 
 def test_fsdp_divides_weights_gradients_and_state(tmp_path: Path) -> None:
-    step = _step(written(tmp_path, LLAMA), Sharding(fsdp=4))
+    step = _step(written(tmp_path, LLAMA), fsdp=4)
     assert step.rank is not None
     assert step.rank.params == step.params // 4
     assert step.rank.gradient_bytes == step.gradient_bytes // 4
     assert step.rank.forward_flops == _quarter(tmp_path).forward_flops
-    replicas = _step(tmp_path, Sharding(dp=4)).rank
+    replicas = _step(tmp_path, dp=4).rank
     assert replicas is not None
     assert replicas.params == step.params
     assert replicas.saved_bytes == step.rank.saved_bytes == _quarter(tmp_path).saved_bytes
 
 
 def _quarter(folder: Path) -> TrainingStep:
-    return llm_training(folder, sequence=32, batch=2)
+    return flopwise.llm(folder, train=True, prompt=32, batch=2)
 
 
 def test_tensor_parallelism_follows_the_plan_of_the_model(tmp_path: Path) -> None:
-    step = _step(written(tmp_path, LLAMA), Sharding(tp=2))
+    step = _step(written(tmp_path, LLAMA), tp=2)
     assert step.rank is not None
     norms = (2 * 2 + 1) * 64
     assert step.rank.params == (step.params - norms) // 2 + norms
     assert step.forward_flops / 2 < step.rank.forward_flops < step.forward_flops * 0.6
     with pytest.raises(flopwise.InputError, match="does not divide"):
-        _step(tmp_path, Sharding(tp=7))
+        _step(tmp_path, tp=7)
 
 
 def test_stages_share_the_layers(tmp_path: Path) -> None:
-    step = _step(written(tmp_path, LLAMA), Sharding(pp=2))
+    step = _step(written(tmp_path, LLAMA), pp=2)
     assert step.rank is not None
     table, layer = 320 * 64, (step.params - 2 * 320 * 64 - 64) // 2
     assert step.rank.params in (table + layer, table + layer + 64)
     with pytest.raises(flopwise.InputError, match="the model has 2 layers"):
-        _step(tmp_path, Sharding(pp=3))
+        _step(tmp_path, pp=3)
 
 
 @pytest.mark.parametrize("pp", [2, 4])
 def test_a_stage_keeps_no_more_than_its_layers_do_for_the_batch(tmp_path: Path, pp: int) -> None:
     model = written(tmp_path, {**LLAMA, "num_hidden_layers": 4})
-    whole = llm_training(model, sequence=32, batch=8)
-    rank = llm_training(model, sequence=32, batch=8, sharding=Sharding(pp=pp)).rank
+    whole = flopwise.llm(model, train=True, prompt=32, batch=8)
+    rank = flopwise.llm(model, train=True, prompt=32, batch=8, pp=pp).rank
     assert rank is not None
     layer = (
         whole.saved_bytes
-        - llm_training(written(tmp_path, {**LLAMA, "num_hidden_layers": 3}), sequence=32, batch=8).saved_bytes
+        - flopwise.llm(written(tmp_path, {**LLAMA, "num_hidden_layers": 3}), train=True, prompt=32, batch=8).saved_bytes
     )
     assert rank.saved_bytes <= whole.saved_bytes - layer * (4 - 4 // pp)
     if rank.stage == 0:
@@ -103,31 +102,33 @@ def test_a_stage_keeps_no_more_than_its_layers_do_for_the_batch(tmp_path: Path, 
 
 
 def test_experts_are_divided_among_the_ranks_of_a_batch(tmp_path: Path) -> None:
-    step = _step(written(tmp_path, MIXTURE), Sharding(dp=4, ep=4))
+    step = _step(written(tmp_path, MIXTURE), dp=4, ep=4)
     experts = 2 * 8 * 3 * 64 * 96
     assert step.rank is not None
     assert step.rank.params == step.params - experts + experts // 4
     with pytest.raises(flopwise.InputError, match="experts are divided among"):
-        _step(tmp_path, Sharding(ep=4))
+        _step(tmp_path, ep=4)
 
 
 def test_a_model_without_experts_has_none_to_divide(tmp_path: Path) -> None:
     with pytest.raises(flopwise.InputError, match="ep 2: the model has no stacks of experts"):
-        _step(written(tmp_path, LLAMA), Sharding(dp=2, ep=2))
+        _step(written(tmp_path, LLAMA), dp=2, ep=2)
 
 
 def test_selective_checkpointing_says_that_it_keeps_no_less(tmp_path: Path) -> None:
     model = written(tmp_path, LLAMA)
-    none, selective = (llm_training(model, sequence=32, batch=2, checkpointing=how) for how in CHECKPOINTING[:2])
+    none, selective = (
+        flopwise.llm(model, train=True, prompt=32, batch=2, checkpointing=how) for how in CHECKPOINTING[:2]
+    )
     assert selective.saved_bytes == none.saved_bytes
     assert selective.flops > none.flops
     assert any("keeps no less" in note for note in selective.notes)
 
 
-@pytest.mark.parametrize("sharding", [Sharding(dp=3), Sharding(tp=0)])
-def test_what_does_not_divide(tmp_path: Path, sharding: Sharding) -> None:
+@pytest.mark.parametrize("shares", [{"dp": 3}, {"tp": 0}])
+def test_what_does_not_divide(tmp_path: Path, shares: dict[str, int]) -> None:
     with pytest.raises(flopwise.InputError):
-        _step(written(tmp_path, LLAMA), sharding)
+        _step(written(tmp_path, LLAMA), **shares)
 
 
 def test_rules_of_thumb(tmp_path: Path) -> None:
@@ -148,3 +149,11 @@ def test_the_utilisation_of_a_run(tmp_path: Path) -> None:
         _step(tmp_path, tokens_per_second=1e6)
     with pytest.raises(flopwise.InputError, match="more than 0"):
         _step(tmp_path, device="h100", tokens_per_second=0.0)
+
+
+def test_a_request_and_a_training_step_take_arguments_of_their_own(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    with pytest.raises(TypeError, match="generate"):
+        flopwise.llm(folder, train=True, generate=4)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="optimizer"):
+        flopwise.llm(folder, optimizer="sgd")  # type: ignore[call-overload]

@@ -11,7 +11,6 @@ pytest.importorskip("transformers")
 from tests.language_models import LLAMA, MIXTURE, written
 
 import flopwise
-from flopwise.api.llm import llm_training
 
 GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 64, "n_head": 4, "n_layer": 2}
 GPT2 |= {"vocab_size": 320, "n_positions": 128}
@@ -21,7 +20,7 @@ GPT2 |= {"vocab_size": 320, "n_positions": 128}
 @pytest.mark.parametrize("rule", ["palm", "nanogpt", "torchtitan", "megatron"])
 def test_a_forward_pass_is_a_third_of_the_rule(tmp_path: Path, config: dict[str, object], rule: str) -> None:
     folder = written(tmp_path, config)
-    step = llm_training(folder, sequence=32, batch=2)
+    step = flopwise.llm(folder, train=True, prompt=32, batch=2)
     count = flopwise.profile(folder, {"input_ids": (2, 32)}, convention=rule).total("count")
     assert 3 * count == step.rules_of_thumb[rule]
 

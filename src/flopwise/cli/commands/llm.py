@@ -103,21 +103,13 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
 
 def _train(model: str, output: Output, settings: dict[str, Any], shares: dict[str, int]) -> int:
     """The page of a training step."""
-    from flopwise.analyses.llm.sharding import Sharding
-    from flopwise.api.llm import llm_training
+    import flopwise
     from flopwise.report.commands.llm.training import training_report
 
-    sharding = Sharding(**shares) if any(number != 1 for number in shares.values()) else None
-    kept = ("batch", "dtype", "optimizer", "checkpointing", "trust_code")
+    kept = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "trust_code")
+    chosen: dict[str, Any] = {key: settings[key] for key in kept}
+    chosen |= {way: number for way, number in shares.items() if number != 1}
     with Progress() as progress:
-        result = llm_training(
-            model,
-            sequence=settings["prompt"],
-            sharding=sharding,
-            progress=progress,
-            device=settings["device"],
-            tokens_per_second=settings["rate"],
-            **{key: settings[key] for key in kept},
-        )
+        result = flopwise.llm(model, train=True, progress=progress, tokens_per_second=settings["rate"], **chosen)
     output.write(training_report(result))
     return 0

@@ -190,7 +190,7 @@ def packed_qkv(node: Node) -> Counts:
 def experts(node: Node) -> Counts:
     """for each token and each of the k experts that it takes: the products with fc1, fc2 and fc3 (mac), their biases
     (add), the activation, and H mac to blend the results; numel(router_probs) × (1 cmp + 2 add + 1 exp + 1 div)
-    (softmax) and at most × bits(k) cmp (TopK); normalize_routing_weights: tokens × k × (1 add + 1 div).
+    (softmax) and × bits(k) cmp (TopK, by binary search); normalize_routing_weights: tokens × k × (1 add + 1 div).
 
     input is (tokens, H) or (B, S, H). All other experts rest. swiglu of g and l: 2 mul + 1 bit + 1 exp + 1 add + 1 div,
     1 mul more when activation_alpha ≠ 1, 1 add more when activation_beta ≠ 0, 3 cmp more when swiglu_limit is given;
@@ -202,7 +202,7 @@ def experts(node: Node) -> Counts:
 
 
 def quantized_experts(node: Node) -> Counts:
-    """at most as MoE; unpacking the weights is part of the kernel.
+    """as MoE; unpacking the weights is part of the kernel.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QMoE
     """
@@ -350,6 +350,6 @@ OPERATORS: dict[str, Operator] = {
         ),
         shape=shape.by("products:three_products"),
     ),
-    "com.microsoft::MoE": by(experts, "bound", inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.alike),
-    "com.microsoft::QMoE": by(quantized_experts, "bound", inputs=_QUANTIZED_EXPERTS, shape=shape.alike),
+    "com.microsoft::MoE": by(experts, inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.alike),
+    "com.microsoft::QMoE": by(quantized_experts, inputs=_QUANTIZED_EXPERTS, shape=shape.alike),
 }
