@@ -140,6 +140,40 @@ def _transformer(number: int) -> bytes:
     return _graph(nodes, [2, 4], stored)
 
 
+def _mixed(number: int) -> bytes:
+    """Blocks of a residual network and of a transformer in turn, 32 nodes and 19 stored tensors a pair."""
+    nodes: list[onnx.NodeProto] = []
+    stored, settings = [], {"heads": [1, 16, 2, 4], "tokens": [1, 16, 8], "image": [1, 8, 4, 4]}
+    stored += [numpy_helper.from_array(numpy.array(shape), name) for name, shape in settings.items()]
+    last, scope = "x", ""
+
+    def add(op: str, inputs: list[str], *weights: list[int], **attributes: object) -> str:
+        name = f"{scope}/{op}_{len(nodes)}"
+        names = [f"{name}.{i}" for i in range(len(weights))]
+        stored.extend(numpy_helper.from_array(numpy.ones(s, "f"), n) for n, s in zip(names, weights, strict=True))
+        nodes.append(helper.make_node(op, [*inputs, *names], [f"{name}_output_0"], name=name, **attributes))
+        return nodes[-1].output[0]
+
+    for i in range(max(1, number // 32)):
+        scope, before = f"/layers.{i}/block", last
+        for _ in range(2):
+            last = add("Conv", [last], [8, 8, 3, 3], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+            last = add("Relu", [add("BatchNormalization", [last], [8], [8], [8], [8])])
+        before = add("Reshape", [add("Add", [last, before]), "tokens"])
+        scope = f"/layers.{i}/attention"
+        normed = add("LayerNormalization", [before], [8], [8])
+        heads = []
+        for _ in range(3):
+            split = add("Reshape", [add("Add", [add("MatMul", [normed], [8, 8])], [8]), "heads"])
+            heads.append(add("Transpose", [split], perm=[0, 2, 1, 3]))
+        scale = add("Constant", [], value=numpy_helper.from_array(numpy.array(2.0, "f")))
+        scores = add("Div", [add("MatMul", [heads[0], add("Transpose", [heads[1]], perm=[0, 1, 3, 2])]), scale])
+        mixed = add("MatMul", [add("Softmax", [scores], axis=-1), heads[2]])
+        merged = add("Reshape", [add("Transpose", [mixed], perm=[0, 2, 1, 3]), "tokens"])
+        last = add("Reshape", [add("Add", [add("MatMul", [merged], [8, 8]), before]), "image"])
+    return _graph(nodes, [1, 8, 4, 4], stored)
+
+
 def _safetensors(number: int) -> tuple[str, Callable[[str], object]]:
     """Tensors of four elements in one safetensors."""
     import safetensors.numpy
@@ -176,6 +210,7 @@ GRAPHS: dict[str, Callable[[int], bytes]] = {
     "long_names": _long_names,
     "conv": _conv,
     "transformer": _transformer,
+    "mixed": _mixed,
 }
 
 FILES: dict[str, Callable[[int], tuple[str, Callable[[str], object]]]] = {

@@ -35,7 +35,7 @@ from flopwise.readers.onnx.shapes.checks import note_faults
 from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.suggestions import complete, error_of, working_sizes
-from flopwise.readers.onnx.types import Shapes, in_short, one_line
+from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, in_short, one_line
 from flopwise.readers.options import OnnxOptions, tokens_of
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.signature import refuse_other_formats
@@ -176,8 +176,8 @@ def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolve
     proto = parsed(skeleton)
     take_back(proto, skeleton, name)
     check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
-    proto, warnings = unify(proto)
-    nodes = in_execution_order(proto.graph)
+    proto, nodes, warnings = unify(proto)
+    nodes = in_execution_order(proto.graph, nodes=nodes)
     noted = notes(proto.graph)
     name_control_flow(proto.graph)
     inferred = proto.graph
@@ -229,12 +229,12 @@ def _resolve(
     check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
     if proto.functions:
         progress("inlining functions")
-    proto, warnings = unify(proto)
+    proto, nodes, warnings = unify(proto)
     held: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
         inputs, batch_size, held = _step(proto, inputs, batch_size, dims, options)
     fill_small(proto.graph, skeleton.initializers, name, reopen)
-    nodes = in_execution_order(proto.graph)
+    nodes = in_execution_order(proto.graph, nodes=nodes)
     try:
         settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume)
     except onnx_inputs.OpenInputError as error:
@@ -243,7 +243,8 @@ def _resolve(
     trips = options.trips or {}
     changed = settled.changed
     noted = notes(proto.graph)  # before resolving takes value_info away
-    name_control_flow(proto.graph)
+    if any(n.op in CONTROL_FLOW for n in nodes):
+        name_control_flow(proto.graph)
     if settled.states:
         progress("settling states")
         warnings += _settle_states(proto, settled, options)

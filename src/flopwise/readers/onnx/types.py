@@ -92,7 +92,7 @@ class Inner:
     bound: bool = False
 
 
-class _Type(NamedTuple):
+class Type(NamedTuple):
     """A type with what is asked of it most."""
 
     type: TypeProto
@@ -117,9 +117,9 @@ class Shapes:
         self.faults: dict[str, str] = {}
         #: The bodies of a control-flow operator, by the name of its first output.
         self.inner: dict[str, list[Inner]] = {}
-        self._types: dict[str, _Type] = {}
+        self._types: dict[str, Type] = {}
         #: The same by serialised type: models of a million tensors have some hundred types.
-        self._distinct: dict[bytes, _Type] = {}
+        self._distinct: dict[bytes, Type] = {}
         #: Element types of the stored tensors, by their codes; and the shapes of all tensors, equal ones as one object.
         self._stored: dict[str, int] = {}
         self._shapes: dict[str, tuple[int, ...] | None] = {}
@@ -132,13 +132,13 @@ class Shapes:
 
     def set(self, name: str, type_: TypeProto) -> None:
         """Write down the type of a tensor that is not stored."""
-        distinct = self._types[name] = self._like(type_)
+        distinct = self._types[name] = self.like(type_)
         if name not in self._stored:
             self._shapes[name] = distinct.shape
 
     def fill(self, values: Iterable[onnx.ValueInfoProto]) -> None:
         """Write down the types of those tensors among these whose shape is not known."""
-        shapes, types, like, unstored = self._shapes, self._types, self._like, not self._stored
+        shapes, types, like, unstored = self._shapes, self._types, self.like, not self._stored
         for value in values:
             name = value.name
             if shapes.get(name) is None:
@@ -159,14 +159,27 @@ class Shapes:
 
     def shape_of(self, type_: TypeProto) -> tuple[int, ...] | None:
         """The shape of a type if every dim is known, else None; no type is looked at twice."""
-        return self._like(type_).shape
+        return self.like(type_).shape
 
-    def _like(self, type_: TypeProto) -> _Type:
+    def write(self, name: str, type_: Type) -> None:
+        """Write down the type of a tensor that a node makes, where its shape is not known."""
+        if self._shapes.get(name) is None:
+            self._types[name] = type_
+            if name not in self._stored:
+                self._shapes[name] = type_.shape
+
+    def stored(self, name: str) -> tuple[int, tuple[int, ...]] | None:
+        """The code of the element type and the dims of a stored tensor; None for any other."""
+        code = self._stored.get(name)
+        return None if code is None else (code, self._shapes[name] or ())
+
+    def like(self, type_: TypeProto) -> Type:
+        """A type with what is asked of it most; equal types are one object."""
         data = type_.SerializeToString()
         distinct = self._distinct.get(data)
         if distinct is None:
             alone = TypeProto.FromString(data)  # not the part of a model, which would stay in memory for it
-            distinct = self._distinct[data] = _Type(alone, concrete(alone), element_type(alone))
+            distinct = self._distinct[data] = Type(alone, concrete(alone), element_type(alone))
         return distinct
 
     def distinct(self) -> Iterator[tuple[int, ...]]:

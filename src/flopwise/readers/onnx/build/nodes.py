@@ -9,7 +9,7 @@ import onnx
 
 from flopwise.graph import Body, Module, Node, StoredTensor, Tensor
 from flopwise.graph.construction import constructor
-from flopwise.readers.onnx.build.scope import SCOPES, scope_of
+from flopwise.readers.onnx.build.scope import SCOPES, noted_scope, scope_of
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
@@ -106,14 +106,18 @@ class Builder:
         """Take in the nodes of a graph, each followed by its bodies."""
         make, taken_in, ops, versions = constructor(Node), self.nodes, self.ops, self.versions
         inner_graphs, faults, noted = shapes.inner, shapes.faults, self.scopes_noted
-        for listed_node in nodes:
-            node, type_, domain, inputs, outputs = listed_node
+        for node in nodes:
+            _, _, type_, domain, name, inputs, outputs, attributes = node
             op = ops.get((domain, type_)) or self.op(domain, type_)
-            name = node.name
-            scope, origin = scope_of(node) if noted or "/" in name else _NO_SCOPE
-            attrs = self.attributes(node)
+            if type_ in CONTROL_FLOW:
+                name = node.proto.name  # it may have been given one
+            if noted:
+                scope, origin = noted_scope(node.proto)
+            else:
+                scope, origin = scope_of(name) if "/" in name else (), ""
+            attrs = self.attributes(attributes) if attributes else _NONE
             if type_ in CONTROL_FLOW or inner_graphs:
-                inside = inner_graphs.get(listed_node.first_output)
+                inside = inner_graphs.get(node.first_output)
                 if inside is None and not domain and op in CONTROL_FLOW:
                     attrs = {**attrs, "bodies": None}
             else:
@@ -131,22 +135,18 @@ class Builder:
                     versions.get(domain, 0),
                     within,
                     (),
-                    faults.get(listed_node.first_output, "") if faults else "",
+                    faults.get(node.first_output, "") if faults else "",
                 )
             )
             for inner in inside or ():
                 body = Body(position, inner.part, inner.trips, inner.branch, inner.bound)
                 self.body(inner, f"{name}/", tensor, (*within, body), scope or around)
 
-    def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
+    def attributes(self, key: tuple[bytes, ...]) -> dict[str, Any]:
         """The attributes of a node; nodes with the same share them."""
-        attributes = node.attribute
-        if not attributes:
-            return _NONE
-        key = tuple([a.SerializeToString() for a in attributes])
         shared = self.shared.get(key)
         if shared is None:
-            shared = self.shared[key] = _attributes(attributes)
+            shared = self.shared[key] = _attributes(map(onnx.AttributeProto.FromString, key))
         return shared
 
     def op(self, domain: str, type_: str) -> str:
@@ -199,21 +199,17 @@ class _Tensors(dict[str, "Tensor | None"]):
         self._make = constructor(Tensor)
 
     def __missing__(self, key: str) -> Tensor | None:
-        shapes, stored = self._shapes, self._stored
+        shapes, stored, items = self._shapes, self._stored, None
+        shape, dtype = shapes.type_of(key)
         kind = stored.kinds.get(key, "activation")
         prefix = self._prefixes[0 if kind == "activation" else 1]
         name = stored.first.get(key) or (prefix + key if prefix else key)
-        shape, dtype = shapes.type_of(key)
-        items = None
         if shape is None and key in shapes.items:
             members = enumerate(shapes.items[key])
             items = tuple(Tensor(f"{name}[{i}]", concrete(t), element_type(t)) for i, t in members)
         tensor = self[key] = self._make(name, shape, dtype, kind, key in shapes.bounds, items)
         return tensor
 
-
-#: Of a node without metadata whose name is no path.
-_NO_SCOPE: tuple[tuple[Module, ...], str] = ((), "")
 
 #: No attributes.
 _NONE: dict[str, Any] = {}

@@ -60,7 +60,8 @@ def uses(nodes: Sequence[Listed], stored: Iterable[str]) -> dict[str, list[Use]]
                 wanted.add(node.outputs[0])
     # Each use once: in a chain of operators that only change the form, lists would grow with each link.
     taken: dict[str, dict[int, Use]] = {}
-    for _, op, domain, inputs, outputs in reversed(takers):
+    for node in reversed(takers):
+        op, domain, inputs, outputs = node.op, node.domain, node.inputs, node.outputs
         operator = rows[domain, op]
         for place, name in enumerate(inputs):
             if not name or name not in wanted:

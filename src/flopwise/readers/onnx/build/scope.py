@@ -21,15 +21,18 @@ _FUSED = {"Conv": "Conv", "ConvTranspose": "ConvTranspose", "Gemm": "Linear"}
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def scope_of(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
+def noted_scope(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
     """The modules around a node, outermost first, and what PyTorch called the operator ("" if unknown)."""
     if node.metadata_props and SCOPES in (notes := {e.key: str(e.value) for e in node.metadata_props}):
         around, _, _ = notes[SCOPES].rpartition("', '")  # the last one is the node itself
         kinds, _, last = notes.get(_CLASSES, "").rpartition("', '")
         return _of_weight(node, _from_notes(around, kinds)), last.strip("[']")
-    if "/" in node.name:
-        return _from_name(node.name.rpartition("/")[0]), ""
-    return (), ""
+    return scope_of(node.name), ""
+
+
+def scope_of(name: str) -> tuple[Module, ...]:
+    """The modules around a node of this name, outermost first."""
+    return _from_name(name.rpartition("/")[0]) if "/" in name else ()
 
 
 def _of_weight(node: onnx.NodeProto, scope: tuple[Module, ...]) -> tuple[Module, ...]:

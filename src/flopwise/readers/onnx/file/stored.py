@@ -82,9 +82,9 @@ def stored_tensors(
             stored.weights[key] = stored_tensor(key, place, kind, name, storage)
     constants = [n for n in own if n.op in ("Constant", "ConstantOfShape") and n.outputs]
     names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
-    for node, op, domain, inputs, outputs in constants:
-        key = outputs[0]
-        if domain or not key:
+    for node in constants:
+        op, inputs, key = node.op, node.inputs, node.outputs[0]
+        if node.domain or not key:
             continue
         dtype, shape, taken = shapes.dtype(key), shapes.shape(key), uses.get(key, ())
         if op == "ConstantOfShape":
@@ -92,7 +92,7 @@ def stored_tensors(
             stated = bool(inputs) and inputs[0] in names
             if stated and shape is not None and (filled := roles.kind_of_filled(dtype, len(shape), taken)):
                 stored.kinds[key] = filled
-                stored.weights[key] = _repeated(key, shape, dtype, filled, node)
+                stored.weights[key] = _repeated(key, shape, dtype, filled, node.proto)
             continue
         kind = stored.kinds[key] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
         mark, held = _held(node, key, kind, inner, name, storage)
@@ -105,10 +105,10 @@ def stored_tensors(
 
 
 def _held(
-    node: onnx.NodeProto, key: str, kind: Kind, inner: Mapping[str, Stored], name: str, storage: SourceStorage | None
+    node: Listed, key: str, kind: Kind, inner: Mapping[str, Stored], name: str, storage: SourceStorage | None
 ) -> tuple[str, StoredTensor | None]:
     """The name of the message in which a Constant's tensor lies, and the tensor."""
-    for attribute in node.attribute:
+    for attribute in map(onnx.AttributeProto.FromString, node.attributes):
         form = attribute.type
         if form == onnx.AttributeProto.TENSOR:
             tensor: Any = attribute.t

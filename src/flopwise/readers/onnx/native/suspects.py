@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import onnx
 
+from flopwise.readers.onnx.listing import Listed
 from flopwise.readers.onnx.native.proven import PROVEN, is_proven
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe
 
@@ -77,13 +78,18 @@ _CHECKS: dict[str, Callable[[onnx.NodeProto, set[str]], str]] = {
 class Suspects:
     """The nodes of a model that onnx must not see with the whole model."""
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, listed: Sequence[Listed] | None = None) -> None:
+        """
+        Args:
+            model: what onnx is to look at.
+            listed: the nodes of its graph, where they have been listed before.
+        """
         #: What is wrong with each invalid node.
         self.warnings: list[str] = []
         self._holders = (model, *model.functions)
         self._invalid: list[tuple[onnx.NodeProto, str]] = []
         self._unproven: list[tuple[onnx.NodeProto, str]] = []
-        nodes = _suspicious(model)
+        nodes = _suspicious(model, listed)
         long = _long(model.graph) if any(n.op_type == "Expand" for n in nodes) else set()
         for node in nodes:
             check = None if node.domain else _CHECKS.get(node.op_type)
@@ -122,18 +128,25 @@ class Suspects:
 
 
 @contextlib.contextmanager
-def hidden(model: onnx.ModelProto) -> Iterator[Suspects]:
-    """Hide suspects from onnx while the context lasts: their operators go by a domain that it leaves alone."""
-    suspects = Suspects(model)
+def hidden(model: onnx.ModelProto, listed: Sequence[Listed] | None = None) -> Iterator[Suspects]:
+    """Hide suspects from onnx while the context lasts: their operators go by a domain that it leaves alone.
+
+    Args:
+        model: what onnx is to look at.
+        listed: the nodes of its graph, where they have been listed before.
+    """
+    suspects = Suspects(model, listed)
     try:
         yield suspects
     finally:
         suspects.reveal()
 
 
-def _suspicious(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list[onnx.NodeProto]:
     """The nodes that there is a check for or that are not proven, those in functions and in bodies included."""
     nodes: list[onnx.NodeProto] = []
+    if listed is not None and not model.functions and all(n.op in _UNSUSPICIOUS and not n.domain for n in listed):
+        return nodes
     waiting = [model.graph.node, *(f.node for f in model.functions)]
     while waiting:
         for node in waiting.pop():

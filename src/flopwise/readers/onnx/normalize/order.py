@@ -12,7 +12,9 @@ from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe, refuse_bytes
 
 
-def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozenset()) -> list[Listed]:
+def in_execution_order(
+    graph: onnx.GraphProto, outside: frozenset[str] = frozenset(), nodes: list[Listed] | None = None
+) -> list[Listed]:
     """The nodes of a graph in an order in which each runs after those it depends on, the file's order if it does.
 
     The graph is put in that order, and so are the bodies of control flow.
@@ -20,13 +22,14 @@ def in_execution_order(graph: onnx.GraphProto, outside: frozenset[str] = frozens
     Args:
         graph: changed in place.
         outside: names of tensors that a body may take from the graphs around it.
+        nodes: its nodes, where they have been listed before.
 
     Raises:
         ModelError: two nodes make one tensor, two stored tensors of other shapes have one name, a tensor comes from
             nowhere, or nodes wait for each other.
     """
     _refuse_twins(graph)
-    nodes = _order(graph, outside)
+    nodes = _order(graph, outside, listed(graph) if nodes is None else nodes)
     seen: frozenset[str] = frozenset()
     for node in nodes:
         if (node.domain or node.op in CONTROL_FLOW) and (inner := bodies(node.proto)):
@@ -52,23 +55,24 @@ def _refuse_twins(graph: onnx.GraphProto) -> None:
             )
 
 
-def _order(graph: onnx.GraphProto, outside: frozenset[str]) -> list[Listed]:
-    nodes = listed(graph)
+def _order(graph: onnx.GraphProto, outside: frozenset[str], nodes: list[Listed]) -> list[Listed]:
     ready = {i.name for i in graph.input} | {t.name for t in graph.initializer}
-    ready |= {s.values.name for s in graph.sparse_initializer} | {""}
+    ready |= {s.values.name for s in graph.sparse_initializer}
+    ready.discard("")
     made = [n.outputs for n in nodes]
     makers = {name: position for position, names in enumerate(made) for name in names}
     if len(makers) - ("" in makers) < sum(map(len, made)) - sum(names.count("") for names in made if "" in names):
         _refuse_second(graph)
-    if not ready.isdisjoint(makers.keys() - {""}):
-        name = next(name for names in made for name in names if name and name in ready)
+    if not ready.isdisjoint(makers):
+        name = next(name for names in made for name in names if name in ready)
         node = graph.node[makers[name]]
         raise ModelError(f"tensor {name!r} is produced twice, as a stored tensor or input and by {describe(node)}")
+    ready.add("")
     for output in graph.output:
         if output.name not in makers and output.name not in ready and output.name not in outside:
             raise ModelError(f"nothing produces the output {output.name!r} of the model")
     wanted = [needs(n.proto) if n.domain or n.op in CONTROL_FLOW else n.inputs for n in nodes]
-    refuse_bytes(ready, makers, *wanted)
+    refuse_bytes(ready)
     ready |= outside
     ready_names = set(ready)
     for outputs, names in zip(made, wanted, strict=True):

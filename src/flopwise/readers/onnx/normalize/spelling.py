@@ -8,6 +8,7 @@ import onnx
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.skeleton import TAG, tag
+from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, refuse_bytes
 
 #: Types of attributes by the field that holds the value; the oldest models leave the type out.
@@ -28,8 +29,8 @@ _FIELDS: dict[str, int] = {
 TYPED, NAMES_OPERATOR_SETS = 2, 3
 
 
-def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
-    """The model in one spelling, and what the user should know about it.
+def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Listed], list[str]]:
+    """The model in one spelling, the nodes of its graph, and what the user should know about it.
 
     The standard domain is "" (never "ai.onnx"), its version one that the installed onnx knows; attributes have types;
     names are text; local functions stand in place of their calls.
@@ -42,44 +43,47 @@ def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     """
     if not proto.graph.node and not proto.graph.input and not proto.graph.output:
         raise ModelError("the graph is empty")
-    domains = _refuse_unreadable(proto.graph)
+    nodes = listed(proto.graph)
+    domains = _refuse_unreadable(proto.graph, nodes)
     if not proto.opset_import:
         if proto.ir_version >= NAMES_OPERATOR_SETS or not proto.ir_version:
             raise ModelError("names no operator set version; the file is truncated or not an ONNX model")
         proto.opset_import.add(domain="", version=1)
-    if proto.ir_version < TYPED:
+    stale = proto.ir_version < TYPED
+    if stale:
         _add_types(proto.graph)
     if "ai.onnx" in domains or any(o.domain == "ai.onnx" for o in proto.opset_import) or proto.functions:
         _shorten_domain(proto)
-    _state_defaults(proto)
+        stale = True
+    if any(n.op == "STFT" for n in nodes) or proto.functions:
+        _state_defaults(proto)
+        stale = True
     warnings = _settle_versions(proto, domains - {"ai.onnx"})
     if proto.functions:
         from flopwise.readers.onnx.native.functions import inlined
 
         _name_constants(proto)
         proto, more = inlined(proto)
-        _refuse_unreadable(proto.graph)
+        _refuse_unreadable(proto.graph, listed(proto.graph))
         warnings += more
-    return proto, warnings
+    return proto, listed(proto.graph) if stale else nodes, warnings
 
 
-def _refuse_unreadable(graph: onnx.GraphProto) -> set[str]:
+def _refuse_unreadable(graph: onnx.GraphProto, nodes: list[Listed]) -> set[str]:
     """The domains of the nodes.
 
     Raises:
         ModelError: a name is not text (protobuf hands over as bytes what is not UTF-8), or a node has no operator.
     """
-    listed = [(n.op_type, n.domain, n.name) for n in graph.node]
-    operators, domains = [op for op, _, _ in listed], {domain for _, domain, _ in listed}
+    domains = {node.domain for node in nodes}
     symbols = [d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim]
-    refuse_bytes([graph.name], operators, domains, symbols, [name for _, _, name in listed])
-    if "" in operators:
-        nameless = graph.node[operators.index("")]
-        raise ModelError(f"node {nameless.name!r} names no operator; the file is damaged")
-    if domains != {""} or not CONTROL_FLOW.isdisjoint(operators):
-        for node in graph.node:
-            for body in bodies(node):
-                domains |= _refuse_unreadable(body)
+    refuse_bytes([graph.name], symbols, [o.name for o in graph.output])
+    for node in nodes:
+        if not node.op:
+            raise ModelError(f"node {node.name!r} names no operator; the file is damaged")
+        if node.domain or node.op in CONTROL_FLOW:
+            for body in bodies(node.proto):
+                domains |= _refuse_unreadable(body, listed(body))
     return domains
 
 

@@ -7,6 +7,7 @@ made for one size, or a convolution for another number of channels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 import onnx
 
@@ -14,16 +15,25 @@ from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.types import Shapes, describe, elements
 
 #: The shapes of a node's inputs and its output, None for what is unknown; what does not fit, or "".
-_Check = Callable[[onnx.NodeProto, list["tuple[int, ...] | None"], "tuple[int, ...] | None"], str]
+_Inputs: TypeAlias = tuple["tuple[int, ...] | None", ...]
+_Check = Callable[[onnx.NodeProto, _Inputs, "tuple[int, ...] | None"], str]
 
 
 def note_faults(nodes: Iterable[Listed], shapes: Shapes) -> Iterator[str]:
     """What does not fit, one line for each node, those in bodies included; written down in ``shapes`` as well."""
+    faults: dict[object, str] = {}  # models repeat themselves
     for node in nodes:
         check = None if node.domain else _CHECKS.get(node.op)
         if check is not None and node.outputs:
-            inputs = [shapes.shape(name) if name else None for name in node.inputs]
-            if fault := check(node.proto, inputs, shapes.shape(node.outputs[0])):
+            inputs, output = (
+                tuple([shapes.shape(name) if name else None for name in node.inputs]),
+                shapes.shape(node.outputs[0]),
+            )
+            case = (node.op, node.attributes, inputs, output)
+            fault = faults.get(case)
+            if fault is None:
+                fault = faults[case] = check(node.proto, inputs, output)
+            if fault:
                 shapes.faults[node.first_output] = fault
         if shapes.faults and (fault := shapes.faults.get(node.first_output, "")):
             yield f"{describe(node.proto)} {fault}"
@@ -38,14 +48,14 @@ def _attribute(node: onnx.NodeProto, name: str, default: int = 0) -> int:
     return default
 
 
-def _reshape(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
+def _reshape(node: onnx.NodeProto, inputs: _Inputs, output: tuple[int, ...] | None) -> str:
     taken = inputs[0] if inputs else None
     if taken is None or output is None or elements(taken) == elements(output):
         return ""
     return f"makes {output} of {taken}, which has another number of elements"
 
 
-def _gemm(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
+def _gemm(node: onnx.NodeProto, inputs: _Inputs, output: tuple[int, ...] | None) -> str:
     a, b = (*inputs, None, None)[:2]
     if a is None or b is None or len(a) != 2 or len(b) != 2:
         return ""
@@ -53,7 +63,7 @@ def _gemm(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tu
     return "" if inner[0] == inner[1] else f"multiplies {a} by {b}: {inner[0]} columns meet {inner[1]} rows"
 
 
-def _conv(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
+def _conv(node: onnx.NodeProto, inputs: _Inputs, output: tuple[int, ...] | None) -> str:
     place = _WEIGHTS.get(node.op_type, 1)
     x, w = (*inputs, None)[0], (*inputs, *(None,) * 4)[place]
     group = _attribute(node, "group", 1)
@@ -70,7 +80,7 @@ def _conv(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tu
     return f"divides {split} channels into {group} groups" if split % group else ""
 
 
-def _recurrent(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
+def _recurrent(node: onnx.NodeProto, inputs: _Inputs, output: tuple[int, ...] | None) -> str:
     x, w, r = (*inputs, None, None, None)[:3]
     gates = {"LSTM": 4, "GRU": 3}.get(node.op_type, 1)
     if x is None or w is None or r is None or not len(x) == len(w) == len(r) == 3:
@@ -83,8 +93,8 @@ def _recurrent(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], outpu
     return "" if hidden == r[2] else f"has hidden_size {hidden}, but weights {r}"
 
 
-def _per_channel(node: onnx.NodeProto, inputs: list[tuple[int, ...] | None], output: tuple[int, ...] | None) -> str:
-    x, *parameters = inputs or [None]
+def _per_channel(node: onnx.NodeProto, inputs: _Inputs, output: tuple[int, ...] | None) -> str:
+    x, *parameters = inputs or (None,)
     if x is None or len(x) < 2:
         return ""
     for shape in parameters:

@@ -12,6 +12,7 @@ from flopwise.errors import ModelError
 from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes.context import Context
+from flopwise.readers.onnx.shapes.repeated import infer
 from flopwise.readers.onnx.types import (
     ASKED,
     CONTROL_FLOW,
@@ -95,7 +96,7 @@ def _resolve(
     shapes = Shapes({v.name: v.type for v in graph.input}, graph.initializer)
     shapes.take(context.facts)
     second: SecondPass | None = None  # it looks at the elements of each small tensor, which most models do not need
-    with hidden(model) as suspects:
+    with hidden(model, nodes) as suspects:
         if operators & QUERIES:
             second = _second_pass(model, shapes, context, declared)
         foreseen = second.foresee() if second else []
@@ -103,7 +104,8 @@ def _resolve(
         inferred = graph
         try:
             # Without data propagation: it keeps an entry for each element of a vector. The second pass is no slower.
-            inferred = context.inference.model(model, proven=True).graph
+            if suspects.any or not infer(model, nodes, shapes, context.inference, foreseen):
+                inferred = context.inference.model(model, proven=True).graph
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
             suspects.warnings.append(f"shape inference stopped: {first_line(error)}")
         suspects.reveal_unproven()

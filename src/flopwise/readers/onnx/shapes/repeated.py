@@ -1,0 +1,186 @@
+"""The types of a large model's tensors: models repeat themselves, and onnx infers each distinct case once.
+
+What a node makes follows from its operator, its attributes, the types of its inputs, and the elements of those that the
+file holds. Nodes are looked at in order; at the first one of which that is new, onnx's inference runs over it and some
+that follow, with the types and elements that they take. The answers are those of one inference of the whole model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnx import TypeProto
+
+from flopwise.readers.onnx.file.skeleton import TAG, kept
+from flopwise.readers.onnx.listing import Listed
+from flopwise.readers.onnx.native.inference import Inference
+from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, Type
+
+#: Nodes from which on it is worth while to look for those that repeat.
+MANY = 1000
+
+#: Nodes that onnx infers at once.
+_AT_ONCE = 256
+
+#: Names of tensors whose elements are left out.
+_LEFT_OUT = re.compile(re.escape(TAG.encode()) + rb"[\d.]+")
+
+#: The first IR version in which stored tensors have types though they are no inputs.
+_TYPED = 4
+
+
+def infer(
+    model: onnx.ModelProto,
+    nodes: Sequence[Listed],
+    shapes: Shapes,
+    inference: Inference,
+    foreseen: Sequence[onnx.TensorProto],
+) -> bool:
+    """Whether the types of what the nodes make are written down as far as they follow; else onnx has to see the whole.
+
+    Args:
+        model: all of its nodes are proven safe, and no shape of what they make is in it.
+        nodes: the nodes of its graph.
+        shapes: the types of its inputs and stored tensors; completed.
+        inference: onnx's own.
+        foreseen: elements of values that nodes make, which are among the stored tensors of the graph.
+
+    Raises:
+        Exception: onnx refuses the model; of several kinds.
+    """
+    if len(nodes) < MANY or model.functions or (foreseen and model.ir_version < _TYPED):
+        return False
+    if any(node.op in CONTROL_FLOW for node in nodes):
+        return False
+    cases = _Cases(model, shapes, foreseen)
+    classes, answers, made_before = cases.classes, cases.answers, {t.name for t in foreseen}
+    until, fresh = 0, dict[str, TypeProto]()
+    for position, node in enumerate(nodes):
+        _, _, op, domain, _, inputs, outputs, attributes = node
+        if made_before and not made_before.isdisjoint(outputs):
+            if made_before.issuperset(outputs):
+                continue
+            return False
+        places = tuple(map(bool, outputs)) if "" in outputs else len(outputs)
+        key = (op, domain, attributes, tuple([classes[name] for name in inputs]), places)
+        answer = answers.get(key)
+        if answer is None:
+            if position >= until:
+                until = position + _AT_ONCE
+                inferred = inference.model(cases.part(nodes[position:until]), proven=True).graph
+                fresh = {v.name: v.type for v in inferred.value_info}
+            answer = cases.learn(key, [fresh.get(name) for name in outputs])
+            if answer is None:
+                return False
+        for name, (number, type_) in zip(outputs, answer, strict=True):
+            classes[name] = number
+            if type_ is not None and name:
+                shapes.write(name, type_)
+        if op == "Constant":
+            cases.constants.update(dict.fromkeys(outputs, node))
+    return _agree(model.graph.output, shapes)
+
+
+def _agree(outputs: Iterable[onnx.ValueInfoProto], shapes: Shapes) -> bool:
+    """Whether what the file states of the types of outputs is what follows."""
+    for value in outputs:
+        stated, type_ = value.type, shapes.type(value.name)
+        if stated.WhichOneof("value") is None and type_ is not None:
+            continue
+        if type_ is None or not stated.HasField("tensor_type") or not type_.HasField("tensor_type"):
+            return False
+        if stated.tensor_type.elem_type != type_.tensor_type.elem_type or stated.denotation:
+            return False
+    return True
+
+
+class _Cases:
+    """All that types follow from, numbered, and the answers so far."""
+
+    def __init__(self, model: onnx.ModelProto, shapes: Shapes, foreseen: Iterable[onnx.TensorProto]) -> None:
+        self.model = model
+        self.shapes = shapes
+        #: The number of each tensor: one number means one type, and the same elements if the file has them.
+        self.classes = _Classes(self)
+        #: The number and the type of each output of a node, by all that they follow from.
+        self.answers: dict[Any, list[tuple[int, Type | None]]] = {}
+        #: The Constant that makes a tensor.
+        self.constants: dict[str, Listed] = {}
+        self._numbers: dict[Any, int] = {}
+        self._inputs = {v.name: v for v in model.graph.input}
+        self._foreseen = {t.name for t in foreseen}
+        self._messages: Mapping[str, onnx.TensorProto] = {}
+
+    def number(self, case: Any) -> int:
+        """One number for each case."""
+        return self._numbers.setdefault(case, len(self._numbers) + 1)
+
+    def taken(self, name: str) -> int:
+        """The number of a tensor that no node has made so far."""
+        if not name:
+            return 0
+        stored = self.shapes.stored(name)
+        if stored is None:
+            value = self._inputs.get(name)
+            return self.number(None if value is None else ("type", value.type.SerializeToString()))
+        if name not in self._inputs and name not in self._foreseen and not kept(*stored):
+            return self.number(stored)  # its elements have been left out
+        message = onnx.TensorProto()
+        message.CopyFrom(self._message(name))
+        message.ClearField("name")
+        stated = self._inputs[name].type.SerializeToString() if name in self._inputs else None
+        return self.number((message.SerializeToString(), stated))
+
+    def _message(self, name: str) -> onnx.TensorProto:
+        if not self._messages:
+            self._messages = {t.name: t for t in self.model.graph.initializer}
+        return self._messages[name]
+
+    def part(self, nodes: Sequence[Listed]) -> onnx.ModelProto:
+        """A model of these nodes, with all that is known of what they take."""
+        model = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
+        graph = model.graph
+        made = {name for node in nodes for name in node.outputs}
+        for name in dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made):
+            if name in self.constants:
+                graph.node.append(self.constants[name].proto)
+                continue
+            if self.shapes.stored(name) is not None:
+                graph.initializer.append(self._message(name))
+            elif name not in self._inputs and (type_ := self.shapes.type(name)) is not None:
+                graph.input.add(name=name, type=type_)
+            if name in self._inputs:
+                graph.input.append(self._inputs[name])
+        graph.node.extend(node.proto for node in nodes)
+        return model
+
+    def learn(self, key: Any, types: Sequence[TypeProto | None]) -> list[tuple[int, Type | None]] | None:
+        """The answer for a case, which is written down; None where onnx made up a name for an extent that is open."""
+        op, _, attributes = key[:3]
+        held = tuple(_LEFT_OUT.sub(b"", a) for a in attributes) if op == "Constant" else None
+        answer: list[tuple[int, Type | None]] = []
+        for type_ in types:
+            if type_ is None:
+                answer.append((self.number(None), None))
+                continue
+            data = type_.SerializeToString()
+            if b"unk__" in data:
+                return None
+            answer.append((self.number(("type", data) if held is None else (data, held)), self.shapes.like(type_)))
+        self.answers[key] = answer
+        return answer
+
+
+class _Classes(dict[str, int]):
+    """The numbers of tensors by name; those of inputs and stored tensors are made when a node takes them."""
+
+    def __init__(self, cases: _Cases) -> None:
+        super().__init__()
+        self._cases = cases
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = self._cases.taken(name)
+        return number
