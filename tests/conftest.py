@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 #: pytest-xdist runs several processes, and in each of them PyTorch would start a thread for every core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs ignore it, and so would our children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: They import torch, which must not be needed to look for tests; they hold no doctests.
 collect_ignore = ["torch_modules.py", "torch_tools.py", "torch_models.py", "torch_vision.py", "compat/nets.py"]
