@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.compat.hooks import by_path, saying, watched
+from flopwise.conventions.convention import attempt
 from flopwise.conventions.emulation import modules, patched_functions
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import bare
 from flopwise.conventions.tools.calflops import RULES
 from flopwise.errors import InputError, ModelError
@@ -160,8 +160,7 @@ class _Figures:
             at = self._innermost(node, places, ignored)
             for name in modules.functions(node):
                 if name in RULES and at is not None:
-                    rule = RULES[name]
-                    self._add(at, attempt(lambda rule=rule, node=node: rule(node)), node.name)  # type: ignore[misc]
+                    self._add(at, attempt(RULES[name], node), node.name)
 
     def _add(self, module: nn.Module, counts: Counts | None, name: str) -> None:
         if counts is None:

@@ -12,8 +12,8 @@ __all__ = ["CONVENTIONS", "Convention", "Display", "Listing", "Override", "Whole
 
 #: Name -> the file that holds it and its name there, flopwise's own first.
 _HOMES: dict[str, tuple[str, str]] = {
-    "flops": ("canonical", "FLOP_COUNT"),
-    "macs": ("canonical", "MAC_COUNT"),
+    "flops": ("convention", "FLOP_COUNT"),
+    "macs": ("convention", "MAC_COUNT"),
     "textbook": ("papers.textbook", "CONVENTION"),
     "dot-product": ("papers.dot_product", "CONVENTION"),
     "molchanov": ("papers.molchanov", "CONVENTION"),

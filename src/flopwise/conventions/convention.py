@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from flopwise.conventions.table import Table
-from flopwise.graph import Graph, Node
-from flopwise.operators.counts import Counts
+from flopwise.errors import FlopwiseError
+from flopwise.graph import Graph, Node, Shape, Tensor
+from flopwise.operators.counts import FLOPS, MACS, Counts
+from flopwise.operators.words import words
 from flopwise.rows import Row
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 #: Where a tool differs: the node and its canonical counts (None when flopwise has no rule) -> what the tool would have
 #: counted, already in the tool's classes; None when the tool refuses the node.
@@ -42,6 +46,56 @@ class Whole:
     remarks: Callable[[Graph], Iterable[str]] = lambda graph: ()
     #: Whether it counts a PyTorch program, so that the figure of a file is an estimate.
     programs: bool = True
+
+
+#: A value of a column; None is unknown.
+Value: TypeAlias = "int | float | str | Shape | None"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One column: its key for programs, the title that the tool gives it, what it holds, and how to find a value.
+
+    The sum over layers of a column of numbers or bytes is the figure of the model.
+    """
+
+    key: str
+    title: str
+    kind: Literal["text", "shape", "number", "bytes", "ratio"]
+    #: Of a "ratio": the layer's part of the column of numbers that stands before it.
+    value: Callable[[Row, Graph], Value]
+    #: How the tool prints a value; None for flopwise's own way.
+    show: Callable[[Any], str] | None = None
+    #: How the tool prints a number in short.
+    human: Callable[[int], str] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Total:
+    """A figure of the model that the tool prints besides the lines of its table."""
+
+    key: str
+    title: str
+    #: None: the sum of the column of that key.
+    value: Callable[[Sequence[Row]], int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """What a tool prints of a model."""
+
+    columns: tuple[Column, ...]
+    #: Title of the column of names.
+    name: str = "layer"
+    #: The layers that have a line; any other has one only where it is unknown or a rule of the user's counts it.
+    lists: Callable[[Row], bool] = lambda row: True
+    #: Figures of the model beside the table, in place of a line of totals.
+    totals: tuple[Total, ...] = ()
+    #: Whether the tool always prints a line for each layer.
+    detailed: bool = False
+    #: Layers that the tool's summary shows as one line: names of all layers -> for each line its name and how many
+    #: consecutive layers it stands for.
+    collapse: Callable[[Sequence[str]], list[tuple[str, int]]] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,10 +203,61 @@ class Convention:
         }[self.others]
 
 
+#: flopwise's own.
+FLOP_COUNT = Convention(
+    name="flops",
+    unit="FLOP",
+    summary="Floating-point operations: 2 per multiply-accumulate, 1 per other arithmetic operation.",
+    source="flopwise, docs/guides/counting.md",
+    weights=FLOPS,
+)
+
+MAC_COUNT = Convention(
+    name="macs",
+    unit="MAC",
+    summary="Multiply-accumulates; no other operation is added.",
+    source="flopwise, docs/guides/counting.md",
+    weights=MACS,
+)
+
+
 def described(rule: Override, words: str) -> Override:
     """A rule that says in words what it counts, for rules that are made from a table."""
     rule.__doc__ = words
     return rule
+
+
+def nothing(node: Node, counts: Counts | None) -> Counts:
+    """nothing"""
+    return Counts()
+
+
+def per_input(
+    table: Mapping[str, Counts], elements: Callable[[Tensor], int] = lambda tensor: tensor.numel
+) -> dict[str, Override]:
+    """Rules that count so many operations for each element of the first input, as a tool sees its elements."""
+    return {
+        op: described(lambda node, counts, once=once: once * elements(node.input(0)), f"numel(X) × {words(once)}")  # type: ignore[misc]
+        for op, once in table.items()
+    }
+
+
+def per_output(
+    table: Mapping[str, Counts], elements: Callable[[Tensor], int] = lambda tensor: tensor.numel
+) -> dict[str, Override]:
+    """Rules that count so many operations for each element of the first output, as a tool sees its elements."""
+    return {
+        op: described(lambda node, counts, once=once: once * elements(node.output()), f"numel(Y) × {words(once)}")  # type: ignore[misc]
+        for op, once in table.items()
+    }
+
+
+def attempt(rule: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T | None:
+    """What a rule gives; None where a shape is missing or an attribute makes no sense."""
+    try:
+        return rule(*args, **keywords)
+    except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
 
 
 def renamed(graph: Graph, rows: Sequence[Row], names: Sequence[str]) -> list[Row]:

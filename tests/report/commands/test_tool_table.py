@@ -10,7 +10,7 @@ import pytest
 from tests.report.graphs import MYSTERY, THREE, conv_net, profiled, unresolved
 
 from flopwise.conventions import Display
-from flopwise.conventions.table import Column, Table, Total
+from flopwise.conventions.convention import Column, Table, Total
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 from flopwise.report.commands.flops import classes_of, classes_report, formula

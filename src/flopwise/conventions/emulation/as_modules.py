@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from flopwise.conventions.convention import Override, described
-from flopwise.conventions.emulation.guard import attempt
+from flopwise.conventions.convention import Override, attempt, described
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.operators.counts import Counts
@@ -126,16 +125,14 @@ _MODULES: dict[str, Callable[[Node], _Made | None]] = {
     "Resize": _upsample,
     "Upsample": _upsample,
     "Gather": _embedding,
-    "RNN": _recurrent,
-    "GRU": _recurrent,
-    "LSTM": _recurrent,
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), _recurrent),
 }
 
 
 def as_layer(node: Node, at: int) -> list[Layer]:
     """The module that an operator of a file would be, alone in a list; nothing where there is none."""
     rule = _MODULES.get(node.op)
-    made = None if rule is None else attempt(lambda: rule(node))
+    made = None if rule is None else attempt(rule, node)
     if made is None:
         return []
     kind, options, tensors = made
@@ -144,42 +141,6 @@ def as_layer(node: Node, at: int) -> list[Layer]:
         Layer(str(at), kind, frozenset({kind}), options, tensors, inputs, node.known_outputs, len(inputs), False, at)
     ]
 
-
-def _named(name: str, ranked: bool = False) -> Callable[[Node], str]:
-    return lambda node: f"{name}{_rank(node)}d" if ranked else name
-
-
-def _product(node: Node) -> str:
-    right = node.input(1)
-    return "linear" if right.kind in STORED and right.shape is not None and len(right.shape) == 2 else "matmul"
-
-
-#: Operator of a file -> the function of PyTorch that it would be.
-FUNCTIONS: dict[str, Callable[[Node], str]] = {
-    "Conv": _named("conv", ranked=True),
-    "ConvTranspose": _named("conv_transpose", ranked=True),
-    "Gemm": _product,
-    "MatMul": _product,
-    "Einsum": _named("einsum"),
-    "Attention": _named("scaled_dot_product_attention"),
-    "BatchNormalization": _named("batch_norm"),
-    "InstanceNormalization": _named("instance_norm"),
-    "GroupNormalization": _named("group_norm"),
-    "LayerNormalization": _named("layer_norm"),
-    "Relu": _named("relu"),
-    "Clip": _named("relu6"),
-    "LeakyRelu": _named("leaky_relu"),
-    "PRelu": _named("prelu"),
-    "Elu": _named("elu"),
-    "Gelu": _named("gelu"),
-    "Softmax": _named("softmax"),
-    "MaxPool": _named("max_pool", ranked=True),
-    "AveragePool": _named("avg_pool", ranked=True),
-    "GlobalMaxPool": _named("adaptive_max_pool", ranked=True),
-    "GlobalAveragePool": _named("adaptive_avg_pool", ranked=True),
-    "Resize": _named("interpolate"),
-    "Upsample": _named("interpolate"),
-}
 
 #: Operator of a file -> a module and a function of PyTorch that do the same, in two dimensions where there are several.
 _EXAMPLES: dict[str, tuple[str, str]] = {
@@ -204,13 +165,19 @@ _EXAMPLES: dict[str, tuple[str, str]] = {
     "AveragePool": ("AvgPool2d", "avg_pool2d"),
     "GlobalMaxPool": ("AdaptiveMaxPool2d", "adaptive_max_pool2d"),
     "GlobalAveragePool": ("AdaptiveAvgPool2d", "adaptive_avg_pool2d"),
-    "Resize": ("Upsample", "interpolate"),
-    "Upsample": ("Upsample", "interpolate"),
+    **dict.fromkeys(("Resize", "Upsample"), ("Upsample", "interpolate")),
     "Gather": ("Embedding", ""),
-    "RNN": ("RNN", ""),
-    "GRU": ("GRU", ""),
-    "LSTM": ("LSTM", ""),
+    **{name: (name, "") for name in ("RNN", "GRU", "LSTM")},
 }
+
+
+def function(node: Node) -> str:
+    """The function of PyTorch that an operator of a file would be; "" where there is none."""
+    _, name = _EXAMPLES.get(node.op, ("", ""))
+    if name in ("linear", "matmul"):
+        right = node.input(1)
+        return "linear" if right.kind in STORED and right.shape is not None and len(right.shape) == 2 else "matmul"
+    return f"{name.removesuffix('2d')}{_rank(node)}d" if name.endswith("2d") else name
 
 
 def in_words(

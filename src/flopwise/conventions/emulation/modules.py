@@ -121,9 +121,8 @@ def functions(node: Node) -> list[str]:
     operator ``@`` is "@". ``+`` and ``*`` are none. Of a file, the function that does what the operator does.
     """
     if not node.via:
-        function = as_modules.FUNCTIONS.get(node.op)
         inside = node.origin.startswith("aten.") and not node.version  # of a program, a part of what it called
-        name = "" if inside or function is None else function(node)
+        name = "" if inside else as_modules.function(node)
         fused = bool(node.scope) and node.scope[-1].kind == "MultiheadAttention"  # calls one function for all of it
         return [name] if name and (name == "linear" or not fused) else []
     names: list[str] = []

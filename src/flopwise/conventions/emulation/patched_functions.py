@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from flopwise.conventions.convention import Convention, Display, Whole
+from flopwise.conventions.convention import Convention, Display, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
 from flopwise.conventions.emulation.einsum_paths import printed_flops
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import CLASSES, Counts
@@ -151,12 +150,12 @@ def amounts(graph: Graph, rules: Mapping[str, Rule], again: bool) -> list[Counts
     pairs: list[tuple[int, Counts | None]] = []
     for layer in modules.layers(graph):
         if layer.kind in HOOKS:
-            counted = attempt(lambda layer=layer: HOOKS[layer.kind](layer))  # type: ignore[misc]
+            counted = attempt(HOOKS[layer.kind], layer)
             pairs.append((layer.at, _times(counted, places.get(layer.path, 1))))
     for at, node in enumerate(graph.nodes):
         for name in modules.functions(node):
             if name in rules:
-                counted = attempt(lambda rule=rules[name], node=node: rule(node))  # type: ignore[misc]
+                counted = attempt(rules[name], node)
                 pairs.append((at, _times(counted, places.get(node.module, 1))))
     return modules.placed(graph, pairs)
 

@@ -9,27 +9,18 @@ entry: flopwise counts them alike.
 
 from __future__ import annotations
 
-from flopwise.conventions.convention import Convention, Override, described
+from flopwise.conventions.convention import Convention, per_input
 from flopwise.graph import Node
 from flopwise.operators.counts import FLOPS, Counts
 from flopwise.operators.extents import extent, product
-from flopwise.operators.words import words
 
 #: Operations per input element.
 PER_INPUT: dict[str, Counts] = {
-    "Relu": Counts(cmp=1),
-    "LeakyRelu": Counts(cmp=1),
-    "PRelu": Counts(cmp=1),
-    "ThresholdedRelu": Counts(cmp=1),
+    **dict.fromkeys(("Relu", "LeakyRelu", "PRelu", "ThresholdedRelu"), Counts(cmp=1)),
     "Tanh": Counts(exp=2, add=2, div=1),
     "Sigmoid": Counts(add=2, exp=1, div=1),  # the first add is the change of sign
     "BatchNormalization": Counts(add=2, div=1, mul=1),
 }
-
-
-def per_input(once: Counts) -> Override:
-    """A rule that counts so many operations for each element of the first input."""
-    return described(lambda node, counts: once * node.input(0).numel, f"numel(X) × {words(once)}")
 
 
 def dot_products(node: Node, counts: Counts | None) -> Counts | None:
@@ -72,7 +63,7 @@ CONVENTION = Convention(
     source='2n - 1 as in "Flops Model: Benchmarking Neural Networks", Prince, 2022-09-12, and texts like it',
     weights=FLOPS,
     overrides={
-        **{op: per_input(once) for op, once in PER_INPUT.items()},
+        **per_input(PER_INPUT),
         "Conv": dot_products,
         "MatMul": dot_products,
         "Gemm": linear,

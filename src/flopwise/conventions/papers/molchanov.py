@@ -49,9 +49,7 @@ CONVENTION = Convention(
     overrides={
         **dict.fromkeys(sorted(WITHOUT_FORMULA), _refused),
         "Conv": conv,
-        "FC": fully_connected,
-        "Gemm": fully_connected,
-        "MatMul": fully_connected,
+        **dict.fromkeys(("FC", "Gemm", "MatMul"), fully_connected),
     },
     others="free",
     notes=(

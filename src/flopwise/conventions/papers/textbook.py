@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flopwise.conventions.convention import Convention
-from flopwise.conventions.papers.dot_product import PER_INPUT, linear, max_pool, per_input, softmax
+from flopwise.conventions.convention import Convention, per_input
+from flopwise.conventions.papers.dot_product import PER_INPUT, linear, max_pool, softmax
 from flopwise.conventions.papers.molchanov import WITHOUT_FORMULA
 from flopwise.graph import Node
 from flopwise.operators.counts import FLOPS, Counts
@@ -56,8 +56,7 @@ CONVENTION = Convention(
     weights=FLOPS,
     overrides={
         **dict.fromkeys(sorted(WITHOUT_FORMULA), _without_function),
-        **{op: per_input(once) for op, once in PER_INPUT.items()},
-        **dict.fromkeys(CUT_OFF, per_input(Counts(cmp=1))),
+        **per_input({**PER_INPUT, **dict.fromkeys(CUT_OFF, Counts(cmp=1))}),
         **dict.fromkeys(("Conv", "ConvTranspose"), conv),
         **dict.fromkeys(("Gemm", "MatMul", "FC"), linear),
         **dict.fromkeys(("MaxPool", "GlobalMaxPool"), max_pool),

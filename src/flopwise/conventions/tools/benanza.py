@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from flopwise.conventions.convention import Convention, Display, Override, described, renamed
+from flopwise.conventions.convention import Convention, Display, Override, described, nothing, renamed
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.operators.extents import extent, product, required
@@ -24,37 +24,24 @@ from flopwise.rows import Row
 
 #: Operations per element of the first input. The loader has a rule for Max too, under a misspelt name.
 PER_INPUT: dict[str, Counts] = {
-    "Relu": Counts(mac=1, cmp=1),
-    "LeakyRelu": Counts(mac=1, cmp=1),
-    "PRelu": Counts(mac=1, cmp=1),
+    **dict.fromkeys(("Relu", "LeakyRelu", "PRelu"), Counts(mac=1, cmp=1)),
     "BatchNormalization": Counts(add=1, div=1),
     "LRN": Counts(mac=1, add=1, div=2, exp=1),  # mac is meant to be times the size
     "Softmax": Counts(add=1, div=1, exp=1),
-    "Dropout": Counts(cmp=1),
-    "Mul": Counts(mac=1),
-    "Div": Counts(mac=1),
-    "Exp": Counts(mac=1),
-    "Squeeze": Counts(cmp=1),
-    "Unsqueeze": Counts(cmp=1),
-    "TopK": Counts(cmp=1),
-    "NonMaxSuppression": Counts(cmp=1),
+    **dict.fromkeys(("Mul", "Div", "Exp"), Counts(mac=1)),
+    **dict.fromkeys(("Dropout", "Squeeze", "Unsqueeze", "TopK", "NonMaxSuppression"), Counts(cmp=1)),
 }
 
 #: Operations per element of the first input, for each input after the first.
 PER_FURTHER_INPUT: dict[str, Counts] = {
-    "Add": Counts(add=1),
-    "Sub": Counts(add=1),
-    "Sum": Counts(add=1),
+    **dict.fromkeys(("Add", "Sub", "Sum"), Counts(add=1)),
     "Min": Counts(cmp=1),
 }
 
 #: Operations per element of the first input, which must have four axes; the global poolings are meant to cost one.
 PER_INPUT_4D: dict[str, Counts] = {
-    "Scale": Counts(mac=1),
-    "ImageScaler": Counts(mac=1),
-    "ReduceMin": Counts(mac=1),
-    "GlobalMaxPool": Counts(),
-    "GlobalAveragePool": Counts(),
+    **dict.fromkeys(("Scale", "ImageScaler", "ReduceMin"), Counts(mac=1)),
+    **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), Counts()),
 }
 
 #: Operators that the tool lists with a cost of nothing.
@@ -104,11 +91,6 @@ def _per_further_input(once: Counts) -> Override:
         return once * (_elements(node) * (len(node.known_inputs) - 1))
 
     return described(rule, f"numel(X) × (inputs − 1) × {words(once)}")
-
-
-def _nothing(node: Node, counts: Counts | None) -> Counts:
-    """nothing"""
-    return Counts()
 
 
 def conv(node: Node, counts: Counts | None) -> Counts | None:
@@ -199,7 +181,7 @@ CONVENTION = Convention(
         **_each(PER_INPUT, _per_input),
         **_each(PER_INPUT_4D, lambda once: _per_input(once, axes=4)),
         **_each(PER_FURTHER_INPUT, _per_further_input),
-        **dict.fromkeys(FREE.split(), _nothing),
+        **dict.fromkeys(FREE.split(), nothing),
         "Conv": conv,
         "Gemm": gemm,
         "MatMul": gemm,

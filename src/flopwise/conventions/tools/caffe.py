@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flopwise.conventions.convention import Convention, Display
-from flopwise.conventions.table import Column, Table, Total, Value
+from flopwise.conventions.convention import Column, Convention, Display, Table, Total, Value
 from flopwise.graph import STORED, Graph, Node, Shape
 from flopwise.operators.counts import MACS, Counts
 from flopwise.operators.extents import product

@@ -8,12 +8,23 @@ sigmoid cost nothing. The tool stops at a layer that it does not know, which is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flopwise.conventions.convention import Convention, Display, Override, described
-from flopwise.conventions.table import Column, Table, Total, Value
+from flopwise.conventions.convention import (
+    Column,
+    Convention,
+    Display,
+    Override,
+    Table,
+    Total,
+    Value,
+    described,
+    nothing,
+    per_input,
+    per_output,
+)
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
 from flopwise.graph import STORED, Graph, Node
 from flopwise.graph.batch import batch_of
@@ -55,19 +66,6 @@ WIDTH = 4
 
 _MEMORY = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
 _OPERATIONS = (" ", "K", "M", "G", "T", "P", "E", "Z", "Y")
-
-
-def _per_output(once: Counts) -> Override:
-    return described(lambda node, counts: once * node.output().numel, f"numel(Y) × {words(once)}")
-
-
-def _per_input(once: Counts) -> Override:
-    return described(lambda node, counts: once * node.input(0).numel, f"numel(X) × {words(once)}")
-
-
-def _nothing(node: Node, counts: Counts | None) -> Counts:
-    """nothing"""
-    return Counts()
 
 
 def products(node: Node, counts: Counts | None) -> Counts | None:
@@ -159,10 +157,6 @@ def operations(number: int) -> str:
     return _short(number, 1000, _OPERATIONS) + "FLOPS"
 
 
-def _each(table: dict[str, Counts], rule: Callable[[Counts], Override]) -> dict[str, Override]:
-    return {op: rule(once) for op, once in table.items()}
-
-
 CONVENTION = Convention(
     name="convnet-burden",
     unit="FLOP",
@@ -170,9 +164,9 @@ CONVENTION = Convention(
     source="albanie/convnet-burden@9c7f31b, core/burden.m",
     weights=WEIGHTS,
     overrides={
-        **_each(PER_OUTPUT, _per_output),
-        **_each(PER_INPUT, _per_input),
-        **dict.fromkeys(FREE.split(), _nothing),
+        **per_output(PER_OUTPUT),
+        **per_input(PER_INPUT),
+        **dict.fromkeys(FREE.split(), nothing),
         **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul"), products),
         "MaxPool": _pool(Counts(cmp=2)),
         "AveragePool": _pool(Counts(add=2)),

@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from flopwise.conventions.convention import Convention, Display, Override, Whole, described
+from flopwise.conventions.convention import Convention, Display, Override, Whole, attempt, described
+from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.dispatcher import of_program
 from flopwise.conventions.emulation.einsum_paths import printed_flops, renamed
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators import tables
 from flopwise.operators.counts import Counts
@@ -44,15 +44,12 @@ IGNORED: frozenset[str] = frozenset(f"aten::{name}" for name in _IGNORED.split()
 _TRACED: dict[str, str] = {
     **{f"{kind}{rank}d": "_convolution" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3)},
     "convolution": "_convolution",
-    "linalg_matmul": "matmul",
-    "__rmatmul__": "matmul",
+    **dict.fromkeys(("linalg_matmul", "__rmatmul__"), "matmul"),
     "getitem": "select",
-    "concat": "cat",
-    "concatenate": "cat",
+    **dict.fromkeys(("concat", "concatenate"), "cat"),
     "multiply": "mul",
     "subtract": "sub",
-    "divide": "div",
-    "true_divide": "div",
+    **dict.fromkeys(("divide", "true_divide"), "div"),
     "clip": "clamp",
     "absolute": "abs",
     "negative": "neg",
@@ -61,8 +58,7 @@ _TRACED: dict[str, str] = {
     "less": "lt",
     "less_equal": "le",
     "not_equal": "ne",
-    "swapaxes": "transpose",
-    "swapdims": "transpose",
+    **dict.fromkeys(("swapaxes", "swapdims"), "transpose"),
 }
 
 #: What the operator of a file is in a trace of the module that it came from.
@@ -179,16 +175,11 @@ def _inputs(node: Node) -> int:
 #: Operator of a trace -> multiply-adds and what else the tool counts as a flop.
 RULES: dict[str, Rule] = {
     "aten::_convolution": _convolution,
-    "aten::linear": _linear,
-    "aten::addmm": _linear,
-    "aten::mm": _matmul,
-    "aten::matmul": _matmul,
-    "aten::bmm": _matmul,
+    **dict.fromkeys(("aten::linear", "aten::addmm"), _linear),
+    **dict.fromkeys(("aten::mm", "aten::matmul", "aten::bmm"), _matmul),
     "aten::einsum": einsum,
     "aten::batch_norm": _batch_norm,
-    "aten::layer_norm": _normalization,
-    "aten::group_norm": _normalization,
-    "aten::instance_norm": _normalization,
+    **dict.fromkeys(("aten::layer_norm", "aten::group_norm", "aten::instance_norm"), _normalization),
     "aten::upsample_nearest2d": _outputs(1),
     "aten::upsample_bilinear2d": _outputs(4),
     "aten::adaptive_avg_pool2d": _inputs,
@@ -297,7 +288,7 @@ def _members(node: Node) -> Iterator[str]:
 
 def _computes(node: Node) -> bool:
     """Whether flopwise counts something for a node, or has no rule for it."""
-    counts = attempt(lambda: tables.count(node))
+    counts = attempt(tables.count, node)
     return counts is None or any(counts)
 
 
@@ -315,7 +306,7 @@ def unsupported(graph: Graph) -> Counter[str]:
         if function and function in functions:
             continue
         functions.add(function)
-        for one in attempt(lambda node=node: seen(node)) or ():  # type: ignore[misc]
+        for one in attempt(seen, node) or ():
             if one.kind not in RULES and one.kind not in IGNORED:
                 times[one.kind] += one.times
     return times
@@ -333,26 +324,16 @@ def count(node: Node) -> Counts | None:
 
 def activations(graph: Graph) -> list[int | None]:
     """Elements of the results of convolutions, linear layers and matrix products; of everything else none."""
-    return [_elements(node) if kept else 0 for node, kept in zip(graph.nodes, traced(graph), strict=True)]
+    pairs = zip(graph.nodes, traced(graph), strict=True)
+    return [
+        attempt(lambda node: sum([one.activations for one in seen(node)]), node) if kept else 0 for node, kept in pairs
+    ]
 
 
 def listing(graph: Graph, rows: Sequence[Row], own: Collection[str]) -> list[Row]:
     """The rows with the tool's own count of activations."""
     elements = {id(node): number for node, number in zip(graph.nodes, activations(graph), strict=True)}
     return [replace(row, activations=elements[id(row.node)]) for row in rows]
-
-
-def _elements(node: Node) -> int | None:
-    return attempt(lambda: sum([one.activations for one in seen(node)]))
-
-
-def params(graph: Graph) -> int:
-    """Elements of all parameters, in modules that are not called as well; a shared one counts once."""
-    stored = [t for module in graph.modules for t in module.tensors.values()]
-    if not graph.modules:
-        stored = [t for node in graph.nodes for t in node.known_inputs]
-    sizes = {t.name: t.numel for t in stored if t.kind == "weight"}
-    return sum(sizes.values())
 
 
 def size(number: int | float, digits: int = 3) -> str:
@@ -373,7 +354,7 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
 
 def _kept(node: Node) -> Counts | None:
     """The count; None where there is none, and for an operator of a file of which it is unknown what it was."""
-    counts = attempt(lambda: count(node))
+    counts = attempt(count, node)
     return counts if of_program(node) or any(counts or ()) or node.op in tables.OPERATORS else None
 
 
@@ -404,7 +385,7 @@ CONVENTION = Convention(
     },
     others="zero",
     fold=False,
-    whole=Whole(_whole, totals={"params": params}, remarks=_remarks),
+    whole=Whole(_whole, totals={"params": modules.parameters}, remarks=_remarks),
     listing=listing,
     display=Display(human=size, columns=("activations",)),
 )

@@ -8,7 +8,6 @@ as ``+`` counts nothing, nor does a class of module that is not listed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 from flopwise.conventions.convention import Convention, Whole
 from flopwise.conventions.emulation import as_modules, modules
@@ -51,13 +50,9 @@ HOOKS: dict[str, Callable[[Layer], int]] = {
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    images = ptflops.batch(graph) or 1
-    amounts: list[int | Fraction | None] = [0 for _ in graph.nodes]
-    for layer, counted in ptflops.of_modules(graph, HOOKS, once=True):
-        if 0 <= layer.at < len(amounts):
-            held, own = amounts[layer.at], None if counted is None else ptflops.of_one(counted, images)
-            amounts[layer.at] = None if held is None or own is None else held + own
-    return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
+    return ptflops.of_one_image(
+        [0] * len(graph.nodes), ptflops.of_modules(graph, HOOKS, once=True), ptflops.batch(graph)
+    )
 
 
 CONVENTION = Convention(

@@ -20,8 +20,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flopwise.conventions.convention import Convention, Display, Override, described
-from flopwise.conventions.table import Column, Table, Value
+from flopwise.conventions.convention import (
+    Column,
+    Convention,
+    Display,
+    Override,
+    Table,
+    Value,
+    described,
+    nothing,
+    per_input,
+)
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
 from flopwise.graph import STORED, Graph, Node
 from flopwise.operators.counts import MACS, Counts
@@ -55,15 +64,6 @@ PER_CHANNEL = frozenset({"BatchNormalization", "caffe::BatchNorm", "caffe::BN"})
 TWO = frozenset({"LRN", "caffe::LRNWithinChannel", "caffe::Normalize"})
 
 _UNITS = (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3))
-
-
-def _per_input(once: Counts) -> Override:
-    return described(lambda node, counts: once * node.input(0).numel, f"numel(X) × {words(once)}")
-
-
-def _nothing(node: Node, counts: Counts | None) -> Counts:
-    """nothing"""
-    return Counts()
 
 
 def conv(node: Node, counts: Counts | None) -> Counts | None:
@@ -183,8 +183,8 @@ CONVENTION = Convention(
     source="Netscope CNN Analyzer, dgschwend/netscope@8ae36d8, src/analyzer.coffee",
     weights=MACS,
     overrides={
-        **{op: _per_input(once) for op, once in PER_INPUT.items()},
-        **dict.fromkeys(FREE.split(), _nothing),
+        **per_input(PER_INPUT),
+        **dict.fromkeys(FREE.split(), nothing),
         "Conv": conv,
         "ConvTranspose": deconv,
         "Gemm": inner_product,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flopwise.conventions.convention import Convention, Override, described, renamed
+from flopwise.conventions.convention import Convention, Override, described, nothing, per_input, per_output, renamed
 from flopwise.graph import Dim, Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
@@ -21,28 +21,12 @@ PRICES = Counts(mac=1, add=1, mul=1, div=4, cmp=1, exp=32, log=43, pow=32, sqrt=
 
 #: Operations per element of the first output, however many inputs there are.
 PER_OUTPUT: dict[str, Counts] = {
-    "Add": Counts(add=1),
-    "Sub": Counts(add=1),
+    **dict.fromkeys(("Add", "Sub", "Mod", "Max", "Ceil", "Hardmax", "CumSum"), Counts(add=1)),
+    **dict.fromkeys(("Min", "Neg", "Abs", "Sign", "Floor", "Round", "Relu"), Counts(cmp=1)),
+    **dict.fromkeys(("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"), Counts(cmp=1)),
+    **dict.fromkeys(("Not", "And", "Or", "Xor"), Counts(cmp=1)),
     "Mul": Counts(mul=1),
     "Div": Counts(div=1),
-    "Mod": Counts(add=1),
-    "Max": Counts(add=1),
-    "Min": Counts(cmp=1),
-    "Neg": Counts(cmp=1),
-    "Abs": Counts(cmp=1),
-    "Sign": Counts(cmp=1),
-    "Ceil": Counts(add=1),
-    "Floor": Counts(cmp=1),
-    "Round": Counts(cmp=1),
-    "Less": Counts(cmp=1),
-    "LessOrEqual": Counts(cmp=1),
-    "Greater": Counts(cmp=1),
-    "GreaterOrEqual": Counts(cmp=1),
-    "Equal": Counts(cmp=1),
-    "Not": Counts(cmp=1),
-    "And": Counts(cmp=1),
-    "Or": Counts(cmp=1),
-    "Xor": Counts(cmp=1),
     "Exp": Counts(exp=1),
     "Log": Counts(log=1),
     "Sqrt": Counts(sqrt=1),
@@ -61,29 +45,24 @@ PER_OUTPUT: dict[str, Counts] = {
     "Silu": Counts(exp=1, mul=1),
     "HardSigmoid": Counts(mul=1, add=1, cmp=2),
     "HardSwish": Counts(mul=2, add=1, cmp=2),
-    "Relu": Counts(cmp=1),
     "Relu6": Counts(cmp=2),
     "Clip": Counts(cmp=2),
     "PRelu": Counts(cmp=1, mul=1),
     "LeakyRelu": Counts(cmp=1, mul=1),
-    "Hardmax": Counts(add=1),
     "LogitSoftCapping": Counts(tanh=1, mul=1, div=1),
     "Rope": Counts(trig=2, mul=2),
     "BatchNormalization": Counts(add=2, sqrt=1, div=1, mul=1),
     "InstanceNormalization": Counts(add=2, mul=1, div=1),
     "LpNormalization": Counts(exp=1, add=1),
     "ImageScaler": Counts(add=1, mul=1),
-    "CumSum": Counts(add=1),
     "DequantizeLinear": Counts(mul=1, add=1),
 }
 
 #: Operations per element of the first input.
 PER_INPUT: dict[str, Counts] = {
-    "ReduceMean": Counts(add=1),
-    "ReduceSum": Counts(add=1),
+    **dict.fromkeys(("ReduceMean", "ReduceSum"), Counts(add=1)),
     "ReduceProd": Counts(mul=1),
-    "ReduceMin": Counts(cmp=1),
-    "ReduceMax": Counts(cmp=1),
+    **dict.fromkeys(("ReduceMin", "ReduceMax"), Counts(cmp=1)),
     "ReduceL2": Counts(add=1, sqrt=1),
 }
 
@@ -110,19 +89,6 @@ def _largest(node: Node) -> int:
     """E where the tool takes the shape of the largest input for that of the output."""
     sizes = [size(tensor) for tensor in node.known_inputs]
     return max(sizes) if all(isinstance(s, int) for s in sizes) else size(node.output())
-
-
-def _per_output(once: Counts) -> Override:
-    return described(lambda node, counts: once * size(node.output()), f"numel(Y) × {words(once)}")
-
-
-def _per_input(once: Counts) -> Override:
-    return described(lambda node, counts: once * size(node.input(0)), f"numel(X) × {words(once)}")
-
-
-def _nothing(node: Node, counts: Counts | None) -> Counts:
-    """nothing"""
-    return Counts()
 
 
 def conv(node: Node, counts: Counts | None) -> Counts:
@@ -266,16 +232,14 @@ CONVENTION = Convention(
     source="onnx-tool 1.0.1 (PyPI), onnx_tool/node.py",
     weights=PRICES,
     overrides={
-        **{op: _per_output(once) for op, once in PER_OUTPUT.items()},
-        **{op: _per_input(once) for op, once in PER_INPUT.items()},
-        **dict.fromkeys(FREE.split(), _nothing),
+        **per_output(PER_OUTPUT, size),
+        **per_input(PER_INPUT, size),
+        **dict.fromkeys(FREE.split(), nothing),
         "Conv": conv,
         "ConvTranspose": conv,
         "ConvInteger": conv_integer,
         "QLinearConv": conv_integer,
-        "Gemm": matmul,
-        "MatMul": matmul,
-        "MatMulInteger": matmul,
+        **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger"), matmul),
         "QLinearMatMul": qlinear_matmul,
         "Einsum": einsum,
         "LSTM": _recurrent(4, Counts(add=5, mul=3, exp=3, tanh=2), outputs=1),

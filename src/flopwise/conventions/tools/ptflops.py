@@ -8,13 +8,12 @@ modules are divided by the batch, those of functions are not; operands of differ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from flopwise.conventions.convention import Convention, Whole
+from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
@@ -218,8 +217,8 @@ def of_modules(
     pairs: list[tuple[Layer, int | None]] = []
     for layer in modules.layers(graph):
         if layer.kind in hooks:
-            counted = attempt(lambda layer=layer: Counts(mac=hooks[layer.kind](layer)))  # type: ignore[misc]
-            pairs.append((layer, None if counted is None else counted.mac * places.get(layer.path, 1)))
+            counted = attempt(hooks[layer.kind], layer)
+            pairs.append((layer, None if counted is None else counted * places.get(layer.path, 1)))
     return pairs
 
 
@@ -229,10 +228,10 @@ def of_functions(node: Node) -> Number | None:
     for name in modules.functions(node):
         rule = FUNCTIONS.get(name)
         if rule is not None:
-            counted = attempt(lambda rule=rule: Counts(mac=rule(node)))  # type: ignore[misc]
+            counted = attempt(rule, node)
             if counted is None:
                 return None
-            total += counted.mac
+            total += counted
     return total
 
 
@@ -245,14 +244,20 @@ def of_one(counted: int, images: int) -> Number | None:
     return counted if images in (0, 1) else Fraction(counted, images)
 
 
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    images = batch(graph)
-    amounts: list[Number | None] = [of_functions(node) for node in graph.nodes]
-    for layer, counted in of_modules(graph):
+def of_one_image(
+    functions: Iterable[Number | None], layers: Iterable[tuple[Layer, int | None]], images: int
+) -> list[Counts | None]:
+    """What functions cost at each node, and modules with what they cost for one of so many images."""
+    amounts = list(functions)
+    for layer, counted in layers:
         if 0 <= layer.at < len(amounts):
-            held, own = amounts[layer.at], None if counted is None else of_one(counted, images)
-            amounts[layer.at] = None if held is None or own is None else held + own
+            sum_before, own = amounts[layer.at], None if counted is None else of_one(counted, images)
+            amounts[layer.at] = None if sum_before is None or own is None else sum_before + own
     return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
+
+
+def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+    return of_one_image(map(of_functions, graph.nodes), of_modules(graph), batch(graph))
 
 
 CONVENTION = Convention(

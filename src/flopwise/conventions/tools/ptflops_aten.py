@@ -8,12 +8,11 @@ row-major order is mm without a bias.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
-from flopwise.conventions.convention import Convention, Whole, described
+from flopwise.conventions.convention import Convention, Whole, attempt, described
+from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.dispatcher import kernels
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.tools.torch import missed
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
@@ -31,29 +30,17 @@ def count(node: Node, counts: Counts | None) -> Counts | None:
     return Counts(mac=sum([k.mac for k in counted]), add=sum([k.results for k in counted if k.biased]))
 
 
-def params(graph: Graph) -> int:
-    """Elements of the parameters that are trained; a shared one counts once."""
-    stored = [t for module in graph.modules for t in module.tensors.values() if t.grad]
-    if not graph.modules:
-        stored = [t for node in graph.nodes for t in node.known_inputs]
-    return sum({t.name: t.numel for t in stored if t.kind == "weight"}.values())
-
-
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    pairs = zip(graph.nodes, canonical, strict=True)
-    return [attempt(functools.partial(count, node, counts)) for node, counts in pairs]
+    return [attempt(count, node, counts) for node, counts in zip(graph.nodes, canonical, strict=True)]
 
 
 _WORDS = {
-    "Conv": "mac, and numel(Y) for a bias",
-    "ConvTranspose": "mac, and numel(Y) for a bias",
+    **dict.fromkeys(("Conv", "ConvTranspose"), "mac, and numel(Y) for a bias"),
     "Gemm": "mac, and numel(Y) for a bias where PyTorch calls addmm",
     "MatMul": "mac; nothing for a vector on the right",
     "Einsum": "mac of products that sum over something",
-    "Attention": "nothing: one kernel on a CPU",
-    "LSTM": "nothing: one kernel on a CPU",
-    "GRU": "mac, and the biases",
-    "RNN": "mac, and the biases",
+    **dict.fromkeys(("Attention", "LSTM"), "nothing: one kernel on a CPU"),
+    **dict.fromkeys(("GRU", "RNN"), "mac, and the biases"),
 }
 
 CONVENTION = Convention(
@@ -65,5 +52,5 @@ CONVENTION = Convention(
     overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},
     others="zero",
     fold=False,
-    whole=Whole(_whole, totals={"params": params}, remarks=lambda graph: missed(graph, fused=True)),
+    whole=Whole(_whole, totals={"params": modules.trained}, remarks=lambda graph: missed(graph, fused=True)),
 )

@@ -12,9 +12,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flopwise.conventions.convention import Convention, Whole
+from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer, bare
 from flopwise.graph import Graph, Submodule
 from flopwise.operators.counts import Counts
@@ -119,8 +118,7 @@ HOOKS: dict[str, Rule] = {
     "ZeroPad2d": nothing,
     **dict.fromkeys([f"{kind}{rank}" for kind in ("Conv", "ConvTranspose") for rank in _RANKS], convolution),
     **dict.fromkeys([f"{kind}{rank}" for kind in ("BatchNorm", "InstanceNorm") for rank in _RANKS], normalization),
-    "LayerNorm": normalization,
-    "SyncBatchNorm": normalization,
+    **dict.fromkeys(["LayerNorm", "SyncBatchNorm"], normalization),
     "PReLU": _prelu,
     "Softmax": _softmax,
     **dict.fromkeys(["ReLU", "ReLU6", "LeakyReLU", "Dropout", "Sequential", "PixelShuffle"], nothing),
@@ -140,8 +138,7 @@ CONTAINERS: frozenset[str] = frozenset({"Sequential", "ModuleList"})
 def counted(layer: Layer) -> int | None:
     """What the hook counts in one call; 0 for a class without a rule, None where the tool fails."""
     rule = HOOKS.get(layer.kind, nothing)
-    counts = attempt(lambda: Counts(mac=rule(layer)))
-    return None if counts is None else counts.mac
+    return attempt(rule, layer)
 
 
 def _places(graph: Graph) -> dict[str, int]:

@@ -7,13 +7,11 @@ CPU they are one kernel that it does not know, and its figure lacks them. What i
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from flopwise.conventions.convention import Convention, Whole, described
+from flopwise.conventions.convention import Convention, Whole, attempt, described
 from flopwise.conventions.emulation.dispatcher import is_product, kernels
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.graph import Graph, Node
 from flopwise.operators import tables
 from flopwise.operators.counts import Counts
@@ -26,8 +24,7 @@ def count(node: Node, counts: Counts | None) -> Counts | None:
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    pairs = zip(graph.nodes, canonical, strict=True)
-    return [attempt(functools.partial(count, node, counts)) for node, counts in pairs]
+    return [attempt(count, node, counts) for node, counts in zip(graph.nodes, canonical, strict=True)]
 
 
 def missed(graph: Graph, fused: bool) -> Iterator[str]:
@@ -39,8 +36,8 @@ def missed(graph: Graph, fused: bool) -> Iterator[str]:
     """
     tally: Counter[str] = Counter()
     for node in graph.nodes:
-        counts = attempt(functools.partial(tables.count, node))
-        seen = attempt(functools.partial(kernels, node, counts, fused))
+        counts = attempt(tables.count, node)
+        seen = attempt(kernels, node, counts, fused)
         if seen == () and is_product(node) and (counts is None or counts.mac):
             tally[node.origin or node.op] += 1
     if tally:

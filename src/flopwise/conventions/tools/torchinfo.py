@@ -11,9 +11,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flopwise.conventions.convention import Convention, Whole
+from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer, bare
 from flopwise.graph import Graph, Shape, Submodule, Tensor
 from flopwise.graph.dtypes import BITS
@@ -45,9 +44,10 @@ def mult_adds(named: Mapping[str, Tensor], kind: str, shape: Shape) -> int:
     return total
 
 
-def _of_layer(layer: Layer) -> int:
+def _of_layer(layer: Layer) -> Counts:
     """The same of one call."""
-    return mult_adds({n: t for n, t in layer.tensors.items() if t.kind == "weight"}, layer.kind, layer.y.dims)
+    named = {n: t for n, t in layer.tensors.items() if t.kind == "weight"}
+    return Counts(mac=mult_adds(named, layer.kind, layer.y.dims))
 
 
 @dataclass(eq=False)
@@ -266,10 +266,7 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
         called = [info.layer for info in lines(graph) if info.leaf and info.layer is not None]
     else:
         called = [layer for layer in modules.layers(graph) if layer.kind != "MultiheadAttention"]  # which holds another
-    return modules.placed(
-        graph,
-        [(layer.at, attempt(lambda layer=layer: Counts(mac=_of_layer(layer)))) for layer in called],  # type: ignore[misc]
-    )
+    return modules.placed(graph, [(layer.at, attempt(_of_layer, layer)) for layer in called])
 
 
 def _params(graph: Graph) -> int:

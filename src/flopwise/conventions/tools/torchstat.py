@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from flopwise.conventions.convention import Convention, Whole
+from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.guard import attempt
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.graph import Graph
 from flopwise.graph.dtypes import BITS
@@ -246,22 +245,19 @@ def lines(graph: Graph) -> list[Line]:
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    called = [layer for layer in leaves(graph).values() if layer is not None]
-    return modules.placed(
-        graph,
-        [(layer.at, attempt(lambda layer=layer: Counts(mac=line(layer).flops))) for layer in called],  # type: ignore[misc]
-    )
+    return modules.placed(graph, [(layer.at, attempt(_flops, layer)) for layer in leaves(graph).values() if layer])
+
+
+def _flops(layer: Layer) -> Counts:
+    return Counts(mac=line(layer).flops)
 
 
 def _sum(figure: Callable[[Line], float]) -> Callable[[Graph], int]:
     """The sum of one figure of the lines that the tool can make."""
 
     def total(graph: Graph) -> int:
-        figures: list[float] = []
-        for layer in leaves(graph).values():
-            if layer is not None:
-                attempt(lambda layer=layer: figures.append(figure(line(layer))))  # type: ignore[misc]
-        return int(sum(figures))
+        figures = [attempt(lambda layer: figure(line(layer)), layer) for layer in leaves(graph).values() if layer]
+        return int(sum([number for number in figures if number is not None]))
 
     return total
 
@@ -282,7 +278,7 @@ def _remarks(graph: Graph) -> Iterator[str]:
     missing = modules.without_rule(graph, [kind for kind, _ in FLOPS], exact=False)
     yield from modules.remarks("torchstat", graph, missing)
     for layer in leaves(graph).values():
-        if layer is not None and attempt(lambda layer=layer: Counts(mac=line(layer).flops)) is None:  # type: ignore[misc]
+        if layer is not None and attempt(_flops, layer) is None:
             yield f"torchstat fails at the module {layer.path!r}; its other totals leave out where it fails"
             return
 

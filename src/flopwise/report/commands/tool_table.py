@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flopwise.conventions.table import Column, Table
+from flopwise.conventions.convention import Column, Table
 from flopwise.errors import FlopwiseError
 from flopwise.report.formats.format import Format
 from flopwise.report.sheet.columns import AtLeast, Kind, Value
