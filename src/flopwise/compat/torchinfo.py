@@ -300,7 +300,7 @@ def _not_run(model: nn.Module) -> Graph:
     """The modules of a model that nobody called."""
     from flopwise.readers.torch.runs.modules import stored_tensors, submodules
 
-    every = submodules(model, stored_tensors(model))
+    every = submodules(model, stored_tensors(model.named_modules()))
     return Graph(type(model).__name__, "torch", "", (), (), (), modules=every)
 
 

@@ -21,7 +21,7 @@ from flopwise.readers.torch.runs.distribution import gathered
 from flopwise.readers.torch.runs.environment import outside_of_modes, uncompiled
 from flopwise.readers.torch.runs.modules import submodules
 from flopwise.readers.torch.runs.run import RunError, run
-from flopwise.readers.weights.modules import of_torch
+from flopwise.readers.weights.modules import TensorsOfGraph
 
 #: One run at a time: classes of PyTorch are patched during it, and the module's modes and tensors are set aside.
 _ONE_AT_A_TIME = threading.RLock()
@@ -64,8 +64,8 @@ def read_torch(
     if isinstance(model, ExportedModule):
         inputs, mode, kind = _of_example(model.example, inputs, mode), "as-is", "ExportedProgram"
     elif isinstance(model, torch.export.ExportedProgram):
-        model, inputs, mode = _unpacked(model, inputs, mode)
-        kind = "ExportedProgram"
+        inputs, mode, kind = _of_example(model.example_inputs, inputs, mode), "as-is", "ExportedProgram"
+        model = model.module(check_guards=False)
     if not isinstance(model, nn.Module):
         raise ModelError(f"{kind} is not a torch.nn.Module")
 
@@ -104,19 +104,7 @@ def _graph(
     kind: str,
     notes: list[str],
 ) -> Graph:
-    """As ``read_torch``, for settled arguments.
-
-    Args:
-        model: as there.
-        arguments: the arguments of the call.
-        progress: as there.
-        mode: as there.
-        grad: as there.
-        attention: as there.
-        name: as there.
-        kind: what the report calls the module.
-        notes: on the model, to begin with.
-    """
+    """As ``read_torch``, for settled arguments; ``kind`` is what the report calls the module, and notes are added."""
     progress("running on meta tensors")
     guessed = False
     try:
@@ -143,15 +131,13 @@ def _graph(
             f"ran on real tensors, because on meta tensors: {failed.where}{why}; other elements may cost other work"
         )
     notes.extend(dict.fromkeys(recorded.notes))
-    modes = {m.training for m in model.modules()}
-    if mode == "eval" and True in modes and not name:
+    parts = submodules(model, recorded.stored)
+    if mode == "eval" and not name and any(part.training for part in parts):
         notes.append("counted in eval mode; the module is in train mode (mode='train' counts that)")
     if mode == "train":
         notes.append("counted in train mode")
     nodes = nodes_of(recorded.events)
     notes.extend(dense_experts(nodes))
-    parts = submodules(model, recorded.stored)
-    weights = {ours.name: of_torch(ours, tensor) for tensor, ours in recorded.stored.values()}
     return Graph(
         name=name.rpartition(":")[2] if is_callable(name) else kind,
         format="torch",
@@ -159,7 +145,7 @@ def _graph(
         inputs=arguments.listed,
         outputs=recorded.outputs,
         nodes=(*nodes, *unused(nodes, parts)),
-        weights=weights,
+        weights=TensorsOfGraph(recorded.stored.values()),
         warnings=tuple(notes),
         modules=parts,
         calls=tuple(recorded.calls),
@@ -167,17 +153,12 @@ def _graph(
     )
 
 
-def _unpacked(program: Any, inputs: Any, mode: Mode) -> tuple[nn.Module, Any, Mode]:
-    """The module of an exported program, its inputs where none are given, and the one mode that it has.
+def _of_example(example: Any, inputs: Any, mode: Mode) -> Any:
+    """The inputs of an exported program: those that are given, else those that it was exported with.
 
     Raises:
-        InputError: it was exported without examples, and no inputs are given.
+        InputError: it was exported without examples, and no inputs are given; or another mode is wanted than its own.
     """
-    return program.module(check_guards=False), _of_example(program.example_inputs, inputs, mode), "as-is"
-
-
-def _of_example(example: Any, inputs: Any, mode: Mode) -> Any:
-    """The inputs of an exported program: those that are given, else those that it was exported with."""
     if mode == "train":
         raise InputError("an exported program has the mode that it was exported in")
     if inputs is None and example is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flopwise.errors import ModelError
@@ -102,10 +102,25 @@ def stored_tensor(
     return StoredTensor(name, shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=elements)
 
 
-def of_torch(ours: Tensor, tensor: Any) -> StoredTensor:
-    """A tensor of a module's graph as a stored one; the elements of a sparse or nested one cannot be had."""
-    shape = tuple(d for d in ours.shape or () if isinstance(d, int))
-    return stored_tensor(ours.name, tensor, ours.kind) or StoredTensor(ours.name, shape, "", 0, role=ours.kind)
+class TensorsOfGraph(Mapping[str, StoredTensor]):
+    """The tensors of a module's graph as stored ones, made when somebody asks for one.
+
+    The elements of a sparse or nested one cannot be had.
+    """
+
+    def __init__(self, tensors: Iterable[tuple[Any, Tensor]]) -> None:
+        self._tensors = {graph_tensor.name: (tensor, graph_tensor) for tensor, graph_tensor in tensors}
+
+    def __getitem__(self, name: str) -> StoredTensor:
+        tensor, graph_tensor = self._tensors[name]
+        kind, shape = graph_tensor.kind, tuple(d for d in graph_tensor.shape or () if isinstance(d, int))
+        return stored_tensor(name, tensor, kind) or StoredTensor(name, shape, "", 0, role=kind)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 def of_module(model: Any, name: str = "") -> StoredTensors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor as TorchTensor
@@ -17,9 +17,9 @@ from flopwise.readers.torch.capture.recorder import Recorder
 class Calls:
     """The calls of a model's modules, in the order in which they began."""
 
-    def __init__(self, model: nn.Module, recorder: Recorder) -> None:
+    def __init__(self, modules: Iterable[tuple[str, nn.Module]], recorder: Recorder) -> None:
         self._recorder = recorder
-        self._steps = {id(m): Module(path, type(m).__name__) for path, m in model.named_modules()}
+        self._steps = {id(m): Module(path, type(m).__name__) for path, m in modules}
         self.calls: list[Call] = []
         #: The module in which the program failed first, and its arguments.
         self.failed: tuple[Module, tuple[Tensor, ...]] | None = None

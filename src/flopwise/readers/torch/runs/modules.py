@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor as TorchTensor
@@ -14,14 +14,17 @@ from flopwise.graph import Kind, Submodule, Tensor
 from flopwise.readers.torch.capture.tensors import DTYPES
 
 
-def stored_tensors(model: nn.Module) -> dict[int, tuple[TorchTensor, Tensor]]:
+def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[TorchTensor, Tensor]]:
     """The graph tensor of each parameter and buffer, by id; a shared one has the first of its names.
+
+    Args:
+        modules: the modules of a model by path.
 
     Raises:
         ModelError: a parameter has no shape yet.
     """
     tensors: dict[int, tuple[TorchTensor, Tensor]] = {}
-    for path, module in model.named_modules():
+    for path, module in modules:
         prefix = f"{path}." if path else ""
         for name, parameter in module._parameters.items():
             if parameter is None or id(parameter) in tensors:

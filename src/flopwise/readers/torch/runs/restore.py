@@ -169,7 +169,7 @@ def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[El
                 else:
                     registered.append((value, dict(value)))
     elements = Elements(model, containers.tensors) if real else None
-    gradients = [(p, p.grad) for p in model.parameters()]
+    gradients = [(p, p.grad) for m in modules for p in vars(m)["_parameters"].values() if p is not None]
     if training is not None:
         for module in modules:
             vars(module)["training"] = training

@@ -84,39 +84,42 @@ def run(
     Raises:
         RunError: it raised.
     """
-    low = any(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
+    modules = list(model.named_modules())
+    low = any(isinstance(m, torch.jit.ScriptModule) for _, m in modules)
+    once = functools.partial(_run, model, modules, arguments, mode, real, attention)
     try:
-        recorded = _run(model, arguments, mode, grad, real, low, attention)
+        recorded = once(grad, low)
         if low or not recorded.foreign:
             return recorded
     except RunError as error:
         if "saved tensor hooks" not in error.words:  # functions that are transformed do not run beside them
             raise
-        return _run(model, arguments, mode, True, real, True, attention)
+        return once(True, True)
     except NeedsLower:  # for gradients that the program asks for, or functions that it transforms
-        return _run(model, arguments, mode, True, real, True, attention)
-    lower = _run(model, arguments, mode, grad, real, True, attention)
+        return once(True, True)
+    lower = once(grad, True)
     return recorded if recorded.notes and len(lower.foreign) >= len(recorded.foreign) else lower
 
 
 def _run(
     model: nn.Module,
+    modules: Sequence[tuple[str, nn.Module]],
     arguments: Arguments,
     mode: Mode,
-    grad: bool,
     real: bool,
-    low: bool,
     attention: AttentionKernel | None,
+    grad: bool,
+    low: bool,
 ) -> Run:
     """As ``run``, once; ``low`` says whether the dispatcher records too."""
-    stored = stored_tensors(model)
+    stored = stored_tensors(modules)
     args, kwargs, inputs = arguments.copies(real)
     graph_tensors = {key: tensor for key, (_, tensor) in (stored | inputs).items()}
     device = next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
     recorder = Recorder(graph_tensors, device, real=real, grad=grad, low=low)
     recorder.attention = attention
     interception = Interception(recorder)
-    calls = Calls(model, recorder)
+    calls = Calls(modules, recorder)
 
     @contextlib.contextmanager
     def recording() -> Iterator[None]:
