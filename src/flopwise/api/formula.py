@@ -201,8 +201,7 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
 
 def _module(request: _Request, options: TorchOptions) -> Subject:
     """A PyTorch module, which runs once for each point."""
-    from flopwise.readers.torch.inputs.arguments import parameters_of
-    from flopwise.readers.torch.inputs.signature import open_specs
+    from flopwise.readers.torch.inputs.arguments import open_specs, parameters_of
     from flopwise.readers.torch.lower.operators import lower
 
     if options.past is not None or options.new is not None:

@@ -71,11 +71,11 @@ def parse(text: str, names: Sequence[str], symbols: Collection[str] = ()) -> Inp
     name, rest = _named(text, names)
     dtype = None
     head, colon, tail = rest.partition(":")
-    if colon and _is_dtype(head):
+    if colon and is_dtype(head):
         dtype, rest = canonical(head), tail
     elif colon and not head.startswith("@") and not _NUMBERS.fullmatch(head):
         canonical(head)  # says which element types there are
-    elif _is_dtype(head):
+    elif is_dtype(head):
         raise InputError(f"cannot understand {text!r}; write {FORM}")
     if rest.startswith("@"):
         return _from_file(name, dtype, None, rest, text)
@@ -98,7 +98,7 @@ def _named(text: str, names: Sequence[str]) -> tuple[str, str]:
         name = max(heads, key=len)
         return name, text[len(name) + 1 :]
     head, colon, _ = text.partition(":")
-    if len(names) == 1 and (not colon or _is_dtype(head) or text.startswith("@")):
+    if len(names) == 1 and (not colon or is_dtype(head) or text.startswith("@")):
         return names[0], text
     raise InputError(f"no input is named as in {text!r}; the inputs are {_listed(names)}; write {FORM}")
 
@@ -223,7 +223,8 @@ def _only(names: Sequence[str]) -> str:
     return names[0]
 
 
-def _is_dtype(text: str) -> bool:
+def is_dtype(text: str) -> bool:
+    """Whether an element type goes by a name."""
     return text.lower() in BITS or text.lower() in ALIASES
 
 

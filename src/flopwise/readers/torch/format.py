@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import is_callable
-from flopwise.readers.torch.archive import holds_program, members
-from flopwise.readers.torch.kinds import CHECKPOINTS, PROGRAMS, is_function, is_module
+from flopwise.readers.torch.kinds import CHECKPOINTS, PROGRAMS, holds_program, is_function, is_module, members
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
@@ -38,7 +37,7 @@ def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: Tor
     from flopwise.readers.weights.modules import of_module
 
     if isinstance(model, (str, os.PathLike)) and not is_callable(model) and holds_program(members(os.fsdecode(model))):
-        from flopwise.readers.torch.program.tensors import of_program
+        from flopwise.readers.torch.program.script import of_program
 
         return of_program(os.fsdecode(model))
     return of_module(*module_of(model, options, lambda step: None, in_memory=True))

@@ -1,15 +1,38 @@
-"""What of PyTorch's a model is: a module, a file of tensors, or a file with a program."""
+"""What of PyTorch's a model is: a module, a file of tensors, or a file with a program, by what its archive holds."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
+from collections.abc import Collection
 from types import BuiltinFunctionType, FunctionType, MethodType
 
 from flopwise.readers.format import ends_in
 from flopwise.readers.source.location import is_url
-from flopwise.readers.torch.archive import holds_program, members
+
+
+def members(name: str) -> list[str]:
+    """The names in an archive; none where it is damaged, or is not an archive."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(name) as archive:
+            return archive.namelist()
+    except Exception:  # zipfile raises all kinds: for a version to come NotImplementedError
+        return []
+
+
+def holds_program(members: Collection[str]) -> bool:
+    """Whether an archive with these members is an exported program or a TorchScript file, not a checkpoint."""
+    script = any("/code/" in m for m in members) and any(m.endswith("/constants.pkl") for m in members)
+    return script or is_exported(members)
+
+
+def is_exported(members: Collection[str]) -> bool:
+    """Whether an archive with these members is an exported program."""
+    return any(m.endswith(("models/model.json", "serialized_exported_program.json")) for m in members)
+
 
 #: Endings of the files that PyTorch writes: programs, and checkpoints, which may hold a program too.
 PROGRAMS = (".pt2", ".ts", ".torchscript")

@@ -18,8 +18,8 @@ from typing import Any
 from flopwise._user_code import EndedError, place_of, user_code
 from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean
 from flopwise.readers.source.location import is_callable
-from flopwise.readers.torch.archive import holds_program, is_exported, members
 from flopwise.readers.torch.imports import repaired
+from flopwise.readers.torch.kinds import holds_program, is_exported, members
 
 _NEEDS = "PyTorch is needed for that: pip install torch"
 

@@ -117,7 +117,7 @@ def module_of(
     if is_module(model):
         return model, ""
     if is_function(model):
-        from flopwise.readers.torch.function import module_of_function
+        from flopwise.readers.torch.runs.modules import module_of_function
 
         return module_of_function(model), ""  # type: ignore[arg-type] # it can be called, as was asked
     if is_language_model(model):

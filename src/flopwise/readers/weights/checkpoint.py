@@ -53,8 +53,8 @@ def of_checkpoint(source: Source) -> StoredTensors:
 def _of_file(path: str) -> StoredTensors:
     import torch
 
-    from flopwise.readers.torch.archive import holds_program, members
-    from flopwise.readers.torch.program.tensors import of_program
+    from flopwise.readers.torch.kinds import holds_program, members
+    from flopwise.readers.torch.program.script import of_program
 
     zipped = bool(members(path))
     if holds_program(members(path)):

@@ -65,7 +65,7 @@ def _opened(storage: SourceStorage, name: str) -> Archive:
     except Exception as error:  # zipfile raises all kinds for a damaged directory
         why = " ".join(str(error).split())[:150]
         raise ModelError(f"{name}: not a PyTorch checkpoint, or truncated or damaged ({why})") from None
-    from flopwise.readers.torch.archive import holds_program
+    from flopwise.readers.torch.kinds import holds_program
 
     if holds_program(archive.members):
         raise ModelError(

@@ -1,22 +1,26 @@
-"""The arguments that a PyTorch module is called with, from what the caller describes or hands over."""
+"""The arguments that a PyTorch module is called with, from what the caller describes or hands over; or what to give."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor as TorchTensor
 from torch import nn
+from torch.nn.modules.conv import _ConvNd
 
+from flopwise._user_code import on_command_line
 from flopwise.errors import InputError
 from flopwise.graph import Kind, Tensor
-from flopwise.readers.inputs import FORM
+from flopwise.readers.inputs import FORM, InputSpec, input_specs, parse
 from flopwise.readers.torch.capture.tensors import DTYPES, shape_of
+from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
-from flopwise.readers.torch.inputs.hint import missing, needed
-from flopwise.readers.torch.inputs.making import Making, filled, is_shape, position_name
+from flopwise.readers.torch.inputs.making import WHOLE, Making, filled, is_shape, position_name
 
 #: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.
 STATES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
@@ -62,13 +66,14 @@ class Arguments:
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
-def parameters_of(model: nn.Module) -> list[str]:
-    """Names of the parameters of forward()."""
+def parameters_of(model: nn.Module, needed: bool = False) -> list[str]:
+    """Names of the parameters of forward(); with ``needed`` of those alone that have no default."""
     try:
         parameters = inspect.signature(model.forward).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    single = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return [p.name for p in single if p.default is p.empty or not needed]
 
 
 def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None) -> Arguments:
@@ -95,8 +100,8 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
         sizes = {**(dims or {}), **({"batch": batch_size} if batch_size is not None else {})}
         shapes = configured(model, names, sizes)
         if shapes is None:
-            if needed(model):
-                raise InputError(missing(model))
+            if parameters_of(model, needed=True):
+                raise InputError(_missing(model))
         else:
             kwargs = {name: making.one(name, shape) for name, shape in shapes.items()}
     elif isinstance(inputs, str) or _are_texts(inputs):
@@ -107,7 +112,7 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
                 args = (*args, value)
             else:
                 kwargs[name] = value
-        args, kwargs = _positional(model, names, args, kwargs)
+        args, kwargs = _positional(names, args, kwargs)
     elif isinstance(inputs, Mapping):
         kwargs = {name: making.one(name, value) for name, value in inputs.items()}
     elif _is_pair(inputs):
@@ -120,8 +125,10 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
     else:
         raise InputError(f"cannot understand inputs of type {type(inputs).__name__}; give shapes, tensors, or {FORM}")
     tensors: dict[int, Tensor] = {}
-    for name, tensor in _named(names, args, kwargs):
-        tensors.setdefault(id(tensor), _graph_tensor(tensor, name))
+    named = [*((position_name(names, position), value) for position, value in enumerate(args)), *kwargs.items()]
+    for argument, value in named:
+        for name, tensor in tensors_inside(value, argument):
+            tensors.setdefault(id(tensor), _graph_tensor(tensor, name))
     return Arguments(args, kwargs, tensors, frozenset(making.made))
 
 
@@ -130,35 +137,96 @@ def _graph_tensor(tensor: TorchTensor, name: str) -> Tensor:
     return Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
 
 
-def _named(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, TorchTensor]]:
-    for position, value in enumerate(args):
-        yield from tensors_inside(value, position_name(names, position))
-    for name, value in kwargs.items():
-        yield from tensors_inside(value, name)
-
-
 def _are_texts(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(v, str) for v in value)
 
 
 def _is_pair(value: Any) -> bool:
-    return (
-        isinstance(value, tuple)
-        and len(value) == 2
-        and isinstance(value[1], Mapping)
-        and isinstance(value[0], (list, tuple))
-        and not is_shape(value[0])
-    )
+    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], Mapping):
+        return False
+    return isinstance(value[0], (list, tuple)) and not is_shape(value[0])
 
 
 def _positional(
-    model: nn.Module, names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+    names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Named arguments as positional ones where they are the first: some tools and hooks see no others."""
-    ordered = list(args)
-    left = dict(kwargs)
-    for name in names[len(args) :]:
-        if name not in left:
-            break
-        ordered.append(left.pop(name))
-    return tuple(ordered), left
+    first = list(itertools.takewhile(kwargs.__contains__, names[len(args) :]))
+    return (*args, *map(kwargs.get, first)), {name: value for name, value in kwargs.items() if name not in first}
+
+
+def _missing(model: nn.Module) -> str:
+    """The line that names every input that is needed, as the command line or Python takes it."""
+    names = parameters_of(model, needed=True)
+    dtype, shape = _first(model)
+    words = f"{type(model).__name__} needs the shape of {'its input' if len(names) == 1 else 'its inputs'} "
+    words += ", ".join(map(repr, names))
+    if on_command_line():
+        sized = f"{dtype}:{'x'.join(map(str, shape))}" if shape else "DTYPE:SHAPE"
+        texts = [f"-i {name}:{'DTYPE:SHAPE' if position else sized}" for position, name in enumerate(names)]
+        open_ = "DTYPE" in " ".join(texts)
+        return f"{words}: give {' '.join(texts)}{' (DTYPE:SHAPE as f32:1x3x224x224)' if open_ else ''}"
+    value = f"torch.empty({shape}, dtype=torch.int64)" if dtype == "i64" else str(shape or "SHAPE")
+    pairs = [f"{name!r}: {'SHAPE' if position else value}" for position, name in enumerate(names)]
+    return f"{words}: give inputs={{{', '.join(pairs)}}}"
+
+
+def _first(model: nn.Module) -> tuple[str, tuple[int, ...]]:
+    """Element type and shape that suit the first layer with weights; the shape is () where that is not plain."""
+    for module in model.modules():
+        if next(module.children(), None) is not None or next(module.parameters(recurse=False), None) is None:
+            continue
+        if isinstance(module, nn.Linear) and module.in_features:
+            return "f32", (1, module.in_features)
+        if isinstance(module, nn.Embedding):
+            return "i64", (1, 128)
+        if isinstance(module, _ConvNd) and module.in_channels:
+            return "f32", (1, module.in_channels, *(224,) * len(module.kernel_size))
+        break
+    return "", ()
+
+
+def open_specs(model: nn.Module, inputs: Any) -> list[InputSpec]:
+    """The inputs of a module as the caller describes them, each with its element type; see `_described`."""
+    floats = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    specs = _described(model, inputs)
+    listed = next((s.name for s in specs if s.items is not None), None)
+    if listed is not None:
+        raise InputError(
+            f"input {listed!r} is a list of tensors, whose sizes cannot be symbols; wrap the module so that"
+            " its inputs are tensors"
+        )
+    return [replace(spec, dtype=spec.dtype or ("int64" if spec.name in WHOLE else DTYPES[floats])) for spec in specs]
+
+
+def _described(model: nn.Module, inputs: Any) -> list[InputSpec]:
+    """The inputs of a module as the caller describes them; those of a Hugging Face model are open in "batch" and
+    "sequence" when nobody does.
+
+    Args:
+        model: the module.
+        inputs: texts of the form ``name:dtype:shape``, a mapping from name to shape, or one shape.
+
+    Raises:
+        InputError: nothing is given where something is needed, or it is none of these.
+    """
+    names = parameters_of(model)
+    if inputs is None:
+        shapes = configured(model, names)
+        if shapes is None:
+            first = names[0] if names else "x"
+            raise InputError(f"the inputs are needed, with names for open sizes: -i {first}:f32:batchx3x224x224")
+        from_config = configured(model, names, {"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22}) or {}
+        words = {1 << 20: "batch", 1 << 21: "sequence", 1 << 22: "target"}
+        return [InputSpec(name, tuple([words.get(d, d) for d in from_config[name]])) for name in shapes]
+    if isinstance(inputs, str):
+        inputs = [inputs]
+    if isinstance(inputs, list) and all(isinstance(text, str) for text in inputs):
+        specs = []
+        for position, text in enumerate(inputs):
+            named = any(text.startswith(f"{name}:") for name in names)
+            specs.append(parse(text, names if named else [names[position] if position < len(names) else "x"]))
+        return specs
+    if isinstance(inputs, (tuple, torch.Size)) and names:
+        inputs = {names[0]: tuple(inputs)}
+    return input_specs(inputs, names)

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor as TorchTensor
 from torch import nn
 
-_ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, torch.device)
-_OPAQUE = (nn.Module, FunctionType, MethodType, BuiltinFunctionType, ModuleType)
-_CLOSED = (*_ATOMS, *_OPAQUE)
+#: Values without an inside that a program could change, and those that are left as they are.
+ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, torch.device)
+CLOSED = (*ATOMS, nn.Module, FunctionType, MethodType, BuiltinFunctionType, ModuleType)
 
 
 def tensors_inside(value: Any, name: str = "") -> Iterator[tuple[str, TorchTensor]]:
@@ -25,7 +25,7 @@ def tensors_inside(value: Any, name: str = "") -> Iterator[tuple[str, TorchTenso
 
 
 def _inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, TorchTensor]]:
-    if isinstance(value, _CLOSED) or id(value) in seen:
+    if isinstance(value, CLOSED) or id(value) in seen:
         return
     seen.add(id(value))
     if isinstance(value, TorchTensor):
@@ -67,7 +67,7 @@ def copied(value: Any, tensors: Mapping[int, TorchTensor]) -> Any:
 def _modules_inside(value: Any, seen: set[int]) -> Iterator[nn.Module]:
     if isinstance(value, nn.Module):
         yield value
-    elif not (isinstance(value, (*_CLOSED, TorchTensor)) or id(value) in seen):
+    elif not (isinstance(value, (*CLOSED, TorchTensor)) or id(value) in seen):
         seen.add(id(value))
         parts = [*value.values()] if isinstance(value, Mapping) else []
         parts += value if isinstance(value, (list, tuple, set, frozenset)) else []

@@ -11,7 +11,7 @@ from torch import Tensor as TorchTensor
 from torch import nn
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import FORM, InputSpec, parse
+from flopwise.readers.inputs import FORM, InputSpec, is_dtype, parse
 from flopwise.readers.torch.capture.tensors import DTYPES
 
 _BY_NAME = {name: dtype for dtype, name in reversed(DTYPES.items())}
@@ -34,9 +34,6 @@ WHOLE = [
     "indices",
     "token_ids",
 ]
-
-#: Those that are 1 where there is something.
-_ONES = ("mask",)
 
 
 def position_name(names: Sequence[str], position: int) -> str:
@@ -82,12 +79,16 @@ class Making:
 
     def text(self, text: str, names: Sequence[str], position: int) -> tuple[str | None, Any]:
         """The name that a text gives, None when it gives none, and the argument."""
-        named = any(text.startswith(f"{name}:") for name in names)
-        if named:
+        if any(text.startswith(f"{name}:") for name in names):
             spec = parse(text, names)
             return spec.name, self._from(spec)
         head = text.partition(":")[0]
-        if head != text and head.isidentifier() and names and not _looks_like_input(head):
+        if (
+            head != text
+            and head.isidentifier()
+            and names
+            and not (is_dtype(head) or ("x" in head and head.replace("x", "").isdigit()))
+        ):
             raise InputError(
                 f"no input is named as in {text!r}; the inputs are {', '.join(map(repr, names))}; write {FORM}"
             )
@@ -98,11 +99,8 @@ class Making:
         if spec.value is not None:
             wanted = _BY_NAME.get(spec.dtype or "")
             tensor = torch.as_tensor(numpy.asarray(spec.value))
-            return tensor.to(wanted) if wanted else tensor.to(self._default(spec.name, tensor))
+            return tensor.to(wanted or (self._dtype if tensor.is_floating_point() else tensor.dtype))
         return self._tensor(spec.name, spec.shape, spec.dtype)
-
-    def _default(self, name: str, tensor: TorchTensor) -> torch.dtype:
-        return self._dtype if tensor.is_floating_point() else tensor.dtype
 
     def _tensor(self, name: str, shape: Sequence[int | str], dtype: str | None) -> TorchTensor:
         sizes = [self._size(d, name) for d in shape]
@@ -126,18 +124,9 @@ class Making:
         return self._dims[dim]
 
 
-def _looks_like_input(head: str) -> bool:
-    from flopwise.graph.dtypes import ALIASES, BITS
-
-    return head.lower() in BITS or head.lower() in ALIASES or ("x" in head and head.replace("x", "").isdigit())
-
-
 def filled(tensor: TorchTensor, name: str) -> TorchTensor:
     """Elements for an input of which only the shape is known: ones for masks, zeros for whole numbers, else chance."""
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-        return torch.rand(tensor.shape, dtype=torch.float32, generator=torch.Generator().manual_seed(0)).to(
-            tensor.dtype
-        )
-    if any(word in name for word in _ONES):
-        return torch.ones(tensor.shape, dtype=tensor.dtype)
-    return torch.zeros(tensor.shape, dtype=tensor.dtype)
+        chance = torch.Generator().manual_seed(0)
+        return torch.rand(tensor.shape, dtype=torch.float32, generator=chance).to(tensor.dtype)
+    return torch.full(tensor.shape, int("mask" in name), dtype=tensor.dtype)

@@ -1,4 +1,4 @@
-"""The stored tensors of a TorchScript file: its pickle is read with stand-ins for whatever it names.
+"""The stored tensors of a file with a program; of TorchScript the pickle is read with stand-ins for what it names.
 
 Nothing that the pickle names is imported: its classes become plain objects that hold attributes, and the functions that
 make tensors become notes of where these lie. What else it names ends the reading. The code beside it is looked at as
@@ -19,8 +19,9 @@ from typing import Any
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.source.source import FileSource
+from flopwise.readers.torch.kinds import is_exported, members
 from flopwise.readers.torch.program.content import Place, damaged
-from flopwise.readers.torch.program.stored import at_place, fits
+from flopwise.readers.torch.program.stored import at_place, fits, of_exported
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, role_of
 from flopwise.readers.weights.zip import Archive
@@ -88,6 +89,15 @@ class _Class:
 
     parameters: frozenset[str] = field(default_factory=frozenset)
     buffers: frozenset[str] = field(default_factory=frozenset)
+
+
+def of_program(path: str) -> StoredTensors:
+    """The stored tensors of an exported program or a TorchScript file.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    return of_exported(path) if is_exported(members(path)) else of_script(path)
 
 
 def of_script(path: str) -> StoredTensors:

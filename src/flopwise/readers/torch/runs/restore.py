@@ -8,22 +8,20 @@ import random
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor as TorchTensor
 from torch import nn
 
+from flopwise.readers.torch.inputs.containers import ATOMS, CLOSED
+
 #: Attributes that every module has; what stands in them is a module, a tensor or a function.
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 #: Values without an inside that a program could change.
-_ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, torch.device)
-_OPAQUE = (nn.Module, FunctionType, MethodType, BuiltinFunctionType, ModuleType)
-_PLAIN = frozenset(_ATOMS)
+_PLAIN = frozenset(ATOMS)
 _HOLDERS = frozenset({dict, OrderedDict, set})
-_CLOSED = (*_ATOMS, *_OPAQUE)
 
 #: How far from a module its containers are looked into, and how many entries of one.
 _DEPTH, _ENTRIES = 6, 10_000
@@ -40,7 +38,7 @@ class Containers:
 
     def add(self, value: Any, depth: int = 0) -> None:
         """Remember what is in a value, and in what is in it."""
-        if value.__class__ in _PLAIN or isinstance(value, _CLOSED) or depth > _DEPTH or id(value) in self._seen:
+        if value.__class__ in _PLAIN or isinstance(value, CLOSED) or depth > _DEPTH or id(value) in self._seen:
             return
         self._seen.add(id(value))
         if isinstance(value, TorchTensor):
