@@ -49,6 +49,6 @@ def _open_remote(url: str) -> Source:
         from flopwise.readers.source.http import Http
 
         return RemoteSource(shown(url), Http(url))
-    from flopwise.readers.source.filesystem import Fsspec
+    from flopwise.readers.source.remote import Fsspec
 
     return RemoteSource(shown(url), Fsspec(url))

@@ -18,8 +18,8 @@ from flopwise.readers.torch.graph import dense_experts, nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
 from flopwise.readers.torch.program.exported import ExportedModule
 from flopwise.readers.torch.runs.distribution import gathered
-from flopwise.readers.torch.runs.environment import outside_of_modes, uncompiled
 from flopwise.readers.torch.runs.modules import submodules
+from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
 from flopwise.readers.torch.runs.run import RunError, run
 from flopwise.readers.weights.modules import TensorsOfGraph
 

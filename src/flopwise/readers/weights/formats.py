@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.errors import InputError, ModelError, UnknownDimensionError
@@ -21,53 +22,32 @@ if TYPE_CHECKING:
 Path: TypeAlias = "str | os.PathLike[str]"
 
 
-def _safetensors(source: Source) -> StoredTensors:
-    from flopwise.readers.weights.safetensors import of_safetensors
-
-    return of_safetensors(source)
-
-
-def _checkpoint(source: Source) -> StoredTensors:
-    from flopwise.readers.weights.checkpoint import of_checkpoint
-
-    return of_checkpoint(source)
-
-
-def _safetensors_index(source: Source) -> StoredTensors:
-    from flopwise.readers.weights.index import of_index
-
-    return of_index(source, "safetensors", _safetensors, SAFETENSORS.endings)
+def _opened(format: str, source: Source) -> StoredTensors:
+    """The stored tensors of an open file of a format; what takes it apart is imported now."""
+    if format == "safetensors":
+        from flopwise.readers.weights.safetensors import of_safetensors as opened
+    elif format == "gguf":
+        from flopwise.readers.weights.gguf import of_gguf as opened
+    elif format == "npz":
+        from flopwise.readers.weights.numpy import of_npz as opened
+    elif format == "npy":
+        from flopwise.readers.weights.numpy import of_npy as opened
+    else:
+        from flopwise.readers.weights.checkpoint import of_checkpoint as opened
+    return opened(source)
 
 
-def _checkpoint_index(source: Source) -> StoredTensors:
-    from flopwise.readers.weights.index import of_index
+def _of_index(format: str, endings: tuple[str, ...], source: Source) -> StoredTensors:
+    from flopwise.readers.weights.read import of_index
 
-    return of_index(source, "torch", _checkpoint, CHECKPOINTS)
-
-
-def _gguf(source: Source) -> StoredTensors:
-    from flopwise.readers.weights.gguf import of_gguf
-
-    return of_gguf(source)
-
-
-def _npz(source: Source) -> StoredTensors:
-    from flopwise.readers.weights.numpy import of_npz
-
-    return of_npz(source)
-
-
-def _npy(source: Source) -> StoredTensors:
-    from flopwise.readers.weights.numpy import of_npy
-
-    return of_npy(source)
+    return of_index(source, format, partial(_opened, format), endings)
 
 
 def tensor_format(
     name: str,
     models: str,
     endings: tuple[str, ...],
-    opener: Callable[[Source], StoredTensors],
+    opener: Callable[[Source], StoredTensors] | None = None,
     in_folders: bool = True,
     matches: Callable[[object], bool] | None = None,
 ) -> Format:
@@ -77,10 +57,11 @@ def tensor_format(
         name: as in ``Graph.format``.
         models: its files in the plural, for messages.
         endings: of the names of its files.
-        opener: takes an open file apart.
+        opener: takes an open file apart; None: what is known by the name.
         in_folders: whether a file of it in a directory is the weights of the model there.
         matches: as in ``Format``.
     """
+    opener = opener or partial(_opened, name)
 
     def read(model: Path, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
         from flopwise.readers.weights.read import read_weights
@@ -115,12 +96,17 @@ def _read_checkpoint(model: Path, inputs: Any, dims: Any, batch_size: Any, progr
 
 
 SAFETENSORS_INDEX = tensor_format(
-    "safetensors", "indexes of safetensors files", (".safetensors.index.json",), _safetensors_index
+    "safetensors",
+    "indexes of safetensors files",
+    (".safetensors.index.json",),
+    partial(_of_index, "safetensors", (".safetensors",)),
 )
-CHECKPOINT_INDEX = tensor_format("torch", "indexes of PyTorch checkpoints", (".bin.index.json",), _checkpoint_index)
-SAFETENSORS = tensor_format("safetensors", "safetensors files", (".safetensors",), _safetensors)
-GGUF = tensor_format("gguf", "GGUF files", (".gguf",), _gguf)
-NPZ = tensor_format("npz", "NumPy archives", (".npz",), _npz)
-NPY = tensor_format("npy", "NumPy arrays", (".npy",), _npy, in_folders=False)
-_CHECKPOINT = tensor_format("torch", "PyTorch checkpoints", CHECKPOINTS, _checkpoint, matches=is_checkpoint)
+CHECKPOINT_INDEX = tensor_format(
+    "torch", "indexes of PyTorch checkpoints", (".bin.index.json",), partial(_of_index, "torch", CHECKPOINTS)
+)
+SAFETENSORS = tensor_format("safetensors", "safetensors files", (".safetensors",))
+GGUF = tensor_format("gguf", "GGUF files", (".gguf",))
+NPZ = tensor_format("npz", "NumPy archives", (".npz",))
+NPY = tensor_format("npy", "NumPy arrays", (".npy",), in_folders=False)
+_CHECKPOINT = tensor_format("torch", "PyTorch checkpoints", CHECKPOINTS, matches=is_checkpoint)
 CHECKPOINT = replace(_CHECKPOINT, read=_read_checkpoint)

@@ -1,17 +1,112 @@
-"""The stored tensors of a graph, with the operators that use them."""
+"""The stored tensors of a graph, with the operators that use them and the tensors that say how they are quantised."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from flopwise.errors import InputError
-from flopwise.graph import STORED, Graph, StoredTensor
+from flopwise.graph import STORED, Graph, Node, StoredTensor, Tensor
+from flopwise.graph.names import layer_names
 from flopwise.graph.stored import Storage
+from flopwise.operators.own import with_rows_of_graph
+from flopwise.operators.tables import row
 from flopwise.readers.source.location import shown
 from flopwise.readers.weights.read import OP
 from flopwise.readers.weights.tensor import HARD_LINK, NETWORK, StoredTensors
-from flopwise.readers.weights.uses import Use, uses
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a graph says about a stored tensor."""
+
+    layer: str = ""
+    op: str = ""
+    #: Position among the stored tensors of the layer: its data in the order of the inputs, then scales and zero points.
+    slot: int = 0
+    zero_point: str = ""
+    scale: str = ""
+
+
+class Quantised(NamedTuple):
+    """Inputs of an operator: a quantised tensor, its scale, its zero point; -1 for what the operator has not."""
+
+    data: int
+    scale: int
+    zero_point: int
+
+
+def quantised(op: str, inputs: int) -> list[Quantised]:
+    """The quantised inputs among the first so many of an operator."""
+    made: dict[int, Quantised] = {}
+    for place, one in row(op).inputs.places(inputs):
+        if one.role in ("scale", "zero point") and one.of >= 0:
+            described = made.setdefault(one.of, Quantised(one.of, -1, -1))
+            field = "scale" if one.role == "scale" else "zero_point"
+            made[one.of] = described._replace(**{field: place})
+    return list(made.values())
+
+
+#: An input, and the stored tensors that it is made of.
+_Part = tuple[Tensor, tuple[str, ...]]
+
+
+@with_rows_of_graph
+def uses(graph: Graph) -> dict[str, Use]:
+    """What a graph says about its stored tensors, by their names.
+
+    A tensor belongs to the first operator that works on it together with an activation; operators on stored tensors
+    alone hand it on.
+    """
+    from_stored: dict[str, tuple[str, ...]] = {}
+    places: dict[str, Use] = {}
+    handed: dict[str, Use] = {}
+    slots: Counter[str] = Counter()
+    for name, node in zip(layer_names(graph.nodes), graph.nodes, strict=True):
+        for one in quantised(node.op, len(node.inputs)):
+            _note_scales(node, one, from_stored, places)
+        parts = [(t, from_stored.get(t.name) or ((t.name,) if t.kind in STORED else ())) for t in node.known_inputs]
+        alone = bool(parts) and all(sources for _, sources in parts) and not node.within
+        for _, sources in _data_first(node, parts):
+            for source in sources:
+                if alone:
+                    handed.setdefault(source, Use(name, node.op))
+                elif not places.setdefault(source, Use()).layer:
+                    places[source] = replace(places[source], layer=name, op=node.op, slot=slots[name])
+                    slots[name] += 1
+        if alone:
+            every = tuple(dict.fromkeys(s for _, sources in parts for s in sources))
+            from_stored.update((t.name, every) for t in node.known_outputs)
+    for source, use in handed.items():  # what no operator on activations needs
+        if not places.setdefault(source, Use()).layer:
+            places[source] = replace(places[source], layer=use.layer, op=use.op, slot=slots[use.layer])
+            slots[use.layer] += 1
+    return places
+
+
+def _note_scales(node: Node, one: Quantised, from_stored: dict[str, tuple[str, ...]], places: dict[str, Use]) -> None:
+    """Write down the scale and the zero point of a stored tensor."""
+
+    def stored(place: int) -> str:
+        if place < 0 or not node.has_input(place):
+            return ""
+        tensor = node.input(place)
+        sources = from_stored.get(tensor.name, ())
+        return tensor.name if tensor.kind in STORED else (sources[0] if len(sources) == 1 else "")
+
+    data = stored(one.data)
+    if data:
+        use = places.setdefault(data, Use())
+        scale, zero_point = use.scale or stored(one.scale), use.zero_point or stored(one.zero_point)
+        places[data] = replace(use, scale=scale, zero_point=zero_point)
+
+
+def _data_first(node: Node, parts: list[_Part]) -> list[_Part]:
+    """The inputs of a node with scales and zero points behind the others."""
+    places = {place for one in quantised(node.op, len(node.inputs)) for place in (one.scale, one.zero_point)}
+    late = {node.input(p).name for p in places if p >= 0 and node.has_input(p)}
+    return sorted(parts, key=lambda part: part[0].name in late)
 
 
 def of_graph(graph: Graph) -> StoredTensors:

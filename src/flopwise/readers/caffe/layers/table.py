@@ -21,7 +21,6 @@ from flopwise.readers.caffe.layers import (
     pointwise,
     pooling,
     recurrent,
-    resampling,
 )
 from flopwise.readers.caffe.layers import shape as caffe_layers_shape
 from flopwise.readers.caffe.layers.place import (
@@ -49,7 +48,6 @@ LAYERS: dict[str, Row] = {
     **pointwise.LAYERS,
     **normalization.LAYERS,
     **caffe_layers_shape.LAYERS,
-    **resampling.LAYERS,
     **recurrent.LAYERS,
     **loss.LAYERS,
     **detection.LAYERS,

@@ -20,8 +20,7 @@ from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.source.source import FileSource
 from flopwise.readers.torch.kinds import is_exported, members
-from flopwise.readers.torch.program.content import Place, damaged
-from flopwise.readers.torch.program.stored import at_place, fits, of_exported
+from flopwise.readers.torch.program.content import Place, at_place, damaged, fits, of_exported
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, role_of
 from flopwise.readers.weights.zip import Archive

@@ -22,11 +22,9 @@ from flopwise.readers.torch.inputs.arguments import Arguments
 from flopwise.readers.torch.inputs.containers import tensors_inside
 from flopwise.readers.torch.inputs.making import filled
 from flopwise.readers.torch.program.exported import ExportedModule
-from flopwise.readers.torch.runs.calls import Calls
-from flopwise.readers.torch.runs.environment import plain_execution
+from flopwise.readers.torch.runs.calls import Calls, regions
 from flopwise.readers.torch.runs.modules import stored_tensors
-from flopwise.readers.torch.runs.regions import regions
-from flopwise.readers.torch.runs.restore import restored
+from flopwise.readers.torch.runs.restore import plain_execution, restored
 from flopwise.readers.torch.runs.threads import followed
 
 
