@@ -14,6 +14,7 @@ from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.caffe.file.binary import Blob, Caffemodel, read_caffemodel
 from flopwise.readers.caffe.file.message import Message
+from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import FileSource, Source
 from flopwise.readers.weights.storage import SourceStorage, reading
@@ -33,15 +34,12 @@ def read_h5(source: Source) -> Caffemodel:
         import h5py
     except ImportError:
         raise ModelError(f"{source.name}: reading HDF5 needs h5py; pip install 'flopwise[h5]'") from None
-    try:
-        with h5py.File(opened(source), "r") as file:
-            blobs = {}
-            for name, members in file["data"].items():
-                held = [members[key] for key in sorted(members, key=int)]
-                blobs[name] = tuple(Blob(tuple(map(int, b.shape)), (), b.dtype.str) for b in held)
-    except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-        why = " ".join(str(error).split())[:200]
-        raise ModelError(f"{source.name}: not Caffe weights, or damaged ({why})") from error
+    blobs = {}
+    why = explained(lambda error: f"{source.name}: not Caffe weights, or damaged ({in_words(error)})")
+    with why, h5py.File(opened(source), "r") as file:
+        for name, members in file["data"].items():
+            listed = [members[key] for key in sorted(members, key=int)]
+            blobs[name] = tuple(Blob(tuple(map(int, b.shape)), (), b.dtype.str) for b in listed)
     return Caffemodel(Message([]), blobs, {}, hdf5=True)
 
 

@@ -21,7 +21,7 @@ from urllib3 import exceptions
 
 from flopwise._limits import current
 from flopwise.errors import ModelError
-from flopwise.readers.source.location import shown
+from flopwise.readers.source.location import in_words, shown
 from flopwise.readers.source.remote import Transport
 
 #: The least bytes a second that a server may send.
@@ -147,7 +147,7 @@ class Http(Transport):
                 text = getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or "no secure connection"
                 raise ModelError(f"{self.name}: no secure connection to the server ({text})") from error
             except (exceptions.HTTPError, OSError, http.client.HTTPException, _BrokenError, ValueError) as error:
-                why = " ".join(str(error).split())[:100] or type(error).__name__
+                why = in_words(error, 100)
         raise ModelError(f"{self.name}: the connection broke {TRIES} times ({why})")
 
     def _follow(self, start: int, end: int) -> Answer:

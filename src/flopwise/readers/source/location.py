@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from flopwise.errors import FlopwiseError
+from flopwise.errors import FlopwiseError, ModelError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -55,3 +55,19 @@ def naming(model: str) -> Iterator[None]:
         text, name = " ".join(str(error).split()), shown(model)
         named = text if text.startswith(name) else f"{name}: {text}"
         raise type(error)(named, *error.args[1:]) from error.__cause__
+
+
+def in_words(error: Exception, most: int = 200) -> str:
+    """What an error says, on one line of no more characters than that; its class where it says nothing."""
+    return " ".join(str(error).split())[:most] or type(error).__name__
+
+
+@contextlib.contextmanager
+def explained(explanation: Callable[[Exception], str]) -> Iterator[None]:
+    """Whatever a library raises about a damaged file becomes a ModelError of one line."""
+    try:
+        yield
+    except FlopwiseError:
+        raise
+    except Exception as error:  # libraries that take damaged files apart raise all kinds
+        raise ModelError(explanation(error)) from error

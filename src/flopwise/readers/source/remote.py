@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from flopwise.errors import FlopwiseError, ModelError
-from flopwise.readers.source.location import shown
+from flopwise.errors import ModelError
+from flopwise.readers.source.location import explained, in_words, shown
 from flopwise.readers.source.source import Source
 
 #: Bytes that are kept together. A walk over a file reads one or two of them for each tensor.
@@ -170,19 +170,13 @@ class Fsspec(Transport):
             self._system, self._path = self._explained(lambda: url_to_fs(url))
 
     def _explained(self, work: Callable[[], Any]) -> Any:
-        try:
-            return work()
-        except FlopwiseError:
-            raise
-        except FileNotFoundError:
-            raise ModelError(f"{self.name}: no such file") from None
-        except ImportError as error:
-            raise ModelError(
-                f"{self.name}: fsspec needs more for that ({' '.join(str(error).split())[:150]})"
-            ) from None
-        except Exception as error:  # each file system has errors of its own
-            why = " ".join(str(error).split())[:150] or type(error).__name__
-            raise ModelError(f"{self.name}: cannot be read ({why})") from error
+        with explained(lambda error: f"{self.name}: cannot be read ({in_words(error, 150)})"):
+            try:
+                return work()
+            except FileNotFoundError:
+                raise ModelError(f"{self.name}: no such file") from None
+            except ImportError as error:
+                raise ModelError(f"{self.name}: fsspec needs more for that ({in_words(error, 150)})") from None
 
     def first(self, length: int) -> tuple[int, bytes]:
         size = self._explained(lambda: self._system.info(self._path)["size"])

@@ -5,7 +5,6 @@ A checkpoint is loaded with ``weights_only=True``: tensors and plain containers,
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import itertools
 import warnings
@@ -14,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise._limits import current, within_limit
-from flopwise.errors import FlopwiseError, ModelError
+from flopwise.errors import ModelError
 from flopwise.graph.stored import Elements
-from flopwise.readers.source.location import shown
+from flopwise.readers.source.location import explained, shown
 from flopwise.readers.source.source import FileSource, Source
 from flopwise.readers.weights.modules import TorchElements, of_tensors
 from flopwise.readers.weights.storage import SourceStorage
@@ -44,7 +43,7 @@ def of_checkpoint(source: Source) -> StoredTensors:
     from flopwise.readers.weights.remote_checkpoint import load
 
     storage = SourceStorage.of(source)
-    with _explained(name):
+    with explained(lambda error: f"{name}: {_why(error)}"):
         loaded, find = load(storage, name)
     stored = _once(name, _checked(loaded, name), find)
     return replace(stored, notes=(*stored.notes, source.network_summary()), storages=(storage,))
@@ -59,21 +58,10 @@ def _of_file(path: str) -> StoredTensors:
     zipped = bool(members(path))
     if holds_program(members(path)):
         return of_program(path)
-    with _explained(path), warnings.catch_warnings():
+    with explained(lambda error: f"{path}: {_why(error)}"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what a pickle looks like; what matters is an error
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     return _once(path, _checked(content, path))
-
-
-@contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Whatever PyTorch says about a damaged file becomes a ModelError of one line."""
-    try:
-        yield
-    except FlopwiseError:
-        raise
-    except Exception as error:
-        raise ModelError(f"{name}: {_why(error)}") from error
 
 
 def _checked(loaded: Any, name: str) -> dict[str, Any]:

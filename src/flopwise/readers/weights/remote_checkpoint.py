@@ -15,8 +15,9 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-from flopwise.errors import FlopwiseError, ModelError
+from flopwise.errors import ModelError
 from flopwise.graph.stored import Elements
+from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.weights.elements import ArrayElements, EncodedElements, strided
 from flopwise.readers.weights.encoding import encoding
 from flopwise.readers.weights.storage import SourceStorage
@@ -58,13 +59,8 @@ def _opened(storage: SourceStorage, name: str) -> Archive:
             f"{name}: not an archive, so not a checkpoint of PyTorch 1.6 or later; an older one can only be read "
             "from a local file: download it first"
         )
-    try:
+    with explained(lambda error: f"{name}: not a PyTorch checkpoint, or truncated or damaged ({in_words(error, 150)})"):
         archive = Archive(storage)
-    except FlopwiseError:
-        raise
-    except Exception as error:  # zipfile raises all kinds for a damaged directory
-        why = " ".join(str(error).split())[:150]
-        raise ModelError(f"{name}: not a PyTorch checkpoint, or truncated or damaged ({why})") from None
     from flopwise.readers.torch.kinds import holds_program
 
     if holds_program(archive.members):
@@ -102,7 +98,7 @@ def _unpickled(hollow: io.BytesIO) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            content = read()
+            return read()
         except pickle.UnpicklingError:
             raise
         except Exception as error:
@@ -110,16 +106,10 @@ def _unpickled(hollow: io.BytesIO) -> Any:
                 raise ModelError(
                     "its quantised tensors can only be read from a local file; download it first"
                 ) from None
-            return _faked(read)
-        return content
+            from torch._subclasses.fake_tensor import FakeTensorMode
 
-
-def _faked(read: Callable[[], Any]) -> Any:
-    """As PyTorch before it left out the elements on the meta device: fake tensors never had any."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
-        return read()
+            with FakeTensorMode():  # PyTorch before it left out the elements on meta: fake tensors never had any
+                return read()
 
 
 def _elements(archive: Archive, member: str, tensor: Any, dtype: str, count: int, order: str) -> Elements:

@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
-from flopwise.errors import FlopwiseError, ModelError
+from flopwise.errors import ModelError
 from flopwise.graph.stored import Storage
+from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.source.source import FileSource, Source
 
 #: Bytes of one request for elements in a remote file.
@@ -224,13 +225,6 @@ def _exactly(stream: IO[bytes], length: int, name: str) -> bytes:
     return b"".join(parts)
 
 
-@contextlib.contextmanager
-def reading(name: str) -> Iterator[None]:
+def reading(name: str) -> contextlib.AbstractContextManager[None]:
     """Any error while something is read becomes a ModelError of one line."""
-    try:
-        yield
-    except FlopwiseError:
-        raise
-    except Exception as error:  # libraries that unpack damaged files raise all kinds
-        why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ModelError(f"{name}: cannot be read ({why})") from error
+    return explained(lambda error: f"{name}: cannot be read ({in_words(error)})")

@@ -15,6 +15,7 @@ from typing import Any
 from flopwise._limits import within_limit
 from flopwise._user_code import EndedError, user_code
 from flopwise.errors import ModelError
+from flopwise.readers.source.location import in_words
 
 #: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
 _LAYERS = re.compile(r"layers?$|depths?$|(^|_)n_?blocks$|num_blocks$")
@@ -295,5 +296,4 @@ def _one_line(name: str) -> Iterator[None]:
     except (ModelError, ImportError):
         raise
     except Exception as error:
-        words = " ".join(str(error).split())
-        raise ModelError(f"{name}: {words[:300] or type(error).__name__}") from error
+        raise ModelError(f"{name}: {in_words(error, 300)}") from error

@@ -15,23 +15,16 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from flopwise._limits import within_limit
 from flopwise._user_code import place_of, user_code
 from flopwise.errors import InputError, ModelError
+from flopwise.graph.dtypes import ALIASES
+from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
 from flopwise.readers.torch.language.config import read_config
 
 #: What transformers calls the automatic classes, the most telling head first.
 _HEADS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText", "AutoModel")
 
-#: Element types that weights are kept in, by the names that people write.
-DTYPES: dict[str, torch.dtype] = {
-    "fp32": torch.float32,
-    "f32": torch.float32,
-    "float32": torch.float32,
-    "fp16": torch.float16,
-    "f16": torch.float16,
-    "float16": torch.float16,
-    "bf16": torch.bfloat16,
-    "bfloat16": torch.bfloat16,
-}
+#: Element types that weights are kept in.
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def language_model(model: str | os.PathLike[str], dtype: str | None = None, trust_code: bool = False) -> nn.Module:
@@ -46,10 +39,11 @@ def language_model(model: str | os.PathLike[str], dtype: str | None = None, trus
         ModelError: the configuration cannot be read, or transformers cannot build a model from it.
         InputError: the element type is unknown.
     """
-    if dtype is not None and dtype.lower() not in DTYPES:
+    kind = ALIASES.get(dtype.lower(), dtype.lower()) if dtype else ""
+    if dtype is not None and kind not in DTYPES:
         raise InputError(f"unknown element type {dtype!r}; known: bf16, fp16, fp32")
     config = read_config(model, trust_code)
-    return built(config, os.fsdecode(model), DTYPES[dtype.lower()] if dtype else None, trust_code)
+    return built(config, os.fsdecode(model), DTYPES.get(kind), trust_code)
 
 
 def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: bool = False) -> nn.Module:
@@ -69,7 +63,7 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     except ModelError:
         raise
     except Exception as error:
-        words = " ".join(str(error).split())[:300] or type(error).__name__
+        words = in_words(error, 300)
         place = place_of(error) if trust_code else ""
         raise ModelError(f"{name}: transformers cannot build a {config.model_type} from it: {words}{place}") from error
     return module.eval()

@@ -13,14 +13,15 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from flopwise._limits import within_limit
-from flopwise.errors import FlopwiseError, ModelError
+from flopwise.errors import ModelError
 from flopwise.graph import Kind, StoredTensor
 from flopwise.graph.stored import Elements
+from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.source.source import FileSource
 from flopwise.readers.weights.elements import ArrayElements, EncodedElements, strided
 from flopwise.readers.weights.encoding import encoding, length
@@ -183,16 +184,13 @@ def last_element(place: Place) -> int:
     return place.offset + 1 + sum((d - 1) * s for d, s in zip(place.shape, place.strides, strict=True))
 
 
-@contextlib.contextmanager
-def damaged(path: str) -> Iterator[None]:
+def damaged(path: str) -> contextlib.AbstractContextManager[None]:
     """Any error while an archive is taken apart becomes a ModelError of one line."""
-    try:
-        yield
-    except FlopwiseError:
-        raise
-    except Exception as error:  # zipfile, json and PyTorch's loader raise all kinds for damaged files
-        why = " ".join(str(error).split())[:150]
-        raise ModelError(f"{path}: damaged, or not an archive of this kind ({type(error).__name__}: {why})") from error
+    return explained(
+        lambda error: (
+            f"{path}: damaged, or not an archive of this kind ({type(error).__name__}: {in_words(error, 150)})"
+        )
+    )
 
 
 def of_exported(path: str) -> StoredTensors:

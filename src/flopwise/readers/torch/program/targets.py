@@ -41,13 +41,11 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 MOST_POWER = 64
 
 
-def _cond(predicate: Any, taken: Callable[..., Any], other: Callable[..., Any], operands: Any = ()) -> Any:
-    return torch.ops.higher_order.cond(predicate, taken, other, tuple(operands))
-
-
 #: Operators that are handed graphs of the program.
 HIGHER: dict[str, Callable[..., Any]] = {
-    "torch.ops.higher_order.cond": _cond,
+    "torch.ops.higher_order.cond": lambda predicate, taken, other, operands=(): torch.ops.higher_order.cond(
+        predicate, taken, other, tuple(operands)
+    ),
     "torch.ops.higher_order.wrap_with_set_grad_enabled": lambda enabled, block, *operands: block(*operands),
     "torch.ops.higher_order.wrap_with_autocast": lambda device, dtype, on, cache, block, *operands: block(*operands),
 }
@@ -132,36 +130,32 @@ def _symbol(content: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     return values[inner] if kind == "as_name" else inner
 
 
-def _number(content: Any) -> float:
-    return float(content)
-
-
 _KINDS: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
-    "as_none": lambda content, known: None,
-    "as_tensor": lambda content, known: known[content["name"]],
-    "as_tensors": lambda content, known: [known[one["name"]] for one in content],
-    "as_optional_tensor": lambda content, known: value(content, known),
-    "as_optional_tensors": lambda content, known: [value(one, known) for one in content],
-    "as_nested_tensors": lambda content, known: [[known[one["name"]] for one in part] for part in content],
-    "as_int": lambda content, known: int(content),
-    "as_ints": lambda content, known: [int(one) for one in content],
-    "as_int_lists": lambda content, known: [[int(one) for one in part] for part in content],
-    "as_float": lambda content, known: _number(content),
-    "as_floats": lambda content, known: [_number(one) for one in content],
-    "as_float_lists": lambda content, known: [[_number(one) for one in part] for part in content],
-    "as_complex": lambda content, known: complex(_number(content["real"]), _number(content["imag"])),
-    "as_bool": lambda content, known: bool(content),
-    "as_bools": lambda content, known: [bool(one) for one in content],
-    "as_string": lambda content, known: str(content),
-    "as_strings": lambda content, known: [str(one) for one in content],
+    "as_none": lambda content, values: None,
+    "as_tensor": lambda content, values: values[content["name"]],
+    "as_tensors": lambda content, values: [values[one["name"]] for one in content],
+    "as_optional_tensor": lambda content, values: value(content, values),
+    "as_optional_tensors": lambda content, values: [value(one, values) for one in content],
+    "as_nested_tensors": lambda content, values: [[values[one["name"]] for one in part] for part in content],
+    "as_int": lambda content, values: int(content),
+    "as_ints": lambda content, values: [int(one) for one in content],
+    "as_int_lists": lambda content, values: [[int(one) for one in part] for part in content],
+    "as_float": lambda content, values: float(content),
+    "as_floats": lambda content, values: [float(one) for one in content],
+    "as_float_lists": lambda content, values: [[float(one) for one in part] for part in content],
+    "as_complex": lambda content, values: complex(float(content["real"]), float(content["imag"])),
+    "as_bool": lambda content, values: bool(content),
+    "as_bools": lambda content, values: [bool(one) for one in content],
+    "as_string": lambda content, values: str(content),
+    "as_strings": lambda content, values: [str(one) for one in content],
     "as_sym_int": _symbol,
-    "as_sym_ints": lambda content, known: [_symbol(one, known) for one in content],
+    "as_sym_ints": lambda content, values: [_symbol(one, values) for one in content],
     "as_sym_float": _symbol,
-    "as_sym_floats": lambda content, known: [_symbol(one, known) for one in content],
+    "as_sym_floats": lambda content, values: [_symbol(one, values) for one in content],
     "as_sym_bool": _symbol,
-    "as_sym_bools": lambda content, known: [_symbol(one, known) for one in content],
-    "as_scalar_type": lambda content, known: getattr(torch, DTYPES[content]),
-    "as_memory_format": lambda content, known: _MEMORY_FORMATS[content],
-    "as_layout": lambda content, known: _LAYOUTS[content],
-    "as_device": lambda content, known: torch.device("cpu"),  # wherever it was exported
+    "as_sym_bools": lambda content, values: [_symbol(one, values) for one in content],
+    "as_scalar_type": lambda content, values: getattr(torch, DTYPES[content]),
+    "as_memory_format": lambda content, values: _MEMORY_FORMATS[content],
+    "as_layout": lambda content, values: _LAYOUTS[content],
+    "as_device": lambda content, values: torch.device("cpu"),  # wherever it was exported
 }
