@@ -177,7 +177,7 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
     from flopwise.readers.caffe.read import open_net
 
     request.progress("reading the net")
-    net = open_net(request.model, **vars(options))
+    net = open_net(request.model, options)
     specs = {spec.name: spec for spec in net.specs(request.inputs)}
     declared = [
         _Declared(name, "float32", specs[name].shape if shape is None and name in specs else shape)

@@ -35,7 +35,17 @@ _OTHER_NAMES: dict[str, str] = {
     "float6e2m3fn": "float6e2m3",
     "float6e3m2fn": "float6e3m2",
     "float4e2m1fn": "float4e2m1",
+    "float4e2m1fnx2": "float4e2m1",
+    "qint8": "int8",
+    "quint8": "uint8",
+    "qint32": "int32",
 }
+
+
+def dtype_of(name: str) -> str:
+    """flopwise's name of an element type of NumPy's or PyTorch's ("torch.float8_e4m3fn")."""
+    plain = name.removeprefix("torch.").replace("_", "")
+    return _OTHER_NAMES.get(plain, plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +195,11 @@ def _dtype(dtype: Any, name: str) -> str | None:
     kind = getattr(dtype, "kind", "")
     if kind in ("U", "S", "O", "T"):
         return "string"
-    text = str(getattr(dtype, "name", dtype)).removeprefix("torch.").replace("_", "")
+    text = dtype_of(str(getattr(dtype, "name", dtype)))
     if kind == "V" and text.startswith("void"):
         return None
     try:
-        return canonical(_OTHER_NAMES.get(text, text))
+        return canonical(text)
     except InputError as error:
         raise InputError(f"input {name!r}: {error}") from None
 

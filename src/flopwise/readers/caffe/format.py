@@ -19,7 +19,7 @@ _WEIGHTS = (".caffemodel", ".caffemodel.h5")
 def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: CaffeOptions) -> Graph:
     from flopwise.readers.caffe.read import read_caffe
 
-    return read_caffe(model, inputs, dims, batch_size, progress, **vars(options))
+    return read_caffe(model, inputs, dims, batch_size, progress, options)
 
 
 def _stored(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from flopwise.readers.caffe.layers.table import Lowered, lower
 from flopwise.readers.caffe.net.net import Layer, Net, State, network
 from flopwise.readers.caffe.stored import of_blob, read_stored
 from flopwise.readers.inputs import InputSpec, input_specs
+from flopwise.readers.options import CaffeOptions
 from flopwise.readers.source.location import naming
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source
@@ -29,11 +30,7 @@ def read_caffe(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
-    *,
-    phase: str | None = None,
-    stages: Collection[str] = (),
-    level: int | None = None,
-    weights: object = None,
+    options: CaffeOptions = CaffeOptions(),  # noqa: B008 - it cannot be changed
 ) -> Graph:
     """The graph of a Caffe net in one state.
 
@@ -43,17 +40,14 @@ def read_caffe(
         dims: Caffe nets have no symbolic dimensions; any that is given is refused.
         batch_size: first dimension of all inputs.
         progress: called with the name of each step before it starts.
-        phase: "TEST" or "TRAIN"; None: as the file says, else TEST.
-        stages: stages that are on.
-        level: level of the state; None: as the file says, else 0.
-        weights: a .caffemodel to check the net against; None: one of the same name beside the net.
+        options: the state of the net, and the weights to check it against.
 
     Raises:
         ModelError: the net cannot be read.
         InputError: a shape is missing or does not fit.
     """
     progress("reading the net")
-    net = open_net(model, phase=phase, stages=stages, level=level, weights=weights)
+    net = open_net(model, options)
     progress("resolving shapes")
     with naming(net.source):
         if dims:
@@ -64,14 +58,7 @@ def read_caffe(
         return net.graph(net.shapes(inputs), batch_size)
 
 
-def open_net(
-    model: object,
-    *,
-    phase: str | None = None,
-    stages: Collection[str] = (),
-    level: int | None = None,
-    weights: object = None,
-) -> OpenNet:
+def open_net(model: object, options: CaffeOptions) -> OpenNet:
     """A Caffe net in one state, as ``read_caffe`` takes it; its graph can be had at several sizes.
 
     Raises:
@@ -80,7 +67,8 @@ def open_net(
     source = open_source(model)
     try:
         with naming(source.name):
-            net, stored, storage = _net(source, model, State(phase, tuple(stages), level), weights)
+            state = State(options.phase, tuple(options.stages), options.level)
+            net, stored, storage = _net(source, model, state, options.weights)
             return OpenNet(net, source.name, stored, storage)
     finally:
         source.close()

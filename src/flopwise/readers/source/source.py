@@ -85,7 +85,7 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _exactly(stream: IO[bytes], name: str, length: int) -> bytes:
+def exactly(stream: IO[bytes], name: str, length: int) -> bytes:
     """The next bytes of a stream that may give fewer at a time than asked for (the system stops at 2 GB)."""
     parts: list[bytes] = []
     missing = length
@@ -168,7 +168,7 @@ class FileSource(Source):
 
     def part(self, offset: int, length: int) -> bytes:
         self._file.seek(offset)
-        return _exactly(self._file, self.name, length)
+        return exactly(self._file, self.name, length)
 
     def later(self) -> Callable[[], Source]:
         return functools.partial(FileSource, self.name)
@@ -200,7 +200,7 @@ class StreamSource(Source):
         here = self._stream.tell()
         try:
             self._stream.seek(offset)
-            return _exactly(self._stream, self.name, length)
+            return exactly(self._stream, self.name, length)
         finally:
             self._stream.seek(here)
 

@@ -101,19 +101,14 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
         try:
             return repaired(lambda: make(**values))
         except TypeError as error:
-            if (strange := _unexpected(error)) in values:
-                hint = _known_arguments(make, strange, str(error))
-                raise ModelError(f"{model}: has no argument {strange!r}{hint}") from error
-            raise
+            unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+            if unexpected is None or unexpected[1] not in values:
+                raise
+            hint = _argument_hint(make, unexpected[1], str(error))
+            raise ModelError(f"{model}: has no argument {unexpected[1]!r}{hint}") from error
 
 
-def _unexpected(error: TypeError) -> str:
-    """The keyword argument that a call does not take; "" for another error."""
-    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    return match[1] if match else ""
-
-
-def _known_arguments(make: Any, strange: str, message: str) -> str:
+def _argument_hint(make: Any, strange: str, message: str) -> str:
     """The nearest of the arguments that a callable takes, or all: its own and those of what it hands them to."""
     inner = getattr(sys.modules.get(getattr(make, "__module__", "")), re.split(r"[.(]", message)[0], None)
     names: list[str] = []

@@ -124,17 +124,7 @@ def read_header(source: Source) -> list[Entry]:
     Raises:
         ModelError: the file is not a GGUF file, is truncated or damaged, or has a header that cannot be right.
     """
-    cursor = _Cursor(source)
-    if cursor.take(4) != MAGIC:
-        raise ModelError(f"{source.name}: not a GGUF file")
-    version = cursor.number("I")
-    if version & 0xFFFF == 0:  # the low bytes come last: a file for the other byte order
-        raise ModelError(f"{source.name}: a GGUF file with the highest byte first; convert it first")
-    if version not in (2, 3):
-        raise ModelError(f"{source.name}: GGUF version {version} is unknown (2 and 3 are)")
-    tensors, entries = cursor.number("Q"), cursor.number("Q")
-    cursor.expect(tensors, _LEAST_TENSOR, "tensors")
-    cursor.expect(entries, _LEAST_ENTRY, "entries of metadata")
+    cursor, tensors, entries = _begun(source)
     alignment = 32
     for _ in range(entries):
         key = cursor.text("a key")
@@ -150,6 +140,22 @@ def read_header(source: Source) -> list[Entry]:
     return _placed(listed, data, alignment, source)
 
 
+def _begun(source: Source) -> tuple[_Cursor, int, int]:
+    """A place behind the beginning of a file, and how many tensors and how many entries of metadata it has."""
+    cursor = _Cursor(source)
+    if cursor.take(4) != MAGIC:
+        raise ModelError(f"{source.name}: not a GGUF file")
+    version = cursor.number("I")
+    if version & 0xFFFF == 0:  # the low bytes come last: a file for the other byte order
+        raise ModelError(f"{source.name}: a GGUF file with the highest byte first; convert it first")
+    if version not in (2, 3):
+        raise ModelError(f"{source.name}: GGUF version {version} is unknown (2 and 3 are)")
+    tensors, entries = cursor.number("Q"), cursor.number("Q")
+    cursor.expect(tensors, _LEAST_TENSOR, "tensors")
+    cursor.expect(entries, _LEAST_ENTRY, "entries of metadata")
+    return cursor, tensors, entries
+
+
 def architecture_of(source: Source) -> str | None:
     """The architecture that a file names, where its metadata also say how many layers the model has; else None.
 
@@ -158,12 +164,7 @@ def architecture_of(source: Source) -> str | None:
     Raises:
         ModelError: the file is no GGUF file, or its header is damaged.
     """
-    cursor = _Cursor(source)
-    if cursor.take(4) != MAGIC or cursor.number("I") not in (2, 3):
-        raise ModelError(f"{source.name}: not a GGUF file")
-    cursor.number("Q")
-    entries = cursor.number("Q")
-    cursor.expect(entries, _LEAST_ENTRY, "entries of metadata")
+    cursor, _, entries = _begun(source)
     architecture, keys = "", set()
     for _ in range(entries):
         key = cursor.text("a key")
@@ -178,14 +179,8 @@ def architecture_of(source: Source) -> str | None:
     return None
 
 
-class _Listed(NamedTuple):
-    name: str
-    type: Type
-    shape: tuple[int, ...]
-    offset: int
-
-
-def _listed(cursor: _Cursor) -> _Listed:
+def _listed(cursor: _Cursor) -> Entry:
+    """The next tensor of the list, its place counted from where the elements begin."""
     name = cursor.text("the name of a tensor")
     what = f"{cursor.source.name}: tensor {name[:200]!r}"
     rank = cursor.number("I")
@@ -200,18 +195,16 @@ def _listed(cursor: _Cursor) -> _Listed:
     kind = TYPES[code]
     if kind.elements > 1 and (not shape or shape[-1] % kind.elements):
         raise ModelError(f"{what}: rows of {shape[-1] if shape else 1} elements are not whole blocks of {kind.name}")
-    return _Listed(name, kind, shape, offset)
+    return Entry(name, kind, shape, offset, offset + _length(kind, shape))
 
 
-def _placed(listed: list[_Listed], data: int, alignment: int, source: Source) -> list[Entry]:
+def _placed(listed: list[Entry], data: int, alignment: int, source: Source) -> list[Entry]:
     """The tensors with their places.
 
     Raises:
         ModelError: two have the same name or overlap, or one lies outside the file.
     """
-    entries = [
-        Entry(one.name, one.type, one.shape, data + one.offset, data + one.offset + _length(one)) for one in listed
-    ]
+    entries = [one._replace(start=data + one.start, end=data + one.end) for one in listed]
     names: set[str] = set()
     for one in entries:
         if one.name in names:
@@ -232,13 +225,9 @@ def _placed(listed: list[_Listed], data: int, alignment: int, source: Source) ->
     return entries
 
 
-def _length(one: _Listed) -> int:
-    count = math.prod(one.shape)
-    if one.type.nbytes:
-        return count // one.type.elements * one.type.nbytes
-    stored = encoding(one.type.name)
-    assert stored is not None
-    return count * stored.nbytes
+def _length(kind: Type, shape: tuple[int, ...]) -> int:
+    stored = encoding_of(kind)
+    return math.prod(shape) // stored.elements * stored.nbytes
 
 
 class _Cursor:

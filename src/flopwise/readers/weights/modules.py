@@ -9,27 +9,10 @@ from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
+from flopwise.readers.inputs import dtype_of
 from flopwise.readers.weights.elements import ArrayElements
 from flopwise.readers.weights.encoding import encoding, length
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
-
-#: PyTorch's names of element types where they are not flopwise's.
-_NAMES = {
-    "float8_e4m3fn": "float8e4m3fn",
-    "float8_e4m3fnuz": "float8e4m3fnuz",
-    "float8_e5m2": "float8e5m2",
-    "float8_e5m2fnuz": "float8e5m2fnuz",
-    "float8_e8m0fnu": "float8e8m0",
-    "float4_e2m1fn_x2": "float4e2m1",
-    "qint8": "int8",
-    "quint8": "uint8",
-    "qint32": "int32",
-}
-
-
-def dtype_of(name: str) -> str:
-    """flopwise's name of an element type of PyTorch's."""
-    return _NAMES.get(name, name)
 
 
 class TorchElements(Elements):
@@ -91,7 +74,7 @@ def stored_tensor(
 
     if tensor.layout is not torch.strided or tensor.is_nested:
         return None
-    dtype = dtype_of(str(tensor.dtype).removeprefix("torch."))
+    dtype = dtype_of(str(tensor.dtype))
     if dtype not in BITS or encoding(dtype) is None:
         return None
     shape = tuple(tensor.shape)

@@ -13,7 +13,7 @@ from typing import IO, Any
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Storage
 from flopwise.readers.source.location import explained, in_words
-from flopwise.readers.source.source import FileSource, Source
+from flopwise.readers.source.source import FileSource, Source, exactly
 
 #: Bytes of one request for elements in a remote file.
 FETCHED = 8 << 20
@@ -162,6 +162,17 @@ class Span(ABC):
         return None
 
 
+def in_parts(
+    read: Callable[[int, int], bytes | memoryview], start: int, end: int, size: int, at_least: int
+) -> Iterator[bytes | memoryview]:
+    """The bytes [start, end) in parts of ``size``, read at least so many at a time."""
+    fetched = max(at_least // size, 1) * size
+    for here in range(start, end, fetched):
+        data = read(here, min(here + fetched, end))
+        for at in range(0, len(data), size):
+            yield data[at : at + size]
+
+
 class Runs(Span):
     """Ranges of a storage, one after the other."""
 
@@ -187,11 +198,7 @@ class Runs(Span):
             yield rest
 
     def _one(self, start: int, end: int, size: int) -> Iterator[bytes | memoryview]:
-        fetched = max(self._storage.at_least // size, 1) * size
-        for here in range(start, end, fetched):
-            data = self._storage.read(here, min(here + fetched, end))
-            for at in range(0, len(data), size):
-                yield data[at : at + size]
+        return in_parts(self._storage.read, start, end, size, self._storage.at_least)
 
 
 class Stream(Span):
@@ -215,14 +222,10 @@ class Stream(Span):
 
 
 def _exactly(stream: IO[bytes], length: int, name: str) -> bytes:
-    parts: list[bytes] = []
-    while length:
-        part = stream.read(length)
-        if not part:
-            raise ModelError(f"{name}: is truncated; {length:,} bytes are missing")
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
+    data = exactly(stream, name, length)
+    if len(data) < length:
+        raise ModelError(f"{name}: is truncated; {length - len(data):,} bytes are missing")
+    return data
 
 
 def reading(name: str) -> contextlib.AbstractContextManager[None]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from typing import IO, Any
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
-from flopwise.readers.weights.storage import FETCHED, SourceStorage, Span
+from flopwise.readers.weights.storage import FETCHED, SourceStorage, Span, in_parts
 
 #: Bytes of the part of a local header that has a fixed length.
 LOCAL = 30
@@ -191,8 +192,4 @@ class _Within(Span):
         self._end = end
 
     def parts(self, size: int) -> Iterator[bytes | memoryview]:
-        fetched = max(FETCHED // size, 1) * size
-        for here in range(self._start, self._end, fetched):
-            data = self._archive.read(self._name, here, min(here + fetched, self._end))
-            for at in range(0, len(data), size):
-                yield data[at : at + size]
+        return in_parts(partial(self._archive.read, self._name), self._start, self._end, size, FETCHED)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from flopwise.errors import ModelError
-from flopwise.readers.caffe.file.message import Field, Message, Value, Word
+from flopwise.readers.caffe.file.message import MOST_AXES, Field, Message, Value, Word
 from flopwise.readers.caffe.file.schema import (
     FIRST_PARAM,
     FIRST_PARAM_V1,
@@ -33,9 +33,6 @@ MOST_FIELDS = 1_000_000
 
 #: Longest text or list of numbers outside of blobs, in bytes.
 LONGEST = 1 << 16
-
-#: No blob has more dimensions (kMaxBlobAxes in Caffe's blob.hpp).
-MOST_AXES = 32
 
 #: Field numbers of NetParameter.
 _LAYERS_V1, _LAYERS = 2, 100

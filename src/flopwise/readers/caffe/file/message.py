@@ -12,6 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 from flopwise.errors import ModelError
 
+#: No blob has more dimensions (kMaxBlobAxes in Caffe's blob.hpp).
+MOST_AXES = 32
+
 
 class Word(str):
     """A value without quotes: a number, a member of an enumeration, true or false."""

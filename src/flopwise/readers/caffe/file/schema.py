@@ -10,6 +10,7 @@ OpenCV's opencv-caffe.proto.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 
@@ -25,25 +26,12 @@ class Known(NamedTuple):
 Schema: TypeAlias = "Mapping[int, Known | None]"
 
 
-def _ints(**numbers: int) -> dict[int, Known]:
-    return {number: Known(name) for name, number in numbers.items()}
+def _fields(kind: str, /, **numbers: int) -> dict[int, Known]:
+    """Fields of a kind by number; without one they are messages, named like themselves in MESSAGES."""
+    return {number: Known(name, kind or name) for name, number in numbers.items()}
 
 
-def _floats(**numbers: int) -> dict[int, Known]:
-    return {number: Known(name, "float") for name, number in numbers.items()}
-
-
-def _bools(**numbers: int) -> dict[int, Known]:
-    return {number: Known(name, "bool") for name, number in numbers.items()}
-
-
-def _texts(**numbers: int) -> dict[int, Known]:
-    return {number: Known(name, "text") for name, number in numbers.items()}
-
-
-def _inner(**numbers: int) -> dict[int, Known]:
-    """Messages whose fields are named like themselves in MESSAGES."""
-    return {number: Known(name, name) for name, number in numbers.items()}
+_ints, _floats, _bools, _texts, _inner = (partial(_fields, kind) for kind in ("int", "float", "bool", "text", ""))
 
 
 def _neither(*numbers: int) -> dict[int, None]:

@@ -6,6 +6,7 @@ inner_product_layer.cpp and embed_layer.cpp.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, Weight, product
@@ -96,8 +97,12 @@ def _split(place: Place, shape: Extents, message: Message) -> tuple[Extents, int
     return shape[:axis], shape[axis], shape[axis + 1 :]
 
 
-def _convolution(place: Place, op: str, *, transposed: bool = False, depthwise: bool = False) -> tuple[Lowered, ...]:
-    """One operator per bottom, all with the same weights."""
+def convolution(place: Place, op: str, *, transposed: bool = False, depthwise: bool = False) -> tuple[Lowered, ...]:
+    """One operator per bottom, all with the same weights: [num_output, C/group, *kernel], of a transposed one [C,
+    num_output/group, *kernel], and, unless bias_term is false, [num_output].
+
+    A depthwise one has one group per channel, whatever `group` says.
+    """
     message = place.param("convolution_param")
     number = len(place.bottoms)
     if number != len(place.layer.tops):
@@ -124,21 +129,6 @@ def _convolution(place: Place, op: str, *, transposed: bool = False, depthwise: 
     if number == 1:
         return (Lowered(op, outputs, weights, attrs, seen),)
     return tuple(Lowered(op, outputs, weights, attrs, seen, reads=(i,), writes=(i,)) for i in range(number))
-
-
-def convolution(place: Place, op: str) -> tuple[Lowered, ...]:
-    """[num_output, C/group, *kernel] and, unless bias_term is false, [num_output]."""
-    return _convolution(place, op)
-
-
-def depthwise_convolution(place: Place, op: str) -> tuple[Lowered, ...]:
-    """A convolution with one group per channel, whatever `group` says."""
-    return _convolution(place, op, depthwise=True)
-
-
-def deconvolution(place: Place, op: str) -> tuple[Lowered, ...]:
-    """[C, num_output/group, *kernel] and, unless bias_term is false, [num_output]."""
-    return _convolution(place, op, transposed=True)
 
 
 def im2col(place: Place, op: str) -> Lowered:
@@ -180,9 +170,9 @@ _MANY = (1, None)
 
 LAYERS: dict[str, Row] = {
     "Convolution": Row("Conv", convolution, _MANY, _MANY, stores=True),
-    "ConvolutionDepthwise": Row("Conv", depthwise_convolution, _MANY, _MANY, stores=True),
-    "DepthwiseConvolution": Row("Conv", depthwise_convolution, _MANY, _MANY, stores=True),
-    "Deconvolution": Row("ConvTranspose", deconvolution, _MANY, _MANY, stores=True),
+    "ConvolutionDepthwise": Row("Conv", partial(convolution, depthwise=True), _MANY, _MANY, stores=True),
+    "DepthwiseConvolution": Row("Conv", partial(convolution, depthwise=True), _MANY, _MANY, stores=True),
+    "Deconvolution": Row("ConvTranspose", partial(convolution, transposed=True), _MANY, _MANY, stores=True),
     "Im2col": Row("caffe::Im2col", im2col),
     "InnerProduct": Row("Gemm", inner_product, stores=True),
     "Embed": Row("caffe::Embed", embed, stores=True),

@@ -7,6 +7,7 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from flopwise.errors import InputError
 from flopwise.graph import Shape
@@ -19,7 +20,7 @@ def _missing(place: Place, tops: Mapping[str, str]) -> InputError:
     return InputError(f"{place}: the file does not give the shape of {', '.join(tops)}; give it with {typed}")
 
 
-def _given(place: Place, own: Mapping[str, Extents | None], example: str = "1x3x224x224", note: str = "") -> Lowered:
+def _sized(place: Place, own: Mapping[str, Extents | None], example: str = "1x3x224x224", note: str = "") -> Lowered:
     """The shapes that the user gave, else the layer's own.
 
     Raises:
@@ -35,8 +36,8 @@ def _given(place: Place, own: Mapping[str, Extents | None], example: str = "1x3x
             shapes.append(stated)
     if missing:
         raise _missing(place, missing)
-    untold = any(top not in place.inputs for top in list(own)[:1])
-    return Lowered(f"caffe::{place.layer.type}", tuple(shapes), note=note if untold else "")
+    first_is_own = any(top not in place.inputs for top in list(own)[:1])
+    return Lowered(f"caffe::{place.layer.type}", tuple(shapes), note=note if first_is_own else "")
 
 
 def _shapes(place: Place, name: str) -> list[Extents]:
@@ -65,14 +66,9 @@ def _spread(place: Place, shapes: list[Extents]) -> dict[str, Extents | None]:
     return dict(zip(tops, shapes * len(tops) if len(shapes) == 1 else shapes, strict=True))
 
 
-def declared(place: Place, op: str) -> Lowered:
-    """The shapes of input_param, once for all tops or once for each."""
-    return _given(place, _spread(place, _shapes(place, "input_param")))
-
-
-def dummy(place: Place, op: str) -> Lowered:
-    """The shapes of dummy_data_param, once for all tops or once for each."""
-    return _given(place, _spread(place, _shapes(place, "dummy_data_param")))
+def declared(place: Place, op: str, param: str = "input_param") -> Lowered:
+    """The shapes of a parameter, once for all tops or once for each."""
+    return _sized(place, _spread(place, _shapes(place, param)))
 
 
 def memory(place: Place, op: str) -> Lowered:
@@ -90,7 +86,7 @@ def _labelled(place: Place, shape: Extents | None, label: Extents = (), note: st
     for top in tops[1:]:
         batch = images[0] if images else None
         own[top] = (batch, *label) if isinstance(batch, int) else None
-    return _given(place, own, note=note)
+    return _sized(place, own, note=note)
 
 
 #: Batch size, and the size of the images, by layer type.
@@ -111,14 +107,10 @@ def images(place: Place, op: str) -> Lowered:
     top = place.layer.tops[0]
     shape = (place.size(message, "batch_size"), channels, *size)
     note = (
-        ""
-        if sure
-        else (
-            f"the file does not give the channels of {top!r}: taken as 3; "
-            f"if they are not, give its shape with -i {top}:f32:{show(shape)}"
-        )
+        f"the file does not give the channels of {top!r}: taken as 3; "
+        f"if they are not, give its shape with -i {top}:f32:{show(shape)}"
     )
-    return _labelled(place, shape, note=note)
+    return _labelled(place, shape, note="" if sure else note)
 
 
 def annotated(place: Place, op: str) -> Lowered:
@@ -136,9 +128,9 @@ def annotated(place: Place, op: str) -> Lowered:
     return Lowered(op, (shape, *rest))
 
 
-def asked(place: Place, op: str) -> Lowered:
+def unstated(place: Place, op: str) -> Lowered:
     """The shapes that the user gives: the file says nothing about them."""
-    return _given(place, dict.fromkeys(place.layer.tops))
+    return _sized(place, dict.fromkeys(place.layer.tops))
 
 
 def parameter(place: Place, op: str) -> Lowered:
@@ -159,12 +151,12 @@ _SOME = (1, None)
 
 LAYERS: dict[str, Row] = {
     "Input": Row("caffe::Input", declared, _NONE, _SOME),
-    "DummyData": Row("caffe::DummyData", dummy, _NONE, _SOME),
+    "DummyData": Row("caffe::DummyData", partial(declared, param="dummy_data_param"), _NONE, _SOME),
     "MemoryData": Row("caffe::MemoryData", memory, _NONE, (1, 2)),
     "Data": Row("caffe::Data", images, _NONE, (1, 2)),
     "ImageData": Row("caffe::ImageData", images, _NONE, (1, 2)),
     "WindowData": Row("caffe::WindowData", images, _NONE, (1, 2)),
-    "HDF5Data": Row("caffe::HDF5Data", asked, _NONE, _SOME),
+    "HDF5Data": Row("caffe::HDF5Data", unstated, _NONE, _SOME),
     "AnnotatedData": Row("caffe::AnnotatedData", annotated, _NONE, (1, 2)),
     "Parameter": Row("Identity", parameter, _NONE),
     "Silence": Row("caffe::Silence", sink, _SOME, _NONE),

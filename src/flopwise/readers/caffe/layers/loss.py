@@ -6,6 +6,8 @@ as in the SSD branch.
 
 from __future__ import annotations
 
+from functools import partial
+
 from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, product, show
 
 
@@ -34,17 +36,10 @@ def _with_values(place: Place, op: str, attrs: dict[str, object]) -> Lowered:
     return Lowered(op, ((), shape)[: len(place.layer.tops)], attrs=attrs)
 
 
-def softmax_loss(place: Place, op: str) -> Lowered:
+def softmax_loss(place: Place, op: str, param: str = "softmax_param") -> Lowered:
     """One number; the second top holds the probabilities."""
     shape = place.bottom()
-    axis = place.axis(place.param("softmax_param").int("axis", 1), len(shape))
-    return _with_values(place, op, {"axis": axis})
-
-
-def infogain_loss(place: Place, op: str) -> Lowered:
-    """One number; the second top holds the probabilities."""
-    shape = place.bottom()
-    axis = place.axis(place.param("infogain_loss_param").int("axis", 1), len(shape))
+    axis = place.axis(place.param(param).int("axis", 1), len(shape))
     return _with_values(place, op, {"axis": axis})
 
 
@@ -83,7 +78,7 @@ _TWO = (0, 2)
 LAYERS: dict[str, Row] = {
     "SoftmaxWithLoss": Row("caffe::SoftmaxWithLoss", softmax_loss, (2, 3), _TWO),
     "MultinomialLogisticLoss": Row("caffe::MultinomialLogisticLoss", loss, (2, 2), _ANY),
-    "InfogainLoss": Row("caffe::InfogainLoss", infogain_loss, (2, 3), _TWO),
+    "InfogainLoss": Row("caffe::InfogainLoss", partial(softmax_loss, param="infogain_loss_param"), (2, 3), _TWO),
     "SigmoidCrossEntropyLoss": Row("caffe::SigmoidCrossEntropyLoss", sigmoid_loss, (2, 2), _TWO),
     "EuclideanLoss": Row("caffe::EuclideanLoss", pairwise_loss, (2, 2), _ANY),
     "HingeLoss": Row("caffe::HingeLoss", hinge_loss, (2, 2), _ANY),

@@ -23,9 +23,6 @@ Weight: TypeAlias = "tuple[str, Shape, Kind]"
 #: No blob has as many elements: Caffe itself counts in 32 bits, most files and machines in 64.
 MOST_ELEMENTS = 2**63 - 1
 
-#: No blob has more dimensions (kMaxBlobAxes in Caffe's blob.hpp).
-MOST_AXES = 32
-
 
 class Unresolved(Exception):  # noqa: N818 # not an error: the rule needs a shape that is unknown
     """A rule needs the shape of a bottom that is unknown."""

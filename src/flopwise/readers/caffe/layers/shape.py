@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from flopwise.readers.caffe.layers.place import MOST_AXES, Extents, Lowered, Place, Row, product, same, show
+from flopwise.readers.caffe.file.message import MOST_AXES
+from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, product, same, show
 
 
 def reshape(place: Place, op: str) -> Lowered:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
 from flopwise.graph import Kind, Shape
+from flopwise.readers.caffe.file.message import MOST_AXES
 from flopwise.readers.caffe.layers import (
     convolution,
     data,
@@ -23,17 +24,7 @@ from flopwise.readers.caffe.layers import (
     recurrent,
 )
 from flopwise.readers.caffe.layers import shape as caffe_layers_shape
-from flopwise.readers.caffe.layers.place import (
-    MOST_AXES,
-    MOST_ELEMENTS,
-    Lowered,
-    Place,
-    Row,
-    Unresolved,
-    Weight,
-    product,
-    show,
-)
+from flopwise.readers.caffe.layers.place import MOST_ELEMENTS, Lowered, Place, Row, Unresolved, Weight, product, show
 
 if TYPE_CHECKING:
     from flopwise.readers.caffe.net.net import Layer

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.caffe.file.message import Field, Message
-from flopwise.readers.caffe.net.upgrade import upgrade
+from flopwise.readers.caffe.net.upgrade import line_of, upgrade
 
 PHASES = ("TRAIN", "TEST")
 
@@ -126,14 +126,14 @@ def _phase_of(message: Message, default: str) -> str:
     try:
         return _phase(message.text("phase", default), "the phase")
     except InputError as error:
-        raise ModelError(f"{_at(message.line)}{error}") from None
+        raise ModelError(f"{line_of(message.line)}{error}") from None
 
 
 def _layer(part: Message, state: _Complete, blobs: Blobs | None) -> Layer:
     name = part.text("name", "")
     type_ = part.text("type", "")
     if not type_:
-        raise ModelError(f"{_at(part.line)}layer {name!r} has no type")
+        raise ModelError(f"{line_of(part.line)}layer {name!r} has no type")
     return Layer(
         name=name,
         type=type_,
@@ -216,7 +216,3 @@ def _why_missing(bottom: str, layer: Layer, layers: Sequence[Layer]) -> str:
     if later[0] is layer:
         return f"reads the blob {bottom!r}, which it makes itself"
     return f"reads the blob {bottom!r}, which {later[0]} makes after it; layers stand in the order of their work"
-
-
-def _at(line: int) -> str:
-    return f"line {line}: " if line else ""

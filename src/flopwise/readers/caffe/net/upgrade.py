@@ -90,7 +90,7 @@ def upgrade(net: Message) -> tuple[Message, list[str]]:
     padding: dict[str, Message] = {}  # top of a layer that only pads -> that layer
     for field in net.fields():
         if field.name in ("layer", "layers") and not isinstance(field.value, Message):
-            raise ModelError(f"{_line(field.line)}{field.name} must be a message in braces")
+            raise ModelError(f"{line_of(field.line)}{field.name} must be a message in braces")
         if field.name == "layers" and isinstance(field.value, Message):
             layer = _from_v0(field.value, padding) if field.value.has("layer") else _from_v1(field.value)
             if layer is not None:
@@ -137,7 +137,7 @@ def _from_v0(connection: Message, padding: dict[str, Message]) -> Message | None
     """
     layer = connection.merged("layer")
     kind = layer.text("type", "")
-    what = f"{_line(connection.line)}layer {layer.text('name', '')!r} ({kind})"
+    what = f"{line_of(connection.line)}layer {layer.text('name', '')!r} ({kind})"
     bottoms, tops = connection.texts("bottom"), connection.texts("top")
     if kind == "padding":
         if len(bottoms) != 1 or len(tops) != 1:
@@ -217,5 +217,6 @@ def _inputs(net: Message) -> Message | None:
     return Message([Field(name, value, line) for name, values in fields.items() for value in values], line)
 
 
-def _line(line: int) -> str:
+def line_of(line: int) -> str:
+    """Where a message of a text begins, for an error; "" in a binary file."""
     return f"line {line}: " if line else ""

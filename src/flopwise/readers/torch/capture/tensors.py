@@ -9,20 +9,10 @@ import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.graph import Tensor
+from flopwise.readers.inputs import dtype_of
 
 #: How PyTorch's element types are called here.
-DTYPES: dict[torch.dtype, str] = {
-    d: str(d).removeprefix("torch.").replace("float8_e", "float8e").replace("float4_e2m1fn_x2", "float4e2m1")
-    for d in vars(torch).values()
-    if isinstance(d, torch.dtype)
-}
-DTYPES.update(
-    {
-        getattr(torch, name): ours
-        for name, ours in (("quint8", "uint8"), ("qint8", "int8"), ("qint32", "int32"))
-        if hasattr(torch, name)
-    }
-)
+DTYPES: dict[torch.dtype, str] = {d: dtype_of(str(d)) for d in vars(torch).values() if isinstance(d, torch.dtype)}
 
 
 def flat(things: Sequence[Any]) -> Iterator[TorchTensor]:

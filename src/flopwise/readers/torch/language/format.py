@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from flopwise.graph import Graph
 
 
-def _is_gguf(model: object) -> bool:
-    return ends_in(model, (GGUF,)) and is_language_model(model)
-
-
 def _read_gguf(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
     """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
     requested = (
@@ -30,7 +26,8 @@ def _read_gguf(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: An
         require(model)
         graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
     except ModelError as error:
-        if requested or not _is_missing(error):
+        # It is transformers or the gguf package that is missing, or that does not know the architecture.
+        if requested or not (isinstance(error, UnknownArchitectureError) or "pip install" in str(error)):
             raise
         listed = weights.GGUF.read(model, None, None, None, progress, options)
         return replace(listed, warnings=(str(error), *listed.warnings))
@@ -42,11 +39,6 @@ def _read_gguf(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: An
         f"{nbytes:,} bytes ('flopwise llm' counts those)"
     )
     return replace(graph, warnings=(*graph.warnings, note))
-
-
-def _is_missing(error: ModelError) -> bool:
-    """Whether it is transformers or the gguf package that is missing or does not know the architecture."""
-    return isinstance(error, UnknownArchitectureError) or "pip install" in str(error)
 
 
 LANGUAGE = replace(
@@ -64,7 +56,7 @@ GGUF_MODEL = replace(
     models="language models (.gguf)",
     read=_read_gguf,
     endings=(GGUF,),
-    matches=_is_gguf,
+    matches=lambda model: ends_in(model, (GGUF,)) and is_language_model(model),
     stored=weights.GGUF.stored,
     in_directories=(),
 )

@@ -51,11 +51,9 @@ class Containers:
         if isinstance(value, dict):
             self._restores.append(_dict(value))
             parts = value.values()
-        elif isinstance(value, (list, deque, bytearray)):
-            self._restores.append(_sequence(value))
-            parts = () if isinstance(value, bytearray) else value
-        elif isinstance(value, set):
-            self._restores.append(_set(value))
+        elif isinstance(value, (list, deque, bytearray, set)):
+            self._restores.append(_elements(value))
+            parts = value if isinstance(value, (list, deque)) else ()
         elif isinstance(value, (tuple, frozenset)):
             parts = [part for part in value if part.__class__ not in _PLAIN]
         attributes = getattr(value, "__dict__", None)
@@ -88,24 +86,14 @@ def _dict(held: dict[Any, Any]) -> Callable[[], None]:
     return functools.partial(_put_back, held, dict(held))
 
 
-def _sequence(held: list[Any] | deque[Any] | bytearray) -> Callable[[], None]:
+def _elements(held: list[Any] | deque[Any] | bytearray | set[Any]) -> Callable[[], None]:
     before = list(held)
 
     def restore() -> None:
         if len(held) != len(before) or any(a is not b for a, b in zip(held, before, strict=True)):
             held.clear()
-            held.extend(before)
-
-    return restore
-
-
-def _set(held: set[Any]) -> Callable[[], None]:
-    before = set(held)
-
-    def restore() -> None:
-        if held != before:
-            held.clear()
-            held.update(before)
+            put: Any = held.update if isinstance(held, set) else held.extend
+            put(before)
 
     return restore
 
@@ -170,7 +158,7 @@ def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[El
                 else:
                     registered.append((value, dict(value)))
     elements = Elements(model, containers.tensors) if real else None
-    gradients = [(p, p.grad) for m in modules for p in vars(m)["_parameters"].values() if p is not None]
+    gradients = [(p, p.grad) for m in modules for p in m._parameters.values() if p is not None]
     if training is not None:
         for module in modules:
             vars(module)["training"] = training
