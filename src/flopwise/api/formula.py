@@ -20,7 +20,8 @@ from flopwise.analyses.formula.nets import NetFacts
 from flopwise.analyses.formula.program import followed
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.sizes import OpenInputs, closed_model, open_inputs
-from flopwise.analyses.formula.subject import Reading, Sizes, Subject
+from flopwise.analyses.formula.subject import OpenShape, Point, Reading, Sizes, Subject
+from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.api.read import read
 from flopwise.conventions import Convention
@@ -125,7 +126,7 @@ class _Request:
         """The inputs with their open sizes."""
         return open_inputs(declared, inputs, self.dims, self.batch_size)
 
-    def lengths(self, options: TorchOptions | OnnxOptions) -> Lengths:
+    def lengths(self, options: TorchOptions | OnnxOptions, longest: int | None = None) -> Lengths:
         """The batch, past and new tokens of a step of a language model.
 
         Raises:
@@ -133,7 +134,7 @@ class _Request:
         """
         if self.inputs is not None:
             raise InputError("past and new tokens make the inputs of a language model; give no others")
-        return Lengths.of(self.batch_size, options.past, options.new, self.dims or {})
+        return Lengths.of(self.batch_size, options.past, options.new, self.dims or {}, longest)
 
 
 def _file(request: _Request, options: OnnxOptions) -> Subject:
@@ -233,29 +234,45 @@ def _module(request: _Request, options: TorchOptions) -> Subject:
 
 def _steps(request: _Request, options: TorchOptions) -> Subject:
     """A step of a language model, in the batch, the tokens in its state and the tokens fed."""
-    from flopwise.readers.torch.language.state import carry, step
+    from flopwise.readers.torch.language.state import carry, longest_context, step, windows
     from flopwise.readers.torch.lower.operators import lower
 
-    lengths = request.lengths(options)
+    def subject(lengths: Lengths, shapes: Sequence[OpenShape], start: Point | None) -> Subject:
+        def at(point: Point) -> Reading:
+            return Reading(graph_of(step(request.model, **lengths.at(point)).inputs), ModelFacts())
 
-    def arguments(point: Mapping[str, int]) -> dict[str, Any]:
-        return dict(step(request.model, **lengths.at(point)).inputs)
+        def follow(point: Point, sizes: Sizes) -> Reading:
+            arguments = step(request.model, **lengths.at(point)).inputs
+            past = [name for kind, name in lengths.symbols.items() if kind == "past"]
+            carry(arguments, {point[name]: dim(point[name], symbol(name)) for name in past})
+            return followed(lambda: graph_of(arguments), sizes, lower)
 
-    def graph_of(arguments: dict[str, Any]) -> Graph:
-        return read(request.model, arguments, mode=options.mode)
+        return Subject(tuple(lengths.symbols.values()), at, lengths.hints, shapes, follow=follow, start=start)
 
-    def at(point: Mapping[str, int]) -> Reading:
-        return Reading(graph_of(arguments(point)), ModelFacts())
+    def graph_of(arguments: Mapping[str, Any]) -> Graph:
+        return read(request.model, dict(arguments), mode=options.mode)
 
-    def follow(point: Mapping[str, int], sizes: Sizes) -> Reading:
-        tensors = arguments(point)
-        carry(tensors, {point[name]: dim(point[name], symbol(name)) for name in lengths.symbols.values()})
-        return followed(lambda: graph_of(tensors), sizes, lower)
+    def way(point: Point) -> Subject:
+        own = lengths.fixed(point)
+        fixed: dict[str, Any] = {name: size for name, size in point.items() if name not in own.symbols.values()}
+        inputs = [shape for shape in main.shapes if own.at(point)["past"] or shape[0] not in few]
+        shapes = [(name, dtype, tuple(substituted(size, fixed) for size in dims)) for name, dtype, dims in inputs]
+        return subject(own, shapes, {name: point[name] for name in own.symbols.values()})
 
-    state = step(request.model, FEW, 1, 1).state if "past" in lengths.symbols else {}
-    small = {name: tuple(int(size) for size in tensor.shape) for name, tensor in state.items()}
-    shapes = lengths.shapes(at(lengths.hints).graph.inputs, small)
-    return Subject(tuple(lengths.symbols.values()), at, lengths.hints, shapes, follow=follow)
+    lengths = request.lengths(options, longest_context(request.model))
+    few: Mapping[str, Sequence[int]] = {}
+    many: Mapping[str, Sequence[int | None]] = {}
+    if "past" in lengths.symbols:
+        first = step(request.model, FEW, 1, 1)
+        few = {name: tuple(map(int, tensor.shape)) for name, tensor in first.state.items()}
+        wide = [size for size in windows(first.inputs) if size > lengths.apart["past"]]
+        if wide:
+            after = max(wide) + FEW
+            state = step(request.model, after, 1, 1).state
+            many = {n: [None if int(size) == after else int(size) for size in t.shape] for n, t in state.items()}
+    inputs = graph_of(step(request.model, **lengths.at(lengths.hints)).inputs).inputs
+    main = subject(lengths, lengths.shapes(inputs, few, many), None)
+    return replace(main, way=way, tried=lengths.tried)
 
 
 def _exported_steps(request: _Request, options: OnnxOptions) -> Subject:

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("sympy")
 
-from tests.language_models import LLAMA, MIXTURE, WINDOW, written
+from tests.language_models import LLAMA, MIXTURE, STATE_SPACE, WINDOW, written
 
 import flopwise
 
@@ -23,6 +23,44 @@ def test_steps_equal_their_profiles(tmp_path: Path, config: dict[str, object]) -
         point = found.at(batch=batch, past=past, new=new)
         assert point["macs"] == expected.total("macs"), (batch, past, new)
         assert point["params"] == expected.total("params")
+
+
+@pytest.mark.parametrize("config", [LLAMA, WINDOW, STATE_SPACE], ids=["llama", "window", "state space"])
+def test_there_is_a_formula_for_all_sizes(tmp_path: Path, config: dict[str, object]) -> None:
+    """A prompt, one token after a state and several take different ways, each with a formula of its own."""
+    folder = written(tmp_path, config)
+    found = flopwise.formula(folder, past="past", new="new")
+    assert found.closed
+    for batch, past, new in (
+        (1, 0, 1),
+        (1, 3, 1),
+        (2, 0, 5),
+        (1, 7, 2),
+        (1, 8, 1),
+        (2, 6, 300),
+        (1, 0, 256),
+        (3, 70, 4),
+    ):
+        point = found.point({"batch": batch, "past": past, "new": new})
+        expected = flopwise.profile(folder, past=past, new=new, batch_size=batch)
+        values = found.at(**point)
+        for figure in ("flops", "macs", "params", "output_bytes"):
+            assert values[figure] == expected.total(figure), (figure, point)
+        assert found.value("peak_activation_bytes", **point) == expected.peak_activation_bytes, point
+        assert found.value("exp", **point) == expected.sum.counts.exp, point
+
+
+def test_figures_that_all_ways_share_have_one_formula(tmp_path: Path) -> None:
+    found = flopwise.formula(written(tmp_path, WINDOW), past="past", new="new", batch_size=1)
+    text = str(found)
+    assert "min(past, 7)" in next(line for line in text.splitlines() if line.startswith("MACs"))
+    head, _, below = text.partition("\nMACs")
+    assert "otherwise" in head
+    assert "where" not in below.partition("\nactivation")[0]
+    assert "holds for past: 0 or more\nholds for new: 1 or more\n" in text
+    content = found.to_dict()
+    assert content["closed"]
+    assert content["ways"][0]["totals"]["macs"]
 
 
 def test_some_sizes_may_be_fixed(tmp_path: Path) -> None:

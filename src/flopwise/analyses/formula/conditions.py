@@ -19,6 +19,9 @@ LARGEST_STEP = 5040
 #: Sizes this large stand for all larger ones, where a bound is sought.
 FAR = 1 << 20
 
+#: Larger ones, of which none is a multiple of what sizes are divided by.
+BEYOND = (FAR + 1, 2 * FAR + 37, 5 * FAR + 3)
+
 #: Sizes up to this much above the least one count as small.
 SMALL = 64
 
@@ -199,6 +202,10 @@ class Conditions:
 
         low, high = _end(holds, hint[name], 0), _end(holds, hint[name], max(FAR, 4 * hint[name]))
         step, offset, why = *scale, ""
+        if low is not None:  # sizes beyond those that are left out are no end: the condition stays
+            low = next((place for place in range(min(low, SMALL)) if holds(place)), low) or None
+        if high is not None and any(map(holds, BEYOND)):
+            high = None
         bottom = low or 0
         for start in range(bottom, bottom + SMALL):  # what small sizes alone must not be
             if all(self.broken({**hint, name: p}, name, ("!=",)) is None for p in range(start, start + 2 * SMALL)):

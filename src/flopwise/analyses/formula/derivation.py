@@ -27,7 +27,9 @@ from flopwise.analyses.formula.rows import (
 from flopwise.analyses.formula.subject import Point, Reading, Sizes, Subject
 from flopwise.analyses.formula.terms.evaluation import substituted, value
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol, written
-from flopwise.errors import InputError
+from flopwise.analyses.formula.values import OutsideError
+from flopwise.analyses.formula.ways import with_ways
+from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
 from flopwise.profiles.profile import Profile
@@ -45,6 +47,9 @@ LEARNED = 6
 #: How often another point is tried where the model does not take one.
 TRIES = 6
 
+#: Sizes that are multiples of what programs cut sequences and images into.
+ROUND_SIZES = (64, 100, 128, 256, 512, 1000, 4096)
+
 #: Symbols that are never 0 unless they are asked about: a model is not run on images without rows.
 ROUNDS = 8
 
@@ -61,12 +66,26 @@ def derive(subject: Subject, counting: Counting, progress: Callable[[str], None]
         InputError: no sizes were found that the model takes.
         ModelError: the model cannot be read.
     """
+    formula = _derived(subject, counting, progress)
+    if subject.way is None:
+        return formula
+    way = subject.way
+    return with_ways(formula, subject.tried, lambda point: _derived(way(point), counting, progress))
+
+
+def _derived(subject: Subject, counting: Counting, progress: Callable[[str], None]) -> Formula:
+    """The formula of one way through a model."""
     progress("finding sizes that the model takes")
     readings = Readings(subject)
-    first = first_point(readings)
+    first = first_point(readings) if subject.start is None else dict(subject.start)
     progress("following the sizes")
     derivation = Derivation(readings, first, counting, subject.follow)
-    derivation.follow()
+    try:
+        derivation.follow()
+    except FlopwiseError as error:
+        if subject.start is None:
+            raise
+        raise OutsideError(f"the model does not take these sizes ({error})", subject.start) from error
     progress("comparing with profiles")
     derivation.verify()
     if not derivation.general and (other := derivation.other()):
@@ -100,13 +119,11 @@ class Derivation:
 
     def follow(self) -> None:
         """Rows with expressions, and the domain."""
-        reading = self.readings.at(self.first)
-        assert reading is not None
-        self.base = reading
         self.scales = Scales(list(self.names))
         self.needs: dict[str, str] = {}
-        if self.run is not None:
-            self.base = self.run(self.first, self.expressed())
+        reading = self.readings.at(self.first) if self.run is None else self.run(self.first, self.expressed())
+        assert reading is not None
+        self.base = reading
         self.propagate(None)
         self.scales = scales(self.names, self.guards.reasons, self.first)
         for guard, names, why in self.conditions.guards:
@@ -125,7 +142,8 @@ class Derivation:
         Raises:
             InputError: it takes one.
         """
-        if all(d.low == d.high for d in self.domains.values()) or not self.general:
+        single = all(d.low == d.high for d in self.domains.values())
+        if (single and self.readings.subject.start is None) or (not single and not self.general):
             sizes = ", ".join(f"{n} = {s}" for n, s in self.first.items())
             why = next((f" ({w})" for w in self.reasons.values() if w), self.readings.why())
             raise InputError(f"the model takes {sizes} and no other size that was tried{why}")
@@ -198,7 +216,7 @@ class Derivation:
 
     def fresh(self, near: bool = False) -> tuple[Point, Reading] | None:
         """The model at a new point inside the domain; None where none was found."""
-        for attempt in range(TRIES):
+        for attempt in range(TRIES if self.domains else 0):
             places = {n: self.random_place(d, near or attempt > 1) for n, d in self.domains.items()}
             if attempt >= TRIES // 2:  # conditions on several symbols leave one of them free
                 free = list(places)[attempt % len(places)]
@@ -245,7 +263,7 @@ class Derivation:
     def verify(self) -> None:
         """Compare all figures with profiles: at the smallest sizes, and at others."""
         wrong: set[int] = set()
-        left = COMPARED if len(self.rows) <= MANY else COMPARED - 1
+        left = COMPARED if len(self.rows) <= MANY and self.readings.subject.start is None else COMPARED - 1
         for _ in range(2 * COMPARED):
             more = self.fresh() if left else None
             if more is None:
@@ -424,9 +442,16 @@ class Derivation:
                 high = d.place(d.high) if d.high is not None else low + 10 ** chance.randint(1, 5)
                 point[name] = chance.randint(low, max(low, high))
             points.append(point)
+        domains = self.domains.items()
+        points += [{**p, n: d.place(size)} for p in points[1:4] for n, d in domains for size in ROUND_SIZES]
+        points = [p for p in points if all(d.holds(d.size(p[n])) for n, d in domains)]
+        broken: dict[Any, set[int]] = {}
         for guard, names, why in self.conditions.guards:
-            if not all(guard.holds({n: p.get(n, 0) for n in names}) for p in points):
-                yield guard, why
+            where = {i for i, p in enumerate(points) if not guard.holds({n: p.get(n, 0) for n in names})}
+            if where and not any(where <= others for others in broken.values()):
+                broken = {g: others for g, others in broken.items() if not others <= where}
+                broken[guard, why] = where
+        yield from broken
 
     def remarks(self) -> Iterator[str]:
         """What a reader should know, one line each."""

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 from flopwise.analyses.formula.alive import alive, peak_of, state_of
 from flopwise.analyses.formula.conditions import Conditions
+from flopwise.analyses.formula.content import content
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.functions import checked
 from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
 from flopwise.analyses.formula.plotting import drawn
-from flopwise.analyses.formula.rows import NO_FORMULA
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.expressions import Expressions, identifiers
 from flopwise.analyses.formula.terms.polynomial import Term
@@ -60,6 +60,10 @@ class Formula:
     sizes: Graph | None = field(default=None, repr=False)
     #: Whether the conditions say all; where they do not, values come from profiles.
     everywhere: bool = True
+    #: The formulas at sizes at which the program takes another way.
+    ways: tuple[Formula, ...] = ()
+    #: Whether there is a formula for all sizes that the program takes, this one and its ``ways`` together.
+    closed: bool = False
     #: How ``print(formula)`` looks; provided by whoever knows the reports.
     renderer: Callable[[Formula], str] | None = field(default=None, repr=False, compare=False)
 
@@ -151,8 +155,10 @@ class Formula:
         if figure not in OF_MODEL:
             self._term(self.whole, figure)
             return self.evaluate(self.whole, sizes)[figure]
+        if (way := self._way(sizes)) is not self:
+            return way.value(figure, **sizes)
         try:
-            places, atoms = self._places(self.point(sizes)), {}  # type: ignore[var-annotated]
+            places, atoms = self._places(self.own_point(sizes)), {}  # type: ignore[var-annotated]
         except OutsideError as error:
             if figure == "state_bytes":
                 raise
@@ -160,7 +166,7 @@ class Formula:
         if figure == "state_bytes":
             return None if self.state is None else value(self.state, places, atoms)
         sums, shared = self._alive
-        outside = OutsideError("the model does not take these sizes", self.point(sizes))
+        outside = OutsideError("the model does not take these sizes", self.own_point(sizes))
         if not sums or not self.everywhere:
             return self._profile_at(outside).peak_activation_bytes
         if shared.broken(places):
@@ -168,10 +174,21 @@ class Formula:
                 return self._profile_at(outside).peak_activation_bytes
         return max(value(term, places, atoms) for term in sums)
 
+    def _way(self, sizes: Mapping[str, int]) -> Formula:
+        """The formula of the way that the program takes at these sizes; this one where there is none."""
+        if self.ways:
+            for way in (self, *self.ways):
+                with contextlib.suppress(OutsideError):
+                    way.own_point(sizes)
+                    return way
+        return self
+
     def _operations(self, name: str, sizes: Mapping[str, int]) -> int | None:
         """The operations of a class at a point."""
+        if (way := self._way(sizes)) is not self:
+            return way._operations(name, sizes)
         try:
-            point = self.point(sizes)
+            point = self.own_point(sizes)
         except OutsideError as error:
             return getattr(self._profile_at(error).sum.counts, name)  # type: ignore[no-any-return]
         if not self.everywhere:
@@ -210,7 +227,7 @@ class Formula:
             InputError: a symbol is missing or unknown.
         """
         with contextlib.suppress(OutsideError):
-            self.point(sizes)
+            self.own_point(sizes)
 
     def lambdify(self, figure: str | None = None) -> Any:
         """Python functions of the symbols, which take whole numbers or numpy's arrays of them.
@@ -232,7 +249,7 @@ class Formula:
         guards = [guard for guard, _, _ in self.guards.guards]
         plain = function(self._chosen(None if figure is None else [figure]), self.domains, guards)
         holds = plain.pop("holds")
-        functions = {name: checked(made, holds, self.point) for name, made in plain.items()}
+        functions = {name: checked(made, holds, self.own_point) for name, made in plain.items()}
         return functions if figure is None else functions[figure]
 
     def source(self, language: str, figures: Sequence[str] | None = None) -> str:
@@ -340,7 +357,18 @@ class Formula:
         return {**{clean: name for name, clean in identifiers(names).items()}, **{n: n for n in names}}
 
     def point(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """A size for each symbol, checked.
+        """A size for each symbol, checked, on whichever way.
+
+        Args:
+            sizes: by the symbol's name, or as it is written in the formulas.
+
+        Raises:
+            InputError: a symbol is missing or unknown, or the formulas do not hold there.
+        """
+        return self._way(sizes).own_point(sizes)
+
+    def own_point(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The same of this way alone.
 
         Args:
             sizes: by the symbol's name, or as it is written in the formulas.
@@ -380,10 +408,16 @@ class Formula:
         """
         return self.evaluate(self.whole, sizes)
 
+    def evaluated(self, term: Term, point: Mapping[str, int]) -> int:
+        """A term at a size of each symbol, whether the formulas hold there or not."""
+        return value(term, self._places(point))
+
     def evaluate(self, group: Group, sizes: Mapping[str, int]) -> Values:
         """The figures of a group at one point; see ``at``."""
+        if len(group.rows) == len(self.rows) and (way := self._way(sizes)) is not self:
+            return way.evaluate(way.whole, sizes)
         try:
-            point = self.point(sizes)
+            point = self.own_point(sizes)
         except OutsideError as error:
             return self._profiled(group, error)
         if not self.everywhere:
@@ -429,45 +463,7 @@ class Formula:
 
         A total is the sum of the layers that have a formula, and a lower bound when "coverage" names what is missing.
         """
-        text, names = self.text, identifiers([d.name for d in self.domains])
-        unknown: dict[str, int] = {}
-        for row in self.rows:
-            if row.missing == "rule":
-                unknown[row.node.op] = unknown.get(row.node.op, 0) + 1
-        return {
-            "schema": "flopwise.formula/1",
-            "model": {"name": self.graph.name, "source": self.graph.source, "format": self.graph.format},
-            "inputs": [{"name": n, "dtype": d, "shape": [_number(text(t)) for t in s]} for n, d, s in self.inputs],
-            "convention": {"name": self.convention.name, "unit": self.convention.unit},
-            "symbols": [
-                {"name": d.name, "written": names[d.name], "low": d.low, "high": d.high, "step": d.step}
-                for d in self.domains
-            ],
-            "conditions": list(self.conditions),
-            "totals": {
-                **{f: _text(text, t) for f, t in self.whole.terms.items()},
-                **{f: _text(text, self.term(f)) for f in OF_MODEL},
-                "ops": _operations(text, self.whole),
-            },
-            "layers": [
-                {
-                    "name": row.name,
-                    "op": row.node.op,
-                    "scope": row.node.module,
-                    **{f: _text(text, t) for f, t in layer.terms.items()},
-                    "ops": _operations(text, layer),
-                }
-                for row, layer in zip(self.rows, self.layers, strict=True)
-            ],
-            "coverage": {
-                "nodes": len(self.rows),
-                "unknown": unknown,
-                "without_formula": [row.name for row in self.rows if row.note == NO_FORMULA],
-                "unresolved": list(self.unresolved),
-            },
-            "verified_at": [dict(p) for p in self.verified_at],
-            "notes": list(self.notes),
-        }
+        return content(self)
 
     def text(self, term: Term, at: Mapping[str, int] | None = None) -> str:
         """A term in Python's notation, with floor, ceil, min and max.
@@ -484,17 +480,3 @@ class Formula:
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)
-
-
-def _operations(text: Callable[[Term], str], group: Group) -> dict[str, str | None] | None:
-    """The operations of each class, None where no layer has a rule."""
-    known = any(row.counts is not None for row in group.rows)
-    return {name: _text(text, term) for name, term in group.classes.items()} if known else None
-
-
-def _text(text: Callable[[Term], str], term: Term | None) -> str | None:
-    return None if term is None else text(term)
-
-
-def _number(text: str) -> int | str:
-    return int(text) if text.isdigit() else text

@@ -52,3 +52,9 @@ class Subject:
     loops: Sequence[str] = ()
     #: Reads a program at a point with sizes that carry expressions; None for a file, whose graph says it all.
     follow: Callable[[Point, Sizes], Reading] | None = None
+    #: The point at which it is followed; None: the one that it takes best.
+    start: Point | None = None
+    #: The subject from a point on at which a program may take another way: the smallest sizes there are numbers in it.
+    way: Callable[[Point], Subject] | None = None
+    #: Sizes of each symbol at which programs may take other ways, ordinary ones first.
+    tried: Mapping[str, Sequence[int]] = field(default_factory=dict)

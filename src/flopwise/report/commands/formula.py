@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.formula.groups import Group
+from flopwise.analyses.formula.ways import pieces, regions
 from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.operators.counts import CLASSES
 from flopwise.report.formats import latex, markdown, table
@@ -270,15 +271,41 @@ def _cell(formula: Formula, group: Group, figure: str, look: Look, choice: Choic
     return _bound(group, figure, look) + look.text(text)
 
 
-def _totals(formula: Formula, choice: Choice, look: Look) -> list[tuple[str, str, str]]:
-    """Title, = or ≥, and formula."""
-    lines, model = [], formula.whole
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """A formula of the whole model on one way through the program, or on several."""
+
+    title: str
+    formula: Formula
+    figure: str
+    #: On which, in words; "" where on all.
+    where: str
+
+    @property
+    def term(self) -> Any:
+        return _term(self.formula, self.formula.whole, self.figure)
+
+    @property
+    def exact(self) -> bool:
+        return self.term is None or self.formula.whole.exact(self.figure)
+
+
+def _totals(formula: Formula, choice: Choice, look: Look) -> Iterator[_Total]:
+    """The figures of the whole model; one after the other those of which ways through the program have their own."""
     for figure in choice.of(OF_MODEL, formula):
-        term, sign = _term(formula, model, figure), "=" if model.exact(figure) else look.glyphs.at_least.strip()
-        lines.append(
-            (_title(figure, formula, look), sign, "?" if term is None else look.text(formula.text(term, choice.at)))
-        )
-    return lines
+        title = _title(figure, formula, look)
+        *parts, last = pieces(formula, figure)
+        for first, ways in parts:
+            yield _Total(title, first, figure, look.text("where " + " or ".join(regions(formula, ways))))
+            title = ""
+        rest = "otherwise" if formula.closed else "where " + " or ".join(regions(formula, last[1]))
+        yield _Total(title, last[0], figure, look.text(rest) if parts else "")
+
+
+def _written(total: _Total, choice: Choice, look: Look) -> tuple[str, str, str]:
+    """Sign, formula and where it holds."""
+    text = "?" if total.term is None else look.text(total.formula.text(total.term, choice.at))
+    return "=" if total.exact else look.glyphs.at_least.strip(), text, total.where
 
 
 def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], Group | None]:
@@ -320,13 +347,22 @@ def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = 
 
 
 def _conditions(formula: Formula, look: Look) -> Iterator[str]:
-    """Where the formulas hold, and where they were compared with a profile."""
+    """Where the formulas hold, on whichever way."""
+    ways = (formula, *formula.ways)
     least = {0: "0 or more", 1: "1 or more"}
+    bounds = {d.name: [o for way in ways for o in way.domains if o.name == d.name] for d in formula.domains}
     for low, words in least.items():
-        names = [d.name for d in formula.domains if d.low == low and d.high is None and d.step == 1]
+        names = [
+            name
+            for name, domains in bounds.items()
+            if min(d.low for d in domains) == low and any(d.high is None and d.step == 1 for d in domains)
+        ]
         if names:
             yield look.text(f"{', '.join(names)}: {words}")
-    yield from map(look.text, formula.conditions)
+    if not formula.ways:
+        yield from map(look.text, formula.conditions)
+    elif not formula.closed:
+        yield look.text("; or ".join(region for region in regions(formula, ways)))
 
 
 def _verified(formula: Formula, look: Look) -> str:
@@ -340,19 +376,30 @@ def _table(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     if look.header:
         yield from _wrapped(look.glyphs.dot.join(_about(formula, look)), look)
         yield ""
-    totals = _totals(formula, choice, look)
-    width = max(len(title) for title, _, _ in totals)
-    for title, sign, text in totals:
-        yield from _wrapped(f"{pad(title, width)} {sign} {text}", look, " " * (width + 3))
+    totals = list(_totals(formula, choice, look))
+    width = max(len(total.title) for total in totals)
+    for total in totals:
+        sign, text, where = _written(total, choice, look)
+        yield from _wrapped(f"{pad(total.title, width)} {sign} {text}", look, " " * (width + 3))
+        if where:
+            yield from _wrapped(" " * (width + 3) + where, look, " " * (width + 5))
     yield ""
     for condition in _conditions(formula, look):
         yield from _wrapped(f"holds for {condition}", look)
     yield ""
+    if formula.ways:
+        yield from _wrapped(look.text(_of_one_way(formula)), look)
+        yield ""
     yield from table.render_sheet(_sheet(formula, choice, look), look).splitlines()
     yield ""
     yield from _wrapped(_verified(formula, look), look)
     for note in formula.notes:
         yield from _wrapped(look.text(note if is_gap(note) else f"note: {note}"), look)
+
+
+def _of_one_way(formula: Formula) -> str:
+    """To which sizes the lines below the totals belong."""
+    return f"where {' or '.join(regions(formula, [formula]))}:"
 
 
 def _wrapped(text: str, look: Look, indent: str = "  ") -> Iterator[str]:
@@ -363,8 +410,15 @@ def _markdown(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     if look.header:
         yield look.glyphs.dot.join(markdown.escape(part) for part in _about(formula, look))
         yield ""
-    yield from (f"- {markdown.escape(title)} {sign} `{text}`" for title, sign, text in _totals(formula, choice, look))
+    title = ""
+    for total in _totals(formula, choice, look):
+        title = total.title or title
+        sign, text, where = _written(total, choice, look)
+        yield f"- {markdown.escape(title)} {sign} `{text}`" + (f" {markdown.escape(where)}" if where else "")
     yield ""
+    if formula.ways:
+        yield markdown.escape(look.text(_of_one_way(formula)))
+        yield ""
     yield from markdown.render_sheet(_sheet(formula, choice, look), Look(header=True)).splitlines()[2:]
     yield ""
     yield from (f"- holds for {markdown.escape(condition)}" for condition in _conditions(formula, look))
@@ -377,8 +431,14 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     yield "% needs \\usepackage{amsmath}"
     for part in (*_about(formula, look), *_conditions(formula, look), _verified(formula, look), *formula.notes):
         yield f"% {look.text(part)}"
-    totals = [(_title(f, formula, look), formula.whole, f) for f in choice.of(OF_MODEL, formula)]
-    yield from _aligned(formula, totals, choice)
+    totals, title = [], ""
+    for total in _totals(formula, choice, look):
+        title = total.title or title
+        name = f"{title}, {total.where}" if total.where else title
+        totals.append((name, total.formula, total.formula.whole, total.figure))
+    yield from _aligned(totals, choice)
+    if formula.ways:
+        yield f"% {look.text(_of_one_way(formula))}"
     groups, rest = _groups(formula, choice)
     figures = [f for f in choice.of(OF_LINE, formula) if f not in _WHOLE]
     lines = []
@@ -386,14 +446,14 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
         many = f" ({len(group.rows)} layers)" if len(group.rows) > 1 else ""
         for figure in figures:
             of = f", {_title(figure, formula, look)}" if len(figures) > 1 else ""
-            lines.append((look.text((group.name or "model") + many + of), group, figure))
+            lines.append((look.text((group.name or "model") + many + of), formula, group, figure))
     if lines:
-        yield from _aligned(formula, lines, choice)
+        yield from _aligned(lines, choice)
 
 
-def _aligned(formula: Formula, lines: Sequence[tuple[str, Group, str]], choice: Choice) -> Iterator[str]:
+def _aligned(lines: Sequence[tuple[str, Formula, Group, str]], choice: Choice) -> Iterator[str]:
     yield "\\begin{align*}"
-    for number, (title, group, figure) in enumerate(lines, 1):
+    for number, (title, formula, group, figure) in enumerate(lines, 1):
         one = group.one or group
         term = _term(formula, one, figure)
         text = "\\text{unknown}" if term is None else formula.latex(term, choice.at)

@@ -83,6 +83,13 @@ def carry(inputs: Mapping[str, Any], sizes: Mapping[int, int]) -> None:
             held.update((name, sizes[n]) for name, n in list(held.items()) if type(n) is int and n in sizes)
 
 
+def windows(inputs: Mapping[str, Any]) -> list[int]:
+    """The lengths of the windows that the caches among the inputs of a step name, in tokens."""
+    parts = [part for value in inputs.values() for part in (value, *getattr(value, "layers", ()))]
+    held = [(name, size) for part in parts for name, size in getattr(part, "__dict__", {}).items()]
+    return [size for name, size in held if type(size) is int and "window" in name]
+
+
 def training_inputs(model: nn.Module, batch: int, sequence: int) -> dict[str, Any]:
     """The arguments of a training step on tensors without memory: tokens, and the labels where the model has a loss."""
     inputs = _tokens(sequence, batch, bool(getattr(model.config, "is_encoder_decoder", False)))
