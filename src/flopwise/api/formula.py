@@ -14,10 +14,10 @@ from flopwise.analyses.formula.derivation import derive
 from flopwise.analyses.formula.dim import Guards, dim, recording
 from flopwise.analyses.formula.facts import ModelFacts, facts_of
 from flopwise.analyses.formula.first import unknown_loops
+from flopwise.analyses.formula.following.nets import NetFacts
+from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.lengths import FEW, Lengths
-from flopwise.analyses.formula.nets import NetFacts
-from flopwise.analyses.formula.program import followed
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.sizes import OpenInputs, closed_model, open_inputs
 from flopwise.analyses.formula.subject import OpenShape, Point, Reading, Sizes, Subject

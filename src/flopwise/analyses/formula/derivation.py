@@ -12,8 +12,8 @@ from flopwise.analyses.formula.dim import Guards, dim, recording, term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.explain import Explainer
 from flopwise.analyses.formula.first import Readings, fault, first_point
+from flopwise.analyses.formula.following.program import Followed
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.program import Followed
 from flopwise.analyses.formula.propagation.engine import Propagation
 from flopwise.analyses.formula.rows import (
     CLASSES,

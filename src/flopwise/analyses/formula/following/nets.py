@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise.analyses.formula.dim import Dim, Guards, dim
-from flopwise.analyses.formula.program import Followed
+from flopwise.analyses.formula.following.program import Followed
 from flopwise.analyses.formula.propagation.engine import Propagation
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import Term

@@ -1,0 +1,1 @@
+"""Models whose own code runs with sizes that carry expressions: programs, and the layers of Caffe nets."""
