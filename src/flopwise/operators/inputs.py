@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
+from flopwise.graph import Node, Tensor
 from flopwise.operators.packed import Packed
 
 #: ``data``: what the operator works on. ``weight``: may be trained; a tensor there that the file does not fill is a
@@ -134,3 +135,44 @@ def scale(of: int = RESULT) -> Input:
 def zero_point(of: int = RESULT, axis: int = 0) -> Input:
     """The zero point of the input of a place, along an axis of it."""
     return Input("zero point", of=of, axis=axis)
+
+
+def unpacked(node: Node, places: Inputs) -> dict[str, int]:
+    """Names of the tensors that a node takes packed -> how many elements each holds.
+
+    Left out is what has the elements that its shape says: tensors not made of bytes, and those of which the attributes
+    make no sense.
+    """
+    sizes: dict[str, int] = {}
+    for place, described in places.places(len(node.inputs)):
+        packed = described.packed
+        if packed is None or not node.has_input(place):
+            continue
+        tensor = node.input(place)
+        elements = _elements(node, tensor, packed)
+        if elements:
+            sizes[tensor.name] = elements
+    return sizes
+
+
+def _elements(node: Node, tensor: Tensor, packed: Packed) -> int:
+    """The elements of a packed tensor; 0 where attributes and bytes do not go together."""
+    if tensor.shape is None or tensor.dtype not in ("uint8", "int8"):
+        return 0
+    try:
+        fitting = tensor.numel * 8 // packed.width(node)
+        elements = packed.elements(node) if packed.elements else fitting
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return 0
+    return elements if 0 < elements <= fitting else 0
+
+
+def packed_dtype(node: Node, place: int, places: Inputs) -> str | None:
+    """The element type of an input that is packed into bytes; None for any other."""
+    packed = places.at(place).packed
+    if packed is None or not node.has_input(place) or node.input(place).dtype not in ("uint8", "int8"):
+        return None
+    try:
+        return packed.dtype(node)
+    except (TypeError, ValueError):
+        return None

@@ -120,6 +120,30 @@ def each(
     return Operator(rule, formula, "exact", gradient, inputs, view, in_place, carries, effects, shape)
 
 
+def each_input(
+    per_element: Counts,
+    per_result: Counts | None = None,
+    note: str = "",
+    claim: Claim = "exact",
+    **facts: Unpack[Facts],
+) -> Operator:
+    """A row for so many operations for each element of input 0 and of output 0, and a remark if one is due.
+
+    >>> each_input(Counts(add=1), Counts(div=1), "the sum, divided").formula
+    'numel(X) × 1 add + numel(Y) × 1 div: the sum, divided'
+    """
+
+    def rule(node: Node) -> Counts:
+        counts = per_element * node.input(0).numel
+        return counts + per_result * node.output().numel if per_result else counts
+
+    def formula() -> str:
+        closing = f" + numel(Y) × {words(per_result)}" if per_result else ""
+        return f"numel(X) × {words(per_element)}{closing}" + (f": {note}" if note else "")
+
+    return Operator(rule, formula, claim, **facts)
+
+
 def nothing(reason: str, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator that computes nothing, with the reason."""
     return Operator(_no_counts, reason, "nothing", **facts)

@@ -86,11 +86,14 @@ Value = TypeVar("Value")
 
 
 class _Tables(Mapping[str, Mapping[str, Operator]]):
-    """Family name -> its table."""
+    """Family name -> its table; of a table perhaps only the operators that have a count."""
+
+    def __init__(self, counted: bool = False) -> None:
+        self._counted = counted
 
     def __getitem__(self, family: str) -> Mapping[str, Operator]:
         table: Mapping[str, Operator] = import_module(f"flopwise.operators.{HOMES[family]}").OPERATORS
-        return table
+        return {op: row for op, row in table.items() if row.counted} if self._counted else table
 
     def __iter__(self) -> Iterator[str]:
         return iter(HOMES)
@@ -180,21 +183,8 @@ OPERATORS: Mapping[str, Operator] = _Lazy(lambda row: row if row.counted else No
 NOT_RULED: Mapping[str, str] = _Lazy(lambda row: None if row.counted else row.formula)
 
 
-class _Families(Mapping[str, Mapping[str, Operator]]):
-    """Family name -> those of its operators that have a count."""
-
-    def __getitem__(self, family: str) -> Mapping[str, Operator]:
-        return {op: row for op, row in TABLES[family].items() if row.counted}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(HOMES)
-
-    def __len__(self) -> int:
-        return len(HOMES)
-
-
 #: Family name -> those of its operators that have a count.
-FAMILIES: Mapping[str, Mapping[str, Operator]] = _Families()
+FAMILIES: Mapping[str, Mapping[str, Operator]] = _Tables(counted=True)
 
 #: The row of an operator that is unknown.
 NOBODY_KNOWS = unknown("no rule")

@@ -15,8 +15,8 @@ from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory.experts import routing
 from flopwise.operators.counts import Counts
-from flopwise.operators.elements import unpacked
 from flopwise.operators.folding import Folding, fold
+from flopwise.operators.inputs import unpacked
 from flopwise.operators.own import Rules, count_rules, own_rows, with_rows_of_graph
 from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count, needed
 from flopwise.operators.tables import row as row_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
-from flopwise.operators.elements import packed_dtype
+from flopwise.operators.inputs import packed_dtype
 from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row as row_of
 from flopwise.rows import Row

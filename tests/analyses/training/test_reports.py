@@ -73,7 +73,7 @@ def test_the_page_of_gradients_is_current() -> None:
 def test_an_operator_is_explained_with_its_gradient() -> None:
     from flopwise.report.commands.explain import operator
 
-    assert operator("Softmax")["backward"] == "numel(X) × (2 mul + 2 add): y × (G − Σ G y)."
+    assert operator("Softmax")["backward"] == "numel(X) × (2 add + 2 mul): y × (G − Σ G y)"
     assert operator("ArgMax")["backward"] is None
 
 

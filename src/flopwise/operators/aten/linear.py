@@ -5,12 +5,31 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators import gradient
-from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.fourier import fourier, half_spectrum, lines
 from flopwise.operators.onnx.attention import attention, needed_attention
 from flopwise.operators.operator import Operator, by, unknown
+
+
+def norm(p: float) -> tuple[Counts, Counts]:
+    """What a p-norm takes for each element and for each result.
+
+    Args:
+        p: 0 counts the elements that are not 0.
+
+    >>> norm(1.0)[0].add
+    1
+    """
+    if p == 2:
+        return Counts(mul=1, add=1), Counts(sqrt=1)
+    if p == 1:
+        return Counts(bit=1, add=1), Counts()
+    if p == 0:
+        return Counts(cmp=1, add=1), Counts()
+    if abs(p) == float("inf"):
+        return Counts(bit=1, cmp=1), Counts()
+    return Counts(bit=1, pow=1, add=1), Counts(pow=1)
 
 
 def conv_tbc(node: Node) -> Counts:
@@ -271,18 +290,18 @@ _DECOMPOSITIONS = (
 )
 
 OPERATORS: dict[str, Operator] = {
-    "aten::conv_tbc": by(conv_tbc, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
+    "aten::conv_tbc": by(conv_tbc, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::chain_matmul": by(chain),
-    "aten::addr": by(addr, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
-    "aten::addbmm": by(addbmm, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
-    "aten::tensordot": by(tensordot, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
-    "aten::bilinear": by(bilinear, gradient=gradient.by("aten_linear:bilinear", "aten_linear:three")),
-    "aten::_grouped_mm": by(grouped_mm, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
+    "aten::addr": by(addr, gradient=gradient.by("linear:contraction", gradient.factors)),
+    "aten::addbmm": by(addbmm, gradient=gradient.by("linear:contraction", gradient.factors)),
+    "aten::tensordot": by(tensordot, gradient=gradient.by("linear:contraction", gradient.factors)),
+    "aten::bilinear": by(bilinear, gradient=gradient.by("linear:bilinear", "linear:three")),
+    "aten::_grouped_mm": by(grouped_mm, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::_weight_only_mm": by(weight_only),
-    "aten::linalg_vecdot": by(vecdot, gradient=gradient.by("aten_linear:contraction", gradient.factors)),
+    "aten::linalg_vecdot": by(vecdot, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::_addmm_activation": by(addmm_activation),
     "aten::_sparse_mm": by(sparse_mm),
-    "aten::cdist": by(distances, gradient=gradient.by("aten_linear:cdist", gradient.all_of_it)),
+    "aten::cdist": by(distances, gradient=gradient.by("linear:cdist", gradient.all_of_it)),
     "aten::pdist": by(distances),
     "aten::flex_attention": by(
         attention, gradient=gradient.by("attention:attention", "attention:keeps"), needed=needed_attention

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import gradient
-from flopwise.operators.aten.norms import norm
+from flopwise.operators.aten.linear import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.gradient import Gradient, Wanted
@@ -219,7 +219,7 @@ OPERATORS: dict[str, Operator] = {
     "aten::multi_margin_loss": by(multi_margin),
     "aten::multilabel_margin_loss": by(multilabel_margin, "bound"),
     "aten::cross_entropy_dense": by(
-        cross_entropy_dense, gradient=gradient.by("aten_pointwise:dense_cross_entropy", gradient.inputs)
+        cross_entropy_dense, gradient=gradient.by("pointwise:dense_cross_entropy", gradient.inputs)
     ),
     "aten::cosine_embedding_loss": by(cosine_embedding),
     "aten::triplet_margin_loss": by(triplet_margin),

@@ -233,7 +233,7 @@ OPERATORS: dict[str, Operator] = {
         ),
     ),
     "aten::glu": each(
-        "a × sigmoid(b)", mul=1, bit=1, exp=1, add=1, div=1, gradient=gradient.by("aten_pointwise:glu", gradient.x)
+        "a × sigmoid(b)", mul=1, bit=1, exp=1, add=1, div=1, gradient=gradient.by("pointwise:glu", gradient.x)
     ),
     "aten::hardtanh": each(
         "x between two bounds",
@@ -267,8 +267,8 @@ OPERATORS: dict[str, Operator] = {
             "G (1 − w), G w, G (b − a)", gradient.inputs, Counts(mul=1, add=1), Counts(mul=1), Counts(add=1, mul=1)
         ),
     ),
-    "aten::addcmul": by(addcmul, gradient=gradient.by("aten_pointwise:addcmul", gradient.inputs)),
-    "aten::addcdiv": by(addcdiv, gradient=gradient.by("aten_pointwise:addcdiv", gradient.inputs)),
+    "aten::addcmul": by(addcmul, gradient=gradient.by("pointwise:addcmul", gradient.inputs)),
+    "aten::addcdiv": by(addcdiv, gradient=gradient.by("pointwise:addcdiv", gradient.inputs)),
     "aten::ne": each("one comparison, whatever the relation", cmp=1),
     "aten::isclose": each("|x − y| ≤ a + r |y|", add=2, bit=2, mul=1, cmp=1),
     "aten::isin": by(isin),
@@ -282,10 +282,8 @@ OPERATORS: dict[str, Operator] = {
     "aten::resolve_conj": each(
         "changes the sign bit of the imaginary part", bit=1, gradient=gradient.nothing("G passes")
     ),
-    "aten::dropout": by(dropout, gradient=gradient.each("G × the scaled mask", "aten_pointwise:mask", mul=1)),
-    "aten::alpha_dropout": by(
-        alpha_dropout, gradient=gradient.each("G × the scaled mask", "aten_pointwise:mask", mul=1)
-    ),
+    "aten::dropout": by(dropout, gradient=gradient.each("G × the scaled mask", "pointwise:mask", mul=1)),
+    "aten::alpha_dropout": by(alpha_dropout, gradient=gradient.each("G × the scaled mask", "pointwise:mask", mul=1)),
     "aten::quantize": each("round(x / scale) + zero point, between two bounds", div=1, cmp=3, add=1),
     "aten::dequantize": each("(x − zero point) × scale", add=1, mul=1),
     "aten::fake_quantize": each("quantized and dequantized", div=1, cmp=3, add=2, mul=1),
@@ -293,9 +291,7 @@ OPERATORS: dict[str, Operator] = {
     "aten::linspace": by(linspace),
     "aten::random": nothing("draws random numbers, which is not arithmetic of the model"),
     "aten::_assert_async": nothing("checks a promise of the program"),
-    "aten::im2col": nothing(
-        "copies elements to other places", gradient=gradient.by("aten_reduction:scattered", gradient.none)
-    ),
+    "aten::im2col": nothing("copies elements to other places", gradient=gradient.by("movement:picked", gradient.none)),
     "aten::erfinv": unknown(_SPECIAL, gradient=gradient.each("G × (½ √π exp(y²))", gradient.y, mul=3, exp=1)),
     **{f"aten::{op}": unknown(_SPECIAL) for op in _FUNCTIONS},
 }

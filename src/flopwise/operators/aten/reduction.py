@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from flopwise.graph import Dim, Node
+from flopwise.graph import Node
 from flopwise.operators import gradient
+from flopwise.operators.aten.linear import norm
 from flopwise.operators.aten.losses import OPERATORS as LOSSES
-from flopwise.operators.aten.norms import norm
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
-from flopwise.operators.operator import Operator, by
-from flopwise.operators.words import words
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from flopwise.operators.operator import Facts
-
-
-def _reduces(per_element: Counts, per_result: Counts | None = None, note: str = "", **facts: Unpack[Facts]) -> Operator:
-    """A row for so many operations for each element and each result."""
-    after = per_result or Counts()
-
-    def rule(node: Node) -> Counts:
-        return per_element * node.input(0).numel + after * node.output().numel
-
-    formula = f"numel(X) × {words(per_element)}"
-    if per_result:
-        formula += f" + numel(Y) × {words(per_result)}"
-    return Operator(rule, f"{formula}: {note}" if note else formula, **facts)
+from flopwise.operators.onnx.movement import bits
+from flopwise.operators.operator import Operator, by, each_input
 
 
 def _spread_back(root: bool, mean: bool) -> gradient.Gradient:
@@ -51,7 +33,7 @@ def _spread_back(root: bool, mean: bool) -> gradient.Gradient:
 def sorting(node: Node) -> Counts:
     """at most numel(X) × bits(numel(X)) cmp: each element finds its place among those before it by binary search."""
     x = node.input(0)
-    return Counts(cmp=x.numel * _bits(x.numel))
+    return Counts(cmp=x.numel * bits(x.numel))
 
 
 def median(node: Node) -> Counts:
@@ -92,11 +74,7 @@ def searchsorted(node: Node) -> Counts:
     https://docs.pytorch.org/docs/stable/generated/torch.searchsorted.html
     """
     bounds = extent(node, node.input(1), -1) if node.has_input(1) and node.input(1).dims else 1
-    return Counts(cmp=node.input(0).numel * _bits(bounds))
-
-
-def _bits(count: Dim) -> int:
-    return count.bit_length() if isinstance(count, int) else count
+    return Counts(cmp=node.input(0).numel * bits(bounds))
 
 
 def trace(node: Node) -> Counts:
@@ -206,7 +184,7 @@ def multinomial(node: Node) -> Counts:
     """
     x, y = node.input(0), node.output()
     rounds = 1 if node.attrs.get("replacement", 0) else extent(node, y, -1)
-    return Counts(add=1, div=1) * (x.numel * rounds) + Counts(cmp=y.numel * _bits(extent(node, x, -1)))
+    return Counts(add=1, div=1) * (x.numel * rounds) + Counts(cmp=y.numel * bits(extent(node, x, -1)))
 
 
 def weight_norm(node: Node) -> Counts:
@@ -258,14 +236,15 @@ def _windows(node: Node) -> int:
 
 
 _SQUARES = Counts(add=3, mul=1)
+_DISTANCES = "the mean, the squares of the distances from it, and theirs"
 
 OPERATORS: dict[str, Operator] = {
-    "aten::nansum": _reduces(
+    "aten::nansum": each_input(
         Counts(cmp=1, add=1),
         note="each element is added unless it is NaN",
         gradient=gradient.reduced("G where x is not NaN", gradient.x, Counts(cmp=1)),
     ),
-    "aten::nanmean": _reduces(
+    "aten::nanmean": each_input(
         Counts(cmp=1, add=2),
         Counts(div=1),
         "the sum and the number of what is not NaN",
@@ -276,43 +255,32 @@ OPERATORS: dict[str, Operator] = {
             Counts(div=1),
         ),
     ),
-    "aten::all": _reduces(Counts(bit=1)),
-    "aten::any": _reduces(Counts(bit=1)),
-    "aten::aminmax": _reduces(Counts(cmp=2)),
-    "aten::var": _reduces(
-        _SQUARES,
-        Counts(div=2),
-        "the mean, the squares of the distances from it, and theirs",
-        gradient=_spread_back(False, False),
-    ),
-    "aten::var_mean": _reduces(
-        _SQUARES,
-        Counts(div=2),
-        "the mean, the squares of the distances from it, and theirs",
-        gradient=_spread_back(False, True),
-    ),
-    "aten::std": _reduces(_SQUARES, Counts(div=2, sqrt=1), gradient=_spread_back(True, False)),
-    "aten::std_mean": _reduces(_SQUARES, Counts(div=2, sqrt=1), gradient=_spread_back(True, True)),
-    "aten::norm_inf": _reduces(
+    **dict.fromkeys(("aten::all", "aten::any"), each_input(Counts(bit=1))),
+    "aten::aminmax": each_input(Counts(cmp=2)),
+    "aten::var": each_input(_SQUARES, Counts(div=2), _DISTANCES, gradient=_spread_back(False, False)),
+    "aten::var_mean": each_input(_SQUARES, Counts(div=2), _DISTANCES, gradient=_spread_back(False, True)),
+    "aten::std": each_input(_SQUARES, Counts(div=2, sqrt=1), gradient=_spread_back(True, False)),
+    "aten::std_mean": each_input(_SQUARES, Counts(div=2, sqrt=1), gradient=_spread_back(True, True)),
+    "aten::norm_inf": each_input(
         Counts(bit=1, cmp=1),
         gradient=gradient.reduced("G × sign(x) where |x| = y", gradient.both, Counts(bit=1, cmp=2, mul=1)),
     ),
-    "aten::norm_p": _reduces(
+    "aten::norm_p": each_input(
         Counts(bit=1, pow=1, add=1),
         Counts(pow=1),
         gradient=gradient.reduced(
             "sign(x) |x|^(p−1) × G y^(1−p)", gradient.both, Counts(bit=1, pow=1, cmp=1, mul=2), Counts(pow=1, mul=1)
         ),
     ),
-    "aten::logsumexp": _reduces(
+    "aten::logsumexp": each_input(
         Counts(exp=1, add=1),
         Counts(log=1),
         gradient=gradient.reduced("G × exp(x − y)", gradient.both, Counts(add=1, exp=1, mul=1)),
     ),
-    "aten::logcumsumexp": _reduces(Counts(exp=1, add=1, log=1)),
-    "aten::cummax": _reduces(Counts(cmp=1), gradient=gradient.by("aten_reduction:scattered", gradient.picks)),
-    "aten::count_nonzero": _reduces(Counts(cmp=1, add=1)),
-    "aten::bincount": _reduces(Counts(add=1)),
+    "aten::logcumsumexp": each_input(Counts(exp=1, add=1, log=1)),
+    "aten::cummax": each_input(Counts(cmp=1), gradient=gradient.by("movement:picked", gradient.picks)),
+    "aten::count_nonzero": each_input(Counts(cmp=1, add=1)),
+    "aten::bincount": each_input(Counts(add=1)),
     "aten::histc": by(histc),
     "aten::unique_consecutive": by(unique_consecutive),
     "aten::trace": by(trace, gradient=gradient.nothing("G is spread along the diagonal")),
@@ -334,15 +302,11 @@ OPERATORS: dict[str, Operator] = {
     "aten::searchsorted": by(searchsorted, "bound"),
     "aten::embedding_bag": by(embedding_bag, gradient=gradient.by("aten_reduction:bag", gradient.indices)),
     "aten::multinomial": by(multinomial, "bound"),
-    "aten::_weight_norm": by(
-        weight_norm, gradient=gradient.by("aten_linear:weight_norm", "aten_linear:weight_norm_keeps")
-    ),
+    "aten::_weight_norm": by(weight_norm, gradient=gradient.by("linear:weight_norm", "linear:weight_norm_keeps")),
     "aten::renorm": by(renorm),
     "aten::adaptive_avg_pool": by(
         adaptive_avg_pool, gradient=gradient.by("aten_reduction:adaptive_average", gradient.x)
     ),
-    "aten::adaptive_max_pool": by(
-        adaptive_max_pool, gradient=gradient.by("aten_reduction:scattered", "pooling:places")
-    ),
+    "aten::adaptive_max_pool": by(adaptive_max_pool, gradient=gradient.by("movement:picked", "pooling:places")),
     **LOSSES,
 }

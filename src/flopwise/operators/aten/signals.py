@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
-from flopwise.operators.aten.linear import eliminate, is_complex, triangular
-from flopwise.operators.aten.norms import norm
+from flopwise.operators.aten.linear import eliminate, is_complex, norm, triangular
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.fourier import fourier, lines

@@ -284,18 +284,19 @@ OPERATORS: dict[str, Operator] = {
         "copies the samples that a selector picks",
         gradient=gradient.GOES_BACK,
     ),
-    "caffe::Im2col": nothing("copies each window into a column", gradient=gradient.by("caffe:columns", gradient.none)),
-    "caffe::Reorg": nothing(_COPIES, gradient=gradient.GOES_BACK),
-    "caffe::ShuffleChannel": nothing(_COPIES, gradient=gradient.GOES_BACK),
+    "caffe::Im2col": nothing(
+        "copies each window into a column", gradient=gradient.each("a cell is in several columns", gradient.none, add=1)
+    ),
+    **dict.fromkeys(("caffe::Reorg", "caffe::ShuffleChannel"), nothing(_COPIES, gradient=gradient.GOES_BACK)),
     # Element by element.
     "caffe::Power": by(power, gradient=gradient.by("caffe:power", gradient.both)),
     "caffe::Exp": by(exp, gradient=gradient.by("caffe:exponential", gradient.y)),
     "caffe::Log": by(log, gradient=gradient.by("caffe:logarithm", gradient.x)),
     "caffe::Threshold": each("1 above the threshold, else 0", cmp=1, gradient=gradient.GOES_BACK),
-    "caffe::Scale": by(scale, gradient=gradient.by("caffe:scale", "caffe:scale_keeps")),
-    "caffe::Bias": each(add=1, gradient=gradient.by("caffe:shared", gradient.none)),
+    "caffe::Scale": by(scale, gradient=gradient.by("caffe:scale", gradient.factors)),
+    "caffe::Bias": each(add=1, gradient=gradient.by("pointwise:shared", gradient.none)),
     "caffe::Eltwise": by(eltwise, gradient=gradient.by("caffe:eltwise", "caffe:eltwise_keeps")),
-    "caffe::Axpy": each("scale × x + y", mul=1, add=1, gradient=gradient.by("caffe:axpy", "caffe:scale_keeps")),
+    "caffe::Axpy": each("scale × x + y", mul=1, add=1, gradient=gradient.by("caffe:axpy", gradient.factors)),
     "caffe::Embed": by(embed, gradient=gradient.by("caffe:embed", gradient.x)),
     # Windows and sums.
     "caffe::Reduction": by(reduction, gradient=gradient.by("caffe:reduction", gradient.x)),

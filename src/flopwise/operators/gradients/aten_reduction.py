@@ -26,11 +26,6 @@ def adaptive_average(node: Node, wanted: Wanted) -> Counts:
     return Counts(div=node.output().numel, add=cells)
 
 
-def scattered(node: Node, wanted: Wanted) -> Counts:
-    """numel(Y) add: results may come from the same element."""
-    return Counts(add=node.output().numel)
-
-
 def bag(node: Node, wanted: Wanted) -> Counts:
     """K × D add, K the number of indices, D the width of a row."""
     return Counts(add=node.input(1).numel * product(node.input(0).dims[-1:]))

@@ -46,16 +46,6 @@ def scale(node: Node, wanted: Wanted) -> Counts:
     return counts + Counts(add=outputs * len(wanted - {0, 1}))
 
 
-def scale_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """X is kept for the gradient of the scale, a scale that is a bottom for that of X."""
-    return [node.input(1 - i) for i in sorted(wanted & {0, 1})]
-
-
-def shared(node: Node, wanted: Wanted) -> Counts:
-    """nothing: G is the gradient of X; a broadcast bias numel(Y) add."""
-    return summed(node, wanted)
-
-
 def eltwise(node: Node, wanted: Wanted) -> Counts:
     """for each bottom: SUM: numel(Y) mul for a coefficient other than 1 and −1, numel(Y) bit for −1; PROD: numel(Y) ×
     (k − 1) mul, the product of the others and G.
@@ -175,11 +165,6 @@ def recurrent(gates: int, squares: int, unit: Counts) -> Callable[[Node, Wanted]
 
 
 _LSTM = _UNIT * 5 + Counts(add=2, mul=7)
-
-
-def columns(node: Node, wanted: Wanted) -> Counts:
-    """numel(Y) add: a cell is in several columns"""
-    return Counts(add=node.output().numel)
 
 
 #: Caffe's LSTM and RNN.

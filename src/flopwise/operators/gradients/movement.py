@@ -17,7 +17,7 @@ def repeated(node: Node, wanted: Wanted) -> Counts:
 
 
 def picked(node: Node, wanted: Wanted) -> Counts:
-    """numel(Y) add: an element may be picked more than once."""
+    """numel(Y) add: results may come from the same element."""
     return Counts(add=node.output().numel)
 
 
@@ -37,11 +37,6 @@ def scatter(node: Node, wanted: Wanted) -> Counts:
     if node.attrs.get("reduction", "none") not in ("none", "add"):
         raise ShapeError(f"{node.op} {node.name!r}: there is no rule for the gradient of this reduction")
     return Counts()
-
-
-def scattered(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """The indices are kept."""
-    return (node.input(1),)
 
 
 def dropped(node: Node) -> bool:

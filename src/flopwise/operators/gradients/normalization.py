@@ -126,16 +126,6 @@ def _with_statistics(two: bool, rows_of: str) -> Keeps:
     return keeps
 
 
-def softmax(node: Node, wanted: Wanted) -> Counts:
-    """numel(X) × (2 mul + 2 add): y × (G − Σ G y)."""
-    return Counts(mul=2, add=2) * node.input(0).numel
-
-
-def log_softmax(node: Node, wanted: Wanted) -> Counts:
-    """numel(X) × (2 add + 1 exp + 1 mul): G − exp(y) × ΣG."""
-    return Counts(add=2, exp=1, mul=1) * node.input(0).numel
-
-
 def lrn(node: Node, wanted: Wanted) -> Counts:
     """numel(X) × (1 mul + 1 div + size add + 2 mul + 1 pow + 1 mul + 1 add): G s^−β − c x × Σ (G y / s), s the sums of
     the forward pass, c a constant.

@@ -1,4 +1,7 @@
-"""Gradients of pooling: each result's gradient goes back into its window, where windows that overlap add up."""
+"""Gradients of pooling and of extremes along axes: each result's gradient goes back to where it came from.
+
+Windows that overlap add up.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,6 @@ from flopwise.operators.gradient import Wanted
 
 #: Bytes of the kept place of a maximum.
 PLACE = 8
-
-
-def max_pool(node: Node, wanted: Wanted) -> Counts:
-    """numel(Y) add: G to the place of each maximum, which the forward pass kept."""
-    return Counts(add=node.output().numel)
 
 
 def places(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
@@ -57,6 +55,11 @@ def _norm(node: Node, cells: int, last: Counts) -> Counts:
     return (Counts(bit=1, pow=1, cmp=1, mul=1) + last) * cells + Counts(pow=1, div=1) * outputs
 
 
-def global_average_pool(node: Node, wanted: Wanted) -> Counts:
-    """numel(Y) div: the same G / n for all cells."""
-    return Counts(div=node.output().numel)
+def extreme(node: Node, wanted: Wanted) -> Counts:
+    """numel(X) cmp: G where x = y; nothing where the forward pass gave the places too."""
+    return Counts(cmp=0 if len(node.known_outputs) > 1 else node.input(0).numel)
+
+
+def extreme_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """The places where the forward pass gave them, else X and Y."""
+    return node.known_outputs[1:] if len(node.known_outputs) > 1 else (node.input(0), node.output())

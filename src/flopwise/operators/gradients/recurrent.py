@@ -6,14 +6,14 @@ step when the initial state asks for no gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from flopwise.errors import ModelError
 from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
 from flopwise.operators.gradient import Keeps, Wanted
+from flopwise.operators.onnx.recurrent import activations
 
 #: What the derivative of one activation costs, times the gradient of its result, by its name in lower case.
 DERIVATIVES: dict[str, Counts] = {
@@ -44,7 +44,7 @@ def lstm(node: Node, wanted: Wanted) -> Counts:
     if node.has_input(7):
         once += Counts(mul=1, add=1) * ((gates - 1) * (1 + int(7 in wanted)))
     counts = Counts()
-    for f, g, h in _derivatives(node, ("Sigmoid", "Tanh", "Tanh")):
+    for f, g, h in activations(node, ("Sigmoid", "Tanh", "Tanh"), DERIVATIVES):
         counts += (once + f * (gates - 1) + g + h) * _units(node)
     return counts + _products(node, wanted, gates)
 
@@ -58,7 +58,7 @@ def gru(node: Node, wanted: Wanted) -> Counts:
     if not node.attrs.get("linear_before_reset", 0):
         once += Counts(add=1)
     counts = Counts()
-    for f, g in _derivatives(node, ("Sigmoid", "Tanh")):
+    for f, g in activations(node, ("Sigmoid", "Tanh"), DERIVATIVES):
         counts += (once + f * 2 + g) * _units(node)
     first = node.input(0).numel // max(extent(node, node.input(0), -1), 1) // max(_steps(node), 1)
     if 5 not in wanted and not node.attrs.get("linear_before_reset", 0):
@@ -71,7 +71,7 @@ def rnn(node: Node, wanted: Wanted) -> Counts:
     initial_h asks for it), 1 add (dh), f'; dB: 2 add. Two directions: numel(X) add for dX.
     """
     counts = Counts()
-    for (f,) in _derivatives(node, ("Tanh",)):
+    for (f,) in activations(node, ("Tanh",), DERIVATIVES):
         counts += (Counts(add=1) + f) * _units(node)
     return counts + _products(node, wanted, 1)
 
@@ -103,26 +103,6 @@ def _products(node: Node, wanted: Wanted, gates: int) -> Counts:
     if 0 in wanted and directions == 2:
         add += x.numel
     return Counts(mac=mac, add=add)
-
-
-def _derivatives(node: Node, default: Sequence[str]) -> list[list[Counts]]:
-    """The costs of the activations' derivatives, one list per direction.
-
-    Raises:
-        ModelError: an activation that the specification does not have.
-    """
-    names: Sequence[str] = node.attrs.get("activations") or default
-    per = len(default)
-    derivatives = []
-    for direction in range(_directions(node)):
-        own = names[direction * per : (direction + 1) * per] or names[:per]
-        try:
-            derivatives.append([DERIVATIVES[name.lower()] for name in own])
-        except KeyError:
-            raise ModelError(f"{node.op} {node.name!r}: unknown activation in {', '.join(own)}") from None
-        if len(own) != per:
-            raise ModelError(f"{node.op} {node.name!r}: {per} activations per direction expected, got {', '.join(own)}")
-    return derivatives
 
 
 def _kept(per_unit: int) -> Keeps:

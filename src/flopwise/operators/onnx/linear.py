@@ -10,7 +10,7 @@ from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required, wider
 from flopwise.operators.inputs import FACTOR, WEIGHT, factor, inputs
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Operator, by, each_input
 
 
 def conv(node: Node) -> Counts:
@@ -72,14 +72,6 @@ def causal_conv_with_state(node: Node) -> Counts:
     if node.attrs.get("activation", "none") != "none":
         counts += Counts(bit=1, exp=1, add=1, div=1, mul=1) * outputs
     return counts
-
-
-def col2im(node: Node) -> Counts:
-    """numel(X) add: each element of a block is added to the image; positions in the padding are not subtracted.
-
-    https://onnx.ai/onnx/operators/onnx__Col2Im.html
-    """
-    return Counts(add=node.input(0).numel)
 
 
 def gemm(node: Node) -> Counts:
@@ -181,7 +173,11 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(FACTOR, FACTOR),
         gradient=gradient.by("linear:causal_conv", gradient.factors),
     ),
-    "Col2Im": by(col2im, gradient=gradient.by("linear:col2im", gradient.none)),
+    "Col2Im": each_input(
+        Counts(add=1),
+        note="each element of a block is added to the image; positions in the padding are not subtracted",
+        gradient=gradient.nothing("each element of a block takes its element of G"),
+    ),
     "Gemm": by(
         gemm,
         inputs=inputs(factor("left", "transA"), factor("right", "transB", role="weight"), WEIGHT),

@@ -9,7 +9,7 @@ from flopwise.operators import gradient, views
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.inputs import DATA, LIKE, SETTING, WEIGHT, inputs
-from flopwise.operators.operator import Operator, by, nothing
+from flopwise.operators.operator import Operator, by, each_input, nothing
 
 #: What a scatter does to an element that it does not merely overwrite.
 _REDUCTIONS: dict[str, Counts] = {
@@ -36,7 +36,7 @@ def top_k(node: Node) -> Counts:
     https://onnx.ai/onnx/operators/onnx__TopK.html
     """
     axis = node.attrs.get("axis", -1)
-    return Counts(cmp=node.input(0).numel * _bits(extent(node, node.output(), axis)))
+    return Counts(cmp=node.input(0).numel * bits(extent(node, node.output(), axis)))
 
 
 def unique(node: Node) -> Counts:
@@ -48,15 +48,7 @@ def unique(node: Node) -> Counts:
     """
     x = node.input(0)
     axis = node.attrs.get("axis")
-    return Counts(cmp=x.numel * _bits(x.numel if axis is None else extent(node, x, axis)))
-
-
-def non_zero(node: Node) -> Counts:
-    """numel(X) cmp: each element is compared with zero; how many pass depends on the data.
-
-    https://onnx.ai/onnx/operators/onnx__NonZero.html
-    """
-    return Counts(cmp=node.input(0).numel)
+    return Counts(cmp=x.numel * bits(x.numel if axis is None else extent(node, x, axis)))
 
 
 def compress(node: Node) -> Counts:
@@ -80,23 +72,22 @@ def non_max_suppression(node: Node) -> Counts:
     count = extent(node, scores, -1)
     rows = product(scores.dims[:-1])
     pairs = rows * (count * (count - 1) // 2)
-    counts = Counts(cmp=7, add=4, mul=1, div=1) * pairs + Counts(cmp=scores.numel * _bits(count))
+    counts = Counts(cmp=7, add=4, mul=1, div=1) * pairs + Counts(cmp=scores.numel * bits(count))
     if node.has_input(4):
         counts += Counts(cmp=scores.numel)
     corners = Counts(div=2, add=4) if node.attrs.get("center_point_box", 0) else Counts(cmp=4)
     return counts + (corners + Counts(add=2, mul=1)) * product(boxes.dims[:-1])
 
 
-def _bits(count: Dim) -> int:
+def bits(count: Dim) -> int:
     """Comparisons that find a place among at most ``count`` sorted elements; ``count`` itself bounds a symbol.
 
-    >>> _bits(4)
+    >>> bits(4)
     3
     """
     return count.bit_length() if isinstance(count, int) else count
 
 
-_LAYOUT = "reads the same elements under another shape"
 _ORDER = "copies elements to other places"
 _PICK = "copies the elements that indices or bounds pick"
 _CONVERT = "converts the element type"
@@ -105,29 +96,14 @@ _FILL = "writes values that are known beforehand"
 
 OPERATORS: dict[str, Operator] = {
     # The same elements under another shape.
-    "Reshape": nothing(
-        _LAYOUT,
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="moved",
-    ),
-    "Flatten": nothing(
-        _LAYOUT,
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="moved",
-    ),
-    "Squeeze": nothing(
-        _LAYOUT,
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="moved",
-    ),
-    "Unsqueeze": nothing(
-        _LAYOUT,
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="moved",
+    **dict.fromkeys(
+        ("Reshape", "Flatten", "Squeeze", "Unsqueeze"),
+        nothing(
+            "reads the same elements under another shape",
+            gradient=gradient.GOES_BACK,
+            view=views.always,
+            carries="moved",
+        ),
     ),
     "Identity": nothing(
         "passes its input on",
@@ -204,10 +180,11 @@ OPERATORS: dict[str, Operator] = {
     "GatherElements": nothing(_PICK, gradient=gradient.by("movement:picked", gradient.indices), carries="some"),
     "GatherND": nothing(_PICK, gradient=gradient.by("movement:picked", gradient.indices), carries="some"),
     "Scatter": nothing(
-        "overwrites the elements that indices pick", gradient=gradient.by("movement:scatter", "movement:scattered")
+        "overwrites the elements that indices pick", gradient=gradient.by("movement:scatter", gradient.indices)
     ),
-    "ScatterElements": by(scatter, gradient=gradient.by("movement:scatter", "movement:scattered")),
-    "ScatterND": by(scatter, gradient=gradient.by("movement:scatter", "movement:scattered")),
+    **dict.fromkeys(
+        ("ScatterElements", "ScatterND"), by(scatter, gradient=gradient.by("movement:scatter", gradient.indices))
+    ),
     "TensorScatter": nothing(
         "overwrites the elements that indices pick",
         gradient=gradient.GOES_BACK,
@@ -255,7 +232,12 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.nothing("G goes back to the elements that were picked, each at most once", gradient.picks),
     ),
     "Unique": by(unique, "bound"),
-    "NonZero": by(non_zero, "bound", effects=frozenset({"no gradient"})),
+    "NonZero": each_input(
+        Counts(cmp=1),
+        note="each element is compared with zero; how many pass depends on the data",
+        claim="bound",
+        effects=frozenset({"no gradient"}),
+    ),
     "Compress": by(
         compress,
         "bound",

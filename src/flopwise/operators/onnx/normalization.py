@@ -7,7 +7,7 @@ from flopwise.operators import gradient, shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.inputs import DATA, STATISTIC, WEIGHT, inputs
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Operator, by, each_input
 
 
 def batch_normalization(node: Node) -> Counts:
@@ -123,14 +123,6 @@ def mean_variance_normalization(node: Node) -> Counts:
     return Counts(add=3, pow=1, div=1) * x.numel + Counts(div=2, pow=1, add=2, sqrt=1) * means
 
 
-def softmax(node: Node) -> Counts:
-    """numel(X) × (1 cmp + 2 add + 1 exp + 1 div): maximum, subtraction, exponential, sum, division.
-
-    https://onnx.ai/onnx/operators/onnx__Softmax.html
-    """
-    return Counts(cmp=1, add=2, exp=1, div=1) * node.input(0).numel
-
-
 def log_softmax(node: Node) -> Counts:
     """numel(X) × (1 cmp + 3 add + 1 exp) + rows log, rows = numel(X) / X.shape[axis]; before opset 13
     prod(X.shape[:axis]).
@@ -143,14 +135,6 @@ def log_softmax(node: Node) -> Counts:
     else:
         rows = _others(node, node.attrs.get("axis", -1))
     return Counts(cmp=1, add=3, exp=1) * x.numel + Counts(log=rows)
-
-
-def hardmax(node: Node) -> Counts:
-    """numel(X) cmp: the maximum of each row; marking it is a selection.
-
-    https://onnx.ai/onnx/operators/onnx__Hardmax.html
-    """
-    return Counts(cmp=node.input(0).numel)
 
 
 def _others(node: Node, axis: int) -> int:
@@ -191,7 +175,15 @@ OPERATORS: dict[str, Operator] = {
     "MeanVarianceNormalization": by(
         mean_variance_normalization, gradient=gradient.by("normalization:mean_variance", gradient.x), shape=shape.alike
     ),
-    "Softmax": by(softmax, gradient=gradient.by("normalization:softmax", gradient.y)),
-    "LogSoftmax": by(log_softmax, gradient=gradient.by("normalization:log_softmax", gradient.y)),
-    "Hardmax": by(hardmax, effects=frozenset({"no gradient"})),
+    "Softmax": each_input(
+        Counts(cmp=1, add=2, exp=1, div=1),
+        note="maximum, subtraction, exponential, sum, division",
+        gradient=gradient.reduced("y × (G − Σ G y)", gradient.y, Counts(mul=2, add=2)),
+    ),
+    "LogSoftmax": by(
+        log_softmax, gradient=gradient.reduced("G − exp(y) × ΣG", gradient.y, Counts(add=2, exp=1, mul=1))
+    ),
+    "Hardmax": each_input(
+        Counts(cmp=1), note="the maximum of each row; marking it is a selection", effects=frozenset({"no gradient"})
+    ),
 }

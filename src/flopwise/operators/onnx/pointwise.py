@@ -36,8 +36,6 @@ def gelu(node: Node) -> Counts:
     return once * node.output().numel
 
 
-_NEIGHBOUR = "rounding picks one of the two neighbouring integers"
-_COMPARISON = "one comparison, whatever the relation"
 _SIGN_BIT = "changes the sign bit"
 
 OPERATORS: dict[str, Operator] = {
@@ -73,9 +71,10 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.FLAT,
         in_place=True,
     ),
-    "Floor": each(_NEIGHBOUR, cmp=1, gradient=gradient.FLAT, in_place=True),
-    "Ceil": each(_NEIGHBOUR, cmp=1, gradient=gradient.FLAT, in_place=True),
-    "Round": each(_NEIGHBOUR, cmp=1, gradient=gradient.FLAT, in_place=True),
+    **dict.fromkeys(
+        ("Floor", "Ceil", "Round"),
+        each("rounding picks one of the two neighbouring integers", cmp=1, gradient=gradient.FLAT, in_place=True),
+    ),
     "Clip": by(
         clip, inputs=inputs(DATA, SETTING, SETTING), gradient=gradient.by("pointwise:clip", gradient.x), in_place=True
     ),
@@ -119,7 +118,7 @@ OPERATORS: dict[str, Operator] = {
         cmp=1,
         mul=1,
         inputs=inputs(DATA, WEIGHT),
-        gradient=gradient.by("pointwise:prelu", "pointwise:prelu_keeps"),
+        gradient=gradient.by("pointwise:prelu", gradient.first_two),
         in_place=True,
     ),
     "ThresholdedRelu": each(
@@ -244,22 +243,12 @@ OPERATORS: dict[str, Operator] = {
         in_place=True,
     ),
     # Comparison, logic and bits.
-    "Equal": each(cmp=1),
-    "Greater": each(cmp=1),
-    "GreaterOrEqual": each(_COMPARISON, cmp=1),
-    "Less": each(cmp=1),
-    "LessOrEqual": each(_COMPARISON, cmp=1),
-    "IsNaN": each(cmp=1),
-    "IsInf": each(cmp=1),
-    "Not": each(bit=1, in_place=True),
-    "And": each(bit=1, in_place=True),
-    "Or": each(bit=1, in_place=True),
-    "Xor": each(bit=1, in_place=True),
+    **dict.fromkeys(("Equal", "Greater", "Less", "IsNaN", "IsInf"), each(cmp=1)),
+    **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), each("one comparison, whatever the relation", cmp=1)),
+    **dict.fromkeys(
+        ("Not", "And", "Or", "Xor", "BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), each(bit=1, in_place=True)
+    ),
     "BitShift": each(bit=1),
-    "BitwiseNot": each(bit=1, in_place=True),
-    "BitwiseAnd": each(bit=1, in_place=True),
-    "BitwiseOr": each(bit=1, in_place=True),
-    "BitwiseXor": each(bit=1, in_place=True),
     "Where": nothing(
         "selects one of two elements by a flag",
         inputs=inputs(SETTING),

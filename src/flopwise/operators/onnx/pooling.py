@@ -6,7 +6,7 @@ from flopwise.graph import Node
 from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product, wholes
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Operator, by, each_input
 
 
 def max_pool(node: Node) -> Counts:
@@ -34,22 +34,6 @@ def lp_pool(node: Node) -> Counts:
     return _norm(node, _cells(node))
 
 
-def global_max_pool(node: Node) -> Counts:
-    """numel(X) cmp.
-
-    https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html
-    """
-    return Counts(cmp=node.input(0).numel)
-
-
-def global_average_pool(node: Node) -> Counts:
-    """numel(X) add + numel(Y) div.
-
-    https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html
-    """
-    return Counts(add=node.input(0).numel, div=node.output().numel)
-
-
 def global_lp_pool(node: Node) -> Counts:
     """numel(X) × (1 mul + 1 add) + numel(Y) sqrt for p = 2; × (1 bit + 1 add) for p = 1; else × (1 bit + 1 pow + 1
     add) + numel(Y) pow.
@@ -75,13 +59,20 @@ def _norm(node: Node, cells: int) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "MaxPool": by(max_pool, gradient=gradient.by("pooling:max_pool", "pooling:places")),
+    "MaxPool": by(
+        max_pool,
+        gradient=gradient.each("G to the place of each maximum, which the forward pass kept", "pooling:places", add=1),
+    ),
     "AveragePool": by(average_pool, gradient=gradient.by("pooling:average_pool", gradient.x)),
     "LpPool": by(lp_pool, gradient=gradient.by("pooling:lp_pool", gradient.both)),
-    "GlobalMaxPool": by(
-        global_max_pool,
+    "GlobalMaxPool": each_input(
+        Counts(cmp=1),
         gradient=gradient.nothing("G goes to the place of each maximum, which the forward pass kept", "pooling:places"),
     ),
-    "GlobalAveragePool": by(global_average_pool, gradient=gradient.by("pooling:global_average_pool", gradient.none)),
+    "GlobalAveragePool": each_input(
+        Counts(add=1),
+        Counts(div=1),
+        gradient=gradient.each("the same G / n for all cells", gradient.none, div=1),
+    ),
     "GlobalLpPool": by(global_lp_pool, gradient=gradient.by("pooling:global_lp_pool", gradient.both)),
 }

@@ -6,7 +6,7 @@ operators' equations write them. All T steps count: sequence_lens is data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from flopwise.errors import ModelError
 from flopwise.graph import Node
@@ -49,7 +49,7 @@ def lstm(node: Node) -> Counts:
     if node.has_input(7):
         once += Counts(mul=1, add=1) * (gates - 1)
     counts = Counts()
-    for f, g, h in _activations(node, ("Sigmoid", "Tanh", "Tanh")):
+    for f, g, h in activations(node, ("Sigmoid", "Tanh", "Tanh"), ACTIVATIONS):
         counts += _every_step(node, gates, once + f * (gates - 1) + g + h + _clip(node) * (gates + 1))
     return counts
 
@@ -66,7 +66,7 @@ def gru(node: Node) -> Counts:
     if node.has_input(3):
         once += Counts(add=6)
     counts = Counts()
-    for f, g in _activations(node, ("Sigmoid", "Tanh")):
+    for f, g in activations(node, ("Sigmoid", "Tanh"), ACTIVATIONS):
         counts += _every_step(node, 3, once + f * 2 + g + _clip(node) * 3)
     return counts
 
@@ -80,7 +80,7 @@ def rnn(node: Node) -> Counts:
     """
     once = Counts(add=3 if node.has_input(3) else 1)
     counts = Counts()
-    for (f,) in _activations(node, ("Tanh",)):
+    for (f,) in activations(node, ("Tanh",), ACTIVATIONS):
         counts += _every_step(node, 1, once + f + _clip(node))
     return counts
 
@@ -101,8 +101,8 @@ def _clip(node: Node) -> Counts:
     return Counts(cmp=2) if "clip" in node.attrs else Counts()
 
 
-def _activations(node: Node, default: Sequence[str]) -> list[list[Counts]]:
-    """The costs of the activations, one list per direction.
+def activations(node: Node, default: Sequence[str], costs: Mapping[str, Counts]) -> list[list[Counts]]:
+    """The costs of the activations, or of their derivatives, one list per direction.
 
     Raises:
         ModelError: an activation that the specification does not have.
@@ -113,7 +113,7 @@ def _activations(node: Node, default: Sequence[str]) -> list[list[Counts]]:
     for direction in range(2 if node.attrs.get("direction", "forward") == "bidirectional" else 1):
         own = names[direction * per : (direction + 1) * per] or names[:per]
         try:
-            directions.append([ACTIVATIONS[name.lower()] for name in own])
+            directions.append([costs[name.lower()] for name in own])
         except KeyError:
             raise ModelError(f"{node.op} {node.name!r}: unknown activation in {', '.join(own)}") from None
         if len(own) != per:

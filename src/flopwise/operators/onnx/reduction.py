@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flopwise.graph import Node
 from flopwise.operators import gradient, views
 from flopwise.operators.counts import Counts
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Operator, each_input
 from flopwise.operators.words import words
 
 if TYPE_CHECKING:
@@ -59,30 +59,6 @@ def _keeps_all_axes(node: Node) -> bool:
     return not node.has_input(1) or node.input(1).dims == (0,)
 
 
-def scan(node: Node) -> Counts:
-    """numel(X) add: one step per element along the axis.
-
-    https://onnx.ai/onnx/operators/onnx__CumSum.html
-    """
-    return Counts(add=node.input(0).numel)
-
-
-def product_scan(node: Node) -> Counts:
-    """numel(X) mul: one step per element along the axis.
-
-    https://onnx.ai/onnx/operators/onnx__CumProd.html
-    """
-    return Counts(mul=node.input(0).numel)
-
-
-def search(node: Node) -> Counts:
-    """numel(X) cmp: one comparison per element along the axis.
-
-    https://onnx.ai/onnx/operators/onnx__ArgMax.html
-    """
-    return Counts(cmp=node.input(0).numel)
-
-
 def combine(step: Counts, *, close: Counts = _NOTHING, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator that combines k inputs element by element, from left to right.
 
@@ -107,8 +83,10 @@ OPERATORS: dict[str, Operator] = {
         close=Counts(div=1),
         gradient=gradient.reduced("G / k for k reduced elements, spread", gradient.none, Counts(), Counts(div=1)),
     ),
-    "ReduceMax": reduction(Counts(cmp=1), gradient=gradient.by("reduction:extreme", "reduction:extreme_keeps")),
-    "ReduceMin": reduction(Counts(cmp=1), gradient=gradient.by("reduction:extreme", "reduction:extreme_keeps")),
+    **dict.fromkeys(
+        ("ReduceMax", "ReduceMin"),
+        reduction(Counts(cmp=1), gradient=gradient.by("pooling:extreme", "pooling:extreme_keeps")),
+    ),
     "ReduceProd": reduction(
         Counts(mul=1), gradient=gradient.reduced("G y / x", gradient.both, Counts(div=1), Counts(mul=1))
     ),
@@ -137,11 +115,15 @@ OPERATORS: dict[str, Operator] = {
         after=Counts(log=1),
         gradient=gradient.reduced("G × exp(x − y)", gradient.both, Counts(add=1, exp=1, mul=1)),
     ),
-    "ArgMax": by(search),
-    "ArgMin": by(search),
-    "CumSum": by(scan, gradient=gradient.reduced("sums of G from the other end", gradient.none, Counts(add=1))),
-    "CumProd": by(
-        product_scan,
+    **dict.fromkeys(("ArgMax", "ArgMin"), each_input(Counts(cmp=1), note="one comparison per element along the axis")),
+    "CumSum": each_input(
+        Counts(add=1),
+        note="one step per element along the axis",
+        gradient=gradient.reduced("sums of G from the other end", gradient.none, Counts(add=1)),
+    ),
+    "CumProd": each_input(
+        Counts(mul=1),
+        note="one step per element along the axis",
         gradient=gradient.reduced("sums of G y from the other end, over x", gradient.both, Counts(mul=1, add=1, div=1)),
     ),
     # Across inputs.
@@ -155,10 +137,10 @@ OPERATORS: dict[str, Operator] = {
         view=views.of_one,
         in_place=True,
     ),
-    "Max": combine(
-        Counts(cmp=1), gradient=gradient.by("pointwise:extreme", gradient.inputs), view=views.of_one, in_place=True
-    ),
-    "Min": combine(
-        Counts(cmp=1), gradient=gradient.by("pointwise:extreme", gradient.inputs), view=views.of_one, in_place=True
+    **dict.fromkeys(
+        ("Max", "Min"),
+        combine(
+            Counts(cmp=1), gradient=gradient.by("pointwise:extreme", gradient.inputs), view=views.of_one, in_place=True
+        ),
     ),
 }

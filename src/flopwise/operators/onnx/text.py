@@ -25,12 +25,10 @@ def tf_idf_vectorizer(node: Node) -> Counts:
     return lookup * (node.input(0).numel * (skips + 1)) + weigh * node.output().numel
 
 
-_CHARACTERS = "works on the characters of strings, not on numbers"
-
 OPERATORS: dict[str, Operator] = {
-    "StringConcat": nothing(_CHARACTERS),
-    "StringNormalizer": nothing(_CHARACTERS),
-    "StringSplit": nothing(_CHARACTERS),
-    "RegexFullMatch": nothing(_CHARACTERS),
+    **dict.fromkeys(
+        ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"),
+        nothing("works on the characters of strings, not on numbers"),
+    ),
     "TfIdfVectorizer": by(tf_idf_vectorizer, "bound"),
 }

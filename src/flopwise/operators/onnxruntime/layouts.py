@@ -30,13 +30,6 @@ from flopwise.operators.operator import Operator, by, counted_as, nothing
 _LAYOUT = "copies elements to another layout"
 
 
-def blocked_conv(node: Node) -> Counts:
-    """numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) add when Sum is given, and the
-    activation for each element of Y; channels that fill a block up count.
-    """
-    return fused_conv(node)
-
-
 def channels_last_instance_normalization(node: Node) -> Counts:
     """numel(X) × (4 add + 2 mul + 1 div) + N × C × (2 div + 1 mul + 2 add + 1 sqrt), C the last extent of X."""
     x = node.input(0)
@@ -54,7 +47,13 @@ def quantized_conv_transpose(node: Node) -> Counts:
 
 
 _BLOCKED: dict[str, Operator] = {
-    "Conv": by(blocked_conv, inputs=inputs(DATA, WEIGHT, WEIGHT), shape=shape.by("layouts:blocked_conv")),
+    "Conv": Operator(
+        fused_conv,
+        "numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) add when Sum is given, and the "
+        "activation for each element of Y; channels that fill a block up count",
+        inputs=inputs(DATA, WEIGHT, WEIGHT),
+        shape=shape.by("layouts:blocked_conv"),
+    ),
     "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.twin("MaxPool")),
     "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], shape=shape.twin("AveragePool")),
     "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], shape=shape.twin("GlobalMaxPool")),

@@ -13,13 +13,12 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators import shape
 from flopwise.operators.counts import Counts
-from flopwise.operators.elements import unpacked
 from flopwise.operators.extents import extent, product, whole
-from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale
+from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale, unpacked
 from flopwise.operators.onnx import linear
 from flopwise.operators.onnx.attention import SOFTMAX
 from flopwise.operators.onnx.recurrent import ACTIVATIONS
-from flopwise.operators.operator import Operator, Rule, by
+from flopwise.operators.operator import Operator, Rule, by, counted_as
 from flopwise.operators.packed import MATRIX, Packed, blocks, elements, of_experts
 
 #: One element of an activation that is fused to a product, by its name in lower case.
@@ -65,15 +64,6 @@ def fused_conv(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedConv
     """
     return linear.conv(node) + Counts(add=node.output().numel if node.has_input(3) else 0) + activated(node)
-
-
-def nhwc_conv(node: Node) -> Counts:
-    """as Conv: numel(Y) × prod(W.shape[1:]) mac, and numel(Y) add when B is given. The last axis of X holds the
-    channels.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NhwcConv
-    """
-    return linear.conv(node)
 
 
 def padded_conv_transpose(node: Node) -> Counts:
@@ -130,14 +120,6 @@ def gemm_float8(node: Node) -> Counts:
     """
     scales = int(node.has_input(3) or node.has_input(4)) + int(node.has_input(5))
     return linear.gemm(_as(node, "Gemm", 0, 1, 2)) + Counts(mul=scales * node.output().numel) + activated(node)
-
-
-def sparse_matmul(node: Node) -> Counts:
-    """at most numel(Y) × K mac: as if no element of A were zero; alpha ≠ 1: numel(Y) mul.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SparseToDenseMatMul
-    """
-    return fused_matmul(node)
 
 
 def packed_matmul(bias: int | None) -> Rule:
@@ -269,19 +251,19 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::NhwcFusedConv": by(
         fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.by("layouts:conv")
     ),
-    "com.microsoft::NhwcConv": by(nhwc_conv, inputs=inputs(FACTOR, FACTOR), shape=shape.by("layouts:conv")),
+    "com.microsoft::NhwcConv": counted_as(
+        linear.OPERATORS["Conv"], inputs=inputs(FACTOR, FACTOR), shape=shape.by("layouts:conv")
+    ),
     "com.microsoft::ConvTransposeWithDynamicPads": by(
         padded_conv_transpose, inputs=inputs(FACTOR, FACTOR), shape=shape.by("products:transposed")
     ),
-    "com.microsoft::FusedMatMul": by(
-        fused_matmul,
-        inputs=inputs(factor("left", "transA"), factor("right", "transB")),
-        shape=shape.by("products:fused_matmul"),
-    ),
-    "com.microsoft::TransposeMatMul": by(
-        fused_matmul,
-        inputs=inputs(factor("left", "transA"), factor("right", "transB")),
-        shape=shape.by("products:fused_matmul"),
+    **dict.fromkeys(
+        ("com.microsoft::FusedMatMul", "com.microsoft::TransposeMatMul"),
+        by(
+            fused_matmul,
+            inputs=inputs(factor("left", "transA"), factor("right", "transB")),
+            shape=shape.by("products:fused_matmul"),
+        ),
     ),
     "com.microsoft::FusedMatMulActivation": by(
         fused_matmul_activation,
@@ -299,8 +281,12 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::GemmFloat8": by(
         gemm_float8, inputs=inputs(FACTOR, FACTOR, DATA, SCALE, SCALE, SCALE), shape=shape.by("products:gemm")
     ),
-    "com.microsoft::SparseToDenseMatMul": by(
-        sparse_matmul, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.by("products:fused_matmul")
+    "com.microsoft::SparseToDenseMatMul": Operator(
+        fused_matmul,
+        "at most numel(Y) × K mac: as if no element of A were zero; alpha ≠ 1: numel(Y) mul",
+        "bound",
+        inputs=inputs(FACTOR, FACTOR),
+        shape=shape.by("products:fused_matmul"),
     ),
     "com.microsoft::MatMulNBits": by(
         packed_matmul(5),

@@ -12,7 +12,7 @@ from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.fourier import fourier
 from flopwise.operators.onnx import pooling, resize
-from flopwise.operators.operator import Operator, by, counted_as
+from flopwise.operators.operator import Operator, by, counted_as, each_input
 
 
 def crop_and_resize(node: Node) -> Counts:
@@ -96,14 +96,6 @@ def inverse(node: Node) -> Counts:
     return Counts(mac=size * size * size, div=size * size, bit=pivots, cmp=pivots) * product(x.dims[:-2])
 
 
-def time_warping(node: Node) -> Counts:
-    """numel(X) × (3 cmp + 1 add): the cheapest of three ways to each cell.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicTimeWarping
-    """
-    return Counts(cmp=3, add=1) * node.input(0).numel
-
-
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::MaxpoolWithMask": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.twin("MaxPool")),
     "com.microsoft::NhwcMaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.by("layouts:max_pool")),
@@ -115,5 +107,7 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::Inverse": by(inverse, "bound", shape=shape.alike),
     "com.microsoft::Rfft": by(spectrum, "bound", shape=shape.by("spectral:spectrum")),
     "com.microsoft::Irfft": by(signal_of_spectrum, "bound", shape=shape.by("spectral:signal")),
-    "com.microsoft::DynamicTimeWarping": by(time_warping),
+    "com.microsoft::DynamicTimeWarping": each_input(
+        Counts(cmp=3, add=1), note="the cheapest of three ways to each cell"
+    ),
 }
