@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.time_models import exported
 from tests.analyses.timing.sessions import kernel, program, random_program, written
+from tests.analyses.timing.simulated import ENGINE, Simulated
 
 import flopwise
 from flopwise.analyses.timing import worker
 from flopwise.analyses.timing.bench import bench
 from flopwise.analyses.timing.engines import Options
-from flopwise.analyses.timing.engines.simulated import Simulated
 from flopwise.analyses.timing.measure import measure
 
 
@@ -44,7 +44,7 @@ def faults() -> None:
 
         with tempfile.TemporaryDirectory() as folder:
             request = {
-                "engine": "simulated",
+                "engine": ENGINE,
                 "model": written(program(*nodes), Path(folder)),
                 "inputs": {},
                 "options": {"level": "all", "threads": 1},

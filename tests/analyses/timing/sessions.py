@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.analyses.timing.models import chain
+from tests.analyses.timing.simulated import ENGINE
 
 import flopwise
 from flopwise.analyses.timing.bench import bench
@@ -54,4 +55,4 @@ def small() -> Profile:
 def session(content: dict[str, Any], folder: Path, patience: float = 20.0, **others: Any) -> Session:
     """A session of a simulated program in a child process."""
     path = written(content, folder)
-    return bench(small(), path, "simulated", Options(), others.pop("seconds", 0.05), patience=patience, **others)
+    return bench(small(), path, ENGINE, Options(), others.pop("seconds", 0.05), patience=patience, **others)

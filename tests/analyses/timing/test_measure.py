@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.analyses.timing.sessions import kernel, program, random_program
+from tests.analyses.timing.simulated import Simulated
 
 from flopwise.analyses.timing.engines import Options, load
-from flopwise.analyses.timing.engines.simulated import Simulated
 from flopwise.analyses.timing.measure import measure, runs_of_round
 from flopwise.errors import InputError
 

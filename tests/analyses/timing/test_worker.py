@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.analyses.timing.sessions import kernel, program, session
+from tests.analyses.timing.simulated import ENGINE
 
 from flopwise.errors import ModelError
 
@@ -29,7 +30,7 @@ def test_what_an_engine_refuses_is_an_error_of_one_line(tmp_path: Path) -> None:
     from flopwise.analyses.timing import worker
 
     request = {
-        "engine": "simulated",
+        "engine": ENGINE,
         "model": str(tmp_path / "program.json"),
         "inputs": {},
         "options": {"level": "all", "threads": 1},
@@ -44,5 +45,5 @@ def test_what_an_engine_refuses_is_an_error_of_one_line(tmp_path: Path) -> None:
 def test_events_are_told(tmp_path: Path) -> None:
     said: list[str] = []
     session(program(kernel("a", 1000)), tmp_path, report=said.append)
-    assert said[0] == "starting simulated"
+    assert said[0] == f"starting {ENGINE}"
     assert any(text.startswith("preparing benchmark 1 of 1") for text in said)

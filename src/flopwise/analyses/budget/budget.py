@@ -20,10 +20,8 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import os
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -31,8 +29,8 @@ from typing import Any
 
 from flopwise.analyses.quantities import quantity
 from flopwise.conventions import get
-from flopwise.errors import InputError
-from flopwise.readers.source.text import text_of_file
+from flopwise.errors import InputError, did_you_mean
+from flopwise.readers.source.text import of_toml, text_of_file
 
 #: Figures that a layer can be limited in.
 OF_LAYERS: tuple[str, ...] = (
@@ -142,15 +140,10 @@ def parse(text: str, source: str = "budget") -> Budget:
     Raises:
         InputError: the text is not TOML, or holds something that is not a budget.
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
     if any(line.count(".") > _DOTS for line in text.splitlines()):  # each dot costs a walk over all before it
         raise InputError(f"{source}: a line has more than {_DOTS} dots")
     try:
-        content = tomllib.loads(text)
+        content = of_toml(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: is not TOML: {error}") from None
     try:
@@ -288,6 +281,5 @@ def _known(where: str, table: Mapping[str, Any], names: Collection[str]) -> None
     """
     for key in table:
         if key not in names:
-            near = difflib.get_close_matches(key, names, 1)
-            hint = f" did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(key, names, " ")
             raise InputError(f"{where}: unknown key {key!r};{hint} known: {', '.join(names)}")

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Comparison
 from flopwise.analyses.quantities import quantity
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 
 #: Shorter names of figures.
 ALIASES = {"peak": "peak_activation_bytes", "weights": "weight_bytes", "peak_memory": "peak_activation_bytes"}
@@ -72,11 +72,8 @@ def _condition(text: str) -> Condition:
         )
     figure = ALIASES.get(parts["figure"].lower(), parts["figure"].lower())
     if figure not in (*FIGURES, *OF_MODEL):
-        import difflib
-
         figures = (*FIGURES, *OF_MODEL)
-        near = difflib.get_close_matches(figure, [*figures, *ALIASES], 1)
-        hint = f" did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(figure, [*figures, *ALIASES], " ")
         raise InputError(f"unknown figure {parts['figure']!r};{hint} known: {', '.join(figures)}")
     try:
         limit = quantity(parts["limit"], bytes_="bytes" in figure)

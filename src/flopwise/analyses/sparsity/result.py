@@ -9,7 +9,7 @@ from typing import Any
 from flopwise.analyses.sparsity.asking import Asked, Block
 from flopwise.analyses.sparsity.measuring import Measured
 from flopwise.analyses.sparsity.search import Found
-from flopwise.errors import InputError
+from flopwise.errors import InputError, did_you_mean
 from flopwise.rows import Row
 
 
@@ -132,13 +132,8 @@ class Sparsity:
 
 def unknown_tensor(name: str, names: Sequence[str]) -> str:
     """What to say of a tensor that is not there."""
-    import difflib
-
-    near = difflib.get_close_matches(name, names, 1)
-    hint = (
-        f"did you mean {near[0]!r}?" if near else f"weights: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
-    )
-    return f"no weight is named {name!r}; {hint}"
+    listed = f"weights: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
+    return f"no weight is named {name!r}; {did_you_mean(name, names, '') or listed}"
 
 
 def _content(sparsity: Sparsity) -> dict[str, Any]:

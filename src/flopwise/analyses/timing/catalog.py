@@ -9,13 +9,13 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
 from flopwise.analyses.timing.device import Cache, Device, Peak
 from flopwise.errors import InputError
+from flopwise.readers.source.text import of_toml
 
 #: The tables, in the order in which devices are listed.
 TABLES = ("nvidia", "jetson", "amd", "apple", "google", "cpu")
@@ -114,7 +114,7 @@ def _names(block: str) -> list[str]:
 
 @functools.cache
 def _header(table: str) -> Mapping[str, Any]:
-    return _parse(_text(table).split(_DEVICE, 1)[0])
+    return of_toml(_text(table).split(_DEVICE, 1)[0])
 
 
 def _documents(table: str) -> Mapping[str, Mapping[str, Any]]:
@@ -122,18 +122,9 @@ def _documents(table: str) -> Mapping[str, Mapping[str, Any]]:
     return documents
 
 
-def _parse(text: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    table: dict[str, Any] = tomllib.loads(text)
-    return table
-
-
 @functools.lru_cache(maxsize=512)
 def _device(block: str, table: str) -> Device:
-    row = _parse(block)
+    row = of_toml(block)
     documents = _documents(table)
     common = {
         "id": row["id"],

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from flopwise.analyses.zoo.entry import Entry
+from flopwise.readers.torch.imports import imported
 
 #: What says the year and month of a paper in a text or a link.
 _ARXIV = re.compile(r"arxiv(?:\.org/(?:abs|pdf)/|:)\s*(\d\d)(\d\d)\.\d{4,5}", re.IGNORECASE)
@@ -26,21 +27,9 @@ def year_of(*texts: str | None) -> int | None:
     return None if match is None else 2000 + int(match[1])
 
 
-def _imported(names: Callable[[], Any]) -> Any:
-    from flopwise.readers.torch.imports import repaired
-
-    return repaired(names)
-
-
 def torchvision(pattern: str) -> Iterator[Entry]:
     """torchvision's models whose names match, each at the input size of its weights."""
-
-    def import_it() -> Any:
-        import torchvision
-
-        return torchvision
-
-    models = _imported(import_it).models
+    models = imported("torchvision").models
     for name in models.list_models():
         if not fnmatchcase(name, pattern):
             continue
@@ -88,13 +77,7 @@ def _torchvision_call(weights: Any, name: str, room: str) -> tuple[tuple[str, ..
 
 def timm(pattern: str) -> Iterator[Entry]:
     """timm's models whose names match, each at its own input size."""
-
-    def import_it() -> Any:
-        import timm
-
-        return timm
-
-    library = _imported(import_it)
+    library = imported("timm")
     for name in library.list_models():
         if not fnmatchcase(name, pattern):
             continue
@@ -116,13 +99,9 @@ def timm(pattern: str) -> Iterator[Entry]:
 
 def transformers(pattern: str) -> Iterator[Entry]:
     """The model types of transformers whose names match, each with its default configuration and inputs."""
-
-    def import_them() -> Any:
-        from transformers.models.auto import configuration_auto, modeling_auto
-
-        return vars(configuration_auto)["CONFIG_MAPPING_NAMES"], modeling_auto.MODEL_MAPPING_NAMES
-
-    configurations, models = _imported(import_them)  # names alone: to import all of them takes a minute
+    auto = "transformers.models.auto"  # its names alone: to import all of them takes a minute
+    configurations = imported(f"{auto}.configuration_auto").CONFIG_MAPPING_NAMES
+    models = imported(f"{auto}.modeling_auto").MODEL_MAPPING_NAMES
     for kind, name in configurations.items():
         if kind in models and fnmatchcase(kind, pattern):
             arguments = {"config": f"transformers:{name}"}

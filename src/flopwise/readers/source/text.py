@@ -1,10 +1,12 @@
-"""Small files of text that an option names: budgets, rules, lists of models."""
+"""Small files of text that an option names: budgets, rules, lists of models; and what stands in them."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
+from typing import Any
 
 from flopwise._limits import current
 from flopwise.errors import InputError
@@ -33,3 +35,17 @@ def text_of_file(path: str | os.PathLike[str]) -> str:
         raise InputError(f"{name}: is not text in UTF-8") from None
     except ValueError as error:  # a NUL in the name
         raise InputError(f"{name!r}: no file is called that ({error})") from None
+
+
+def of_toml(text: str) -> dict[str, Any]:
+    """What a text of TOML says.
+
+    Raises:
+        ValueError: it is not TOML.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    content: dict[str, Any] = tomllib.loads(text)
+    return content

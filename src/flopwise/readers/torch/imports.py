@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
+
+
+def imported(module: str, *parts: str) -> Any:
+    """A module, with others that it may have left out, after torchvision is repaired where they need it.
+
+    Raises:
+        ImportError: one cannot be imported.
+    """
+    return repaired(lambda: [import_module(name) for name in (*parts, module)][-1])
 
 
 def repaired(work: Callable[[], Any]) -> Any:

@@ -12,8 +12,8 @@ from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.sampling import Clock
 from flopwise.errors import InputError
 
-#: Name of an engine -> its package on the registry, "" when it is part of flopwise.
-ENGINES: dict[str, str] = {"onnxruntime": "onnxruntime", "simulated": ""}
+#: Name of an engine -> its package on the registry.
+ENGINES: dict[str, str] = {"onnxruntime": "onnxruntime"}
 
 #: Optimisation levels of a graph, from none to all.
 LEVELS = ("off", "basic", "extended", "all")
@@ -93,13 +93,14 @@ class Engine(Protocol):
 
 
 def load(name: str) -> Engine:
-    """The module of an engine; its package is not imported.
+    """The module of an engine, by its name or, of one outside flopwise, by its dotted path; no package is imported.
 
     Raises:
         InputError: there is no such engine, or its package is not installed.
     """
-    known_version(name)
-    engine: Engine = import_module(f"flopwise.analyses.timing.engines.{name}")
+    if "." not in name:
+        known_version(name)
+    engine: Engine = import_module(name if "." in name else f"flopwise.analyses.timing.engines.{name}")
     return engine
 
 
@@ -110,9 +111,9 @@ def known_version(name: str) -> str:
         InputError: there is no such engine, or its package is not installed.
     """
     if name not in ENGINES:
-        raise InputError(f"unknown engine {name!r}; known: {', '.join(e for e in ENGINES if ENGINES[e])}")
+        raise InputError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
     try:
-        return version(ENGINES[name]) if ENGINES[name] else "1"
+        return version(ENGINES[name])
     except PackageNotFoundError:
         raise InputError(f"{name} is not installed: pip install 'flopwise[time]'") from None
 

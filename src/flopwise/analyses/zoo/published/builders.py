@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flopwise.errors import InputError
-from flopwise.readers.torch.imports import repaired
+from flopwise.readers.torch.imports import imported
 
 
 def build(name: str, shape: tuple[int, ...], reparameterized: bool = False) -> tuple[Any, Any]:
@@ -30,13 +30,7 @@ def build(name: str, shape: tuple[int, ...], reparameterized: bool = False) -> t
 
 
 def _timm(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
-    def imported() -> Any:
-        import timm.layers
-        import timm.models
-
-        return timm
-
-    timm = repaired(imported)
+    timm = imported("timm", "timm.layers", "timm.models")
     if not timm.is_model(name):
         raise InputError(f"timm:{name}: timm {timm.__version__} has no such model")
     config = timm.get_pretrained_cfg(name)
@@ -63,12 +57,7 @@ def _fused(timm: Any, fused: bool) -> Iterator[None]:
 
 
 def _torchvision(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
-    def imported() -> Any:
-        import torchvision
-
-        return torchvision
-
-    models = repaired(imported).models
+    models = imported("torchvision").models
     options: dict[str, Any] = {"weights": None}
     if name in ("inception_v3", "googlenet"):
         options["init_weights"] = False
@@ -92,13 +81,7 @@ def _torchvision(name: str, shape: tuple[int, ...], reparameterized: bool) -> tu
 
 def _pretrainedmodels(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
     """One of Remi Cadene's models."""
-
-    def imported() -> Any:
-        import pretrainedmodels
-
-        return pretrainedmodels
-
-    package = repaired(imported)
+    package = imported("pretrainedmodels")
     if name not in package.model_names:
         raise InputError(f"pretrainedmodels:{name}: no such model")
     return _on_meta(lambda: package.__dict__[name](num_classes=1000, pretrained=None)).eval(), (1, *shape)
@@ -106,14 +89,7 @@ def _pretrainedmodels(name: str, shape: tuple[int, ...], reparameterized: bool) 
 
 def _open_clip(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
     """One tower of a CLIP model, ``NAME/image`` or ``NAME/text``."""
-
-    def imported() -> Any:
-        import open_clip
-        import timm.layers
-
-        return open_clip, timm
-
-    open_clip, timm = repaired(imported)
+    open_clip, timm = imported("open_clip"), imported("timm", "timm.layers")
     name, _, tower = name.partition("/")
     config = open_clip.get_model_config(name)
     if config is None:
@@ -132,13 +108,7 @@ def _open_clip(name: str, shape: tuple[int, ...], reparameterized: bool) -> tupl
 
 def _ultralytics(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
     """A YOLO model by the name of its configuration, in memory: its strides come from a run."""
-
-    def imported() -> Any:
-        import ultralytics.nn.tasks
-
-        return ultralytics.nn.tasks
-
-    tasks = repaired(imported)
+    tasks = imported("ultralytics.nn.tasks")
     kinds = {"seg": "SegmentationModel", "pose": "PoseModel", "cls": "ClassificationModel", "obb": "OBBModel"}
     _, _, task = name.partition("-")
     model = getattr(tasks, kinds.get(task.partition("-")[0], "DetectionModel"))

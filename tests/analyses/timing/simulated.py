@@ -16,8 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flopwise.analyses.timing.benchmark import BenchmarkKey, Executed
-from flopwise.analyses.timing.engines import Options, Task, UnsupportedError, early_facts
+from flopwise.analyses.timing.engines import Options, Task, UnsupportedError
 from flopwise.analyses.timing.sampling import Clock
+
+#: The name that a session asks for it by, and what it says of itself.
+ENGINE = __name__
+NAMED = {"name": "simulated", "version": "1"}
 
 #: How much longer a disturbed run takes.
 SPIKE = 3
@@ -30,7 +34,7 @@ class Simulated:
         self.kernels: list[dict[str, Any]] = list(content["kernels"])
         self.dispatch, self.null = int(content.get("dispatch", 300)), int(content.get("null", 3000))
         self.spikes = float(content.get("spikes", 0))
-        self.facts: Mapping[str, Any] = {**early_facts("simulated", options), "build": "virtual"}
+        self.facts: Mapping[str, Any] = {**NAMED, **options.to_dict(), "build": "virtual"}
         self.notes: Sequence[str] = tuple(content.get("notes", ()))
         self.now = self.cpu = self.switches = 0
         self.clock = Clock(lambda: self.now, lambda: self.cpu, lambda: self.switches)
