@@ -24,8 +24,9 @@ from typing import Any
 import numpy
 import onnx_tool.tensor
 
-from flopwise.analyses.sparsity import Weight, ZeroPoint, asked, measure
-from flopwise.analyses.sparsity.views import as_stored, transposed
+from flopwise.analyses.sparsity.asking import sparsity_query
+from flopwise.analyses.sparsity.measuring import Weight, measure
+from flopwise.analyses.sparsity.views import ZeroPoint, as_stored, transposed
 
 TIMES = 5
 BLOCKS, PATTERNS = "4x1,1x4,16x1,4x4", "2:4,1:4"
@@ -84,8 +85,8 @@ def compare(size: int, threads: int | None) -> None:
         theirs, whole = best(tensor.sparsity_search), best(values.sum)
         for view in (as_stored, transposed):
             weights = [Weight(Array(values), view(values.shape), ZeroPoint(0))]
-            ours = best(functools.partial(measure, weights, asked(), threads))
-            more = best(functools.partial(measure, weights, asked(BLOCKS, PATTERNS), threads))
+            ours = best(functools.partial(measure, weights, sparsity_query(), threads))
+            more = best(functools.partial(measure, weights, sparsity_query(BLOCKS, PATTERNS), threads))
             name = f"{share:.0%} in {block[0]}x{block[1]}" + ("" if view is as_stored else " T")
             print(
                 f"{name:>16} {theirs:12.3f} {ours:8.3f} {theirs / ours:8.1f} {ours / whole:7.1f} "

@@ -11,9 +11,9 @@ from flopwise._version import __version__
 
 if TYPE_CHECKING:
     from flopwise._limits import limits
-    from flopwise.analyses.compare import Comparison
+    from flopwise.analyses.compare.comparison import Comparison
     from flopwise.analyses.formula.formula import Formula
-    from flopwise.analyses.sparsity import Sparsity
+    from flopwise.analyses.sparsity.result import Sparsity
     from flopwise.analyses.timing.bound import Bound
     from flopwise.analyses.timing.device import Device
     from flopwise.analyses.weights.result import Weights
@@ -91,7 +91,7 @@ _HOMES = {
     "OPERATORS": "operators.tables",
     "CaffeOptions": "readers.options",
     "Bound": "analyses.timing.bound",
-    "Comparison": "analyses.compare",
+    "Comparison": "analyses.compare.comparison",
     "Convention": "conventions",
     "Counts": "operators.counts",
     "Device": "analyses.timing.device",
@@ -108,7 +108,7 @@ _HOMES = {
     "Profile": "profiles.profile",
     "Row": "rows",
     "ShapeError": "errors",
-    "Sparsity": "analyses.sparsity",
+    "Sparsity": "analyses.sparsity.result",
     "Sum": "rows",
     "Tensor": "graph",
     "TorchOptions": "readers.options",

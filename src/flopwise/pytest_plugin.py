@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from flopwise.analyses.budget import Verdict
+    from flopwise.analyses.budget.checking import Verdict
 
 #: The budget of a test that names none, beside the configuration of pytest.
 BUDGET = "budget.toml"
@@ -46,7 +46,8 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
     config = request.config
 
     def check(model: object, budget: Any = None, **options: Any) -> Sequence[Verdict]:
-        from flopwise.analyses.budget.budget import ALIASES, FIGURES
+        from flopwise.analyses.budget.budget import FIGURES
+        from flopwise.analyses.quantities import ALIASES
         from flopwise.errors import FlopwiseError
 
         limits = {key: options.pop(key) for key in list(options) if key in FIGURES or key in ALIASES}
@@ -71,7 +72,8 @@ def _known(options: dict[str, Any]) -> None:
     import inspect
 
     import flopwise
-    from flopwise.analyses.budget.budget import ALIASES, FIGURES
+    from flopwise.analyses.budget.budget import FIGURES
+    from flopwise.analyses.quantities import ALIASES
     from flopwise.readers.options import OWNERS
 
     functions = (flopwise.check, flopwise.profile)
@@ -110,14 +112,14 @@ def _checked(model: object, budget: Any, options: dict[str, Any], update: bool) 
 def _make(path: str, model: object, options: dict[str, Any]) -> None:
     """A new budget with the figures of the model."""
     import flopwise
-    from flopwise.analyses.budget import new_budget
+    from flopwise.analyses.budget.checking import new_budget
     from flopwise.cli.output import write
 
     write(new_budget(flopwise.profile(model, **{**options, "convention": options.get("convention") or "flops"})), path)
 
 
 def _update(path: str, verdicts: Sequence[Verdict]) -> None:
-    from flopwise.analyses.budget import updated
+    from flopwise.analyses.budget.checking import updated
     from flopwise.cli.output import write
 
     with open(path, encoding="utf-8", newline="") as file:

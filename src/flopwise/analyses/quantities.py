@@ -1,4 +1,4 @@
-"""Quantities as people write them: ``4.1 G``, ``25.6M``, ``100 MB``."""
+"""Quantities as people write them (``4.1 G``, ``25.6M``, ``100 MB``), and the figures that they compare and limit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ import re
 from fractions import Fraction
 
 from flopwise.errors import InputError
+
+#: Figures of models, of their operators and of their layers.
+FIGURES: tuple[str, ...] = (
+    "count",
+    "macs",
+    "flops",
+    "params",
+    "buffers",
+    "weight_bytes",
+    "activations",
+    "output_bytes",
+)
+
+#: Shorter names of figures.
+ALIASES = {"peak_memory": "peak_activation_bytes", "peak": "peak_activation_bytes", "weights": "weight_bytes"}
 
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.budget import Budget, Verdict, check_profiles, read_budget
-from flopwise.analyses.budget.budget import THOUSAND, Limit, of_mapping
+from flopwise.analyses.budget.budget import THOUSAND, Budget, Limit, of_mapping, read_budget
+from flopwise.analyses.budget.checking import Verdict, check_profiles
 from flopwise.api import profile
 from flopwise.conventions import Convention
 from flopwise.profiles.profile import Profile

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.compare import Comparison, compare_profiles
+from flopwise.analyses.compare.comparison import Comparison, compare_profiles
 from flopwise.api import profile
 from flopwise.conventions import Convention
 from flopwise.errors import InputError

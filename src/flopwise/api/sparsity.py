@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.sparsity import Asked, Sparsity, sparsity_of, sparsity_of_stored
-from flopwise.analyses.sparsity import asked as asked_for
+from flopwise.analyses.sparsity.asking import SparsityQuery, sparsity_query
+from flopwise.analyses.sparsity.model import sparsity_of, sparsity_of_stored
+from flopwise.analyses.sparsity.result import Sparsity
 from flopwise.errors import InputError, ModelError, UntrustedError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.format import ends_in
@@ -17,7 +18,7 @@ from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import is_callable, shown
 
 if TYPE_CHECKING:
-    from flopwise.analyses.sparsity import Order
+    from flopwise.analyses.sparsity.asking import Order
 
 
 def sparsity(
@@ -58,7 +59,7 @@ def sparsity(
         ModelError: the model or a weight cannot be read.
         InputError: a block, a pattern or a threshold makes no sense, or a weight is not there.
     """
-    wanted = asked_for(blocks, patterns, min_size, min_ratio, tolerance, ranks, order)
+    wanted = sparsity_query(blocks, patterns, min_size, min_ratio, tolerance, ranks, order)
     if isinstance(model, str | os.PathLike) and os.path.isdir(model):
         model = in_folder(os.fspath(model))
     format = format_of(model)
@@ -82,7 +83,7 @@ def sparsity(
 
 def _of_stored(
     model: object,
-    wanted: Asked,
+    wanted: SparsityQuery,
     tensors: Sequence[str] | None,
     threads: int | None,
     progress: Callable[[str], None],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import eq
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.memory.views import in_place_in_caffe, may_overwrite, shared
@@ -139,7 +140,7 @@ class _Timeline:
         for position, node in enumerate(graph.nodes):
             if pending or node.within:
                 around = [body.owner for body in node.within]
-                close(_agreeing(pending, around))
+                close(sum(takewhile(bool, map(eq, pending, around))))  # as many as both have in common
                 pending += around[len(pending) :]
             if position not in folding.positions:
                 self.opens[position] = self.closes[position] = len(steps)
@@ -152,24 +153,18 @@ class _Timeline:
         return self.closes[position] if node.op == "If" else self.opens[position]
 
 
-def _agreeing(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many items two sequences have in common at their start."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
+@dataclass(slots=True, eq=False)
 class _Piece:
     """A buffer in the making."""
 
-    def __init__(self, tensor: Tensor, first: int, last: int, maker: int | None, depth: int) -> None:
-        self.tensors = [tensor]
-        self.first = first
-        self.last = last
-        self.maker = maker
-        self.user: int | None = None
-        self.kept = False
-        #: How deep in control flow it was made.
-        self.depth = depth
+    tensors: list[Tensor]
+    first: int
+    last: int
+    maker: int | None
+    #: How deep in control flow it was made.
+    depth: int
+    user: int | None = None
+    kept: bool = False
 
 
 class _Walk:
@@ -223,7 +218,7 @@ class _Walk:
                 self.storage[tensor.name].last = len(timeline.steps) - 1
 
     def _new(self, tensor: Tensor, first: int, last: int, maker: int | None, depth: int) -> None:
-        piece = _Piece(tensor, first, last, maker, depth)
+        piece = _Piece([tensor], first, last, maker, depth)
         self.pieces.append(piece)
         self.storage[tensor.name] = piece
 

@@ -54,10 +54,10 @@ def traffic(node: Node) -> Traffic:
     if node.op not in _PICKS or not node.has_input(0):
         return Traffic(_bytes(inputs.values()), written)
     source = inputs.pop(node.input(0).name)
-    whole, rest = _bytes([source]), _bytes(inputs.values())
-    if whole is None or rest is None or written is None:
+    whole, others = _bytes([source]), _bytes(inputs.values())
+    if whole is None or others is None or written is None:
         return Traffic(None, written)
-    return Traffic(min(whole, written) + rest, written)
+    return Traffic(min(whole, written) + others, written)
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int | None:
@@ -85,6 +85,6 @@ def _of_experts(node: Node, tensors: Iterable[Tensor]) -> int | None:
     if not isinstance(experts, int) or not isinstance(routed, int):
         return _bytes(tensors)
     stacks = [t for t in tensors if len(t.dims) > 1 and t.dims[0] == experts and t.name != node.input(0).name]
-    rest = sum(t.nbytes for t in tensors if not any(t is stack for stack in stacks))
+    others = sum(t.nbytes for t in tensors if not any(t is stack for stack in stacks))
     touched: int = sum(t.nbytes // experts for t in stacks) * min(experts, routed) if experts else 0
-    return rest + touched
+    return others + touched

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flopwise
-from flopwise.analyses.budget import Budget, new_budget, parse, read_budget, updated
+from flopwise.analyses.budget.budget import Budget, Settings, parse, read_budget
+from flopwise.analyses.budget.checking import new_budget, updated
 from flopwise.analyses.quantities import quantity
 from flopwise.errors import FlopwiseError, InputError
 
@@ -207,7 +208,7 @@ def test_what_nobody_knows_is_not_written() -> None:
 
 
 def test_a_new_budget_can_be_read() -> None:
-    profile, settings = flopwise.profile(CUSTOM), flopwise.analyses.budget.Settings("macs", 2, ["x:1x3"], {"n": 1})
+    profile, settings = flopwise.profile(CUSTOM), Settings("macs", 2, ["x:1x3"], {"n": 1})
     made = parse(new_budget(profile, settings))
     assert isinstance(made, Budget)
     assert [(limit.figure, limit.most) for limit in made.limits] == [

@@ -10,8 +10,7 @@ from tests.analyses.timing.test_store import made
 from tests.cli.conftest import Run, run
 
 import flopwise
-from flopwise.analyses.budget import read_budget
-from flopwise.analyses.budget.budget import of_mapping
+from flopwise.analyses.budget.budget import of_mapping, read_budget
 from flopwise.analyses.timing.store import Store
 from flopwise.api.measured import digests, engine_options, this_environment
 from flopwise.errors import InputError

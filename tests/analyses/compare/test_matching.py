@@ -12,8 +12,7 @@ from tests.analyses.compare.variants import EXPORTED, NAMED, NUMBERED, UNNAMED, 
 from tests.work import calls_at_most
 
 import flopwise
-from flopwise.analyses.compare import Match, match
-from flopwise.analyses.compare.matching import common
+from flopwise.analyses.compare.matching import Match, common, match
 from flopwise.graph import Node, Tensor
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flopwise.analyses.sparsity import Measured, Weight, ZeroPoint, asked, measure, measuring
-from flopwise.analyses.sparsity.views import View, as_stored, conv_transpose, stacked, transposed
-from flopwise.analyses.sparsity.zeros import PLAIN
+from flopwise.analyses.sparsity import measuring
+from flopwise.analyses.sparsity.asking import sparsity_query
+from flopwise.analyses.sparsity.measuring import Measured, Weight, measure
+from flopwise.analyses.sparsity.views import PLAIN, View, ZeroPoint, as_stored, conv_transpose, stacked, transposed
 from flopwise.errors import ModelError
 
 
@@ -135,7 +136,7 @@ def test_against_loops(
     }[kind]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring, "BAND", band)
-        (found,) = measure([Weight(held(array, piece), view, PLAIN)], asked(blocks, patterns))
+        (found,) = measure([Weight(held(array, piece), view, PLAIN)], sparsity_query(blocks, patterns))
     parts = matrices(array, view, kind, groups)
     assert [(view.rows, view.columns)] * view.matrices == [p.shape for p in parts]
     check(found, parts)
@@ -150,7 +151,7 @@ def test_zero_inputs_of_convolutions(groups: int, order: str, band: int, monkeyp
     array[: 8 // groups, 2] = 0
     array[:, 5] = 0
     array[3] = 0
-    (found,) = measure([Weight(held(array), as_stored(array.shape, order, groups), PLAIN)], asked())
+    (found,) = measure([Weight(held(array), as_stored(array.shape, order, groups), PLAIN)], sparsity_query())
     parts = numpy.split(array, groups)
     assert found.zero_inputs == sum(not p[:, c].any() for p in parts for c in range(6)) == groups + 1
     assert (found.inputs, found.zero_outputs) == (6 * groups, 1)
@@ -160,7 +161,7 @@ def test_zero_inputs_of_convolutions(groups: int, order: str, band: int, monkeyp
 def test_zero_inputs_where_the_reduction_comes_first(make: Any) -> None:
     array = numpy.random.default_rng(1).standard_normal((6, 4)).astype(numpy.float32)
     array[[1, 4]] = 0
-    (found,) = measure([Weight(held(array), make((6, 4)), PLAIN)], asked())
+    (found,) = measure([Weight(held(array), make((6, 4)), PLAIN)], sparsity_query())
     assert (found.zero_inputs, found.inputs) == (2, 6)
 
 
@@ -177,14 +178,16 @@ def test_zero_inputs_where_the_reduction_comes_first(make: Any) -> None:
     ],
 )
 def test_what_is_zero(array: Any, zeros: int) -> None:
-    (found,) = measure([Weight(held(array), as_stored(array.shape), PLAIN)], asked())
+    (found,) = measure([Weight(held(array), as_stored(array.shape), PLAIN)], sparsity_query())
     assert found.zeros == zeros
     assert found.ratio == (zeros / array.size if array.size else 0.0)
 
 
 def test_16_bit_floats_by_their_bits() -> None:
     array = numpy.array([0.0, -0.0, numpy.nan, 6e-8, numpy.inf, 1], numpy.float16)
-    (found,) = measure([Weight(held(array, dtype="float16", bits=array), as_stored((6,)), PLAIN)], asked("1x2"))
+    (found,) = measure(
+        [Weight(held(array, dtype="float16", bits=array), as_stored((6,)), PLAIN)], sparsity_query("1x2")
+    )
     assert (found.zeros, found.blocks[0].zero) == (2, 1)
 
 
@@ -196,7 +199,9 @@ def test_zero_points_per_axis(axis: int, piece: int) -> None:
     points = random.integers(0, 4, array.shape[axis])
     shape = [1, 1, 1]
     shape[axis] = -1
-    (found,) = measure([Weight(held(array, piece), as_stored(array.shape), ZeroPoint(points, axis))], asked("2x3"))
+    (found,) = measure(
+        [Weight(held(array, piece), as_stored(array.shape), ZeroPoint(points, axis))], sparsity_query("2x3")
+    )
     check(
         found,
         matrices(array != points.reshape(shape), as_stored(array.shape), "stored", 1)[:0]
@@ -209,7 +214,7 @@ def test_zero_points_per_block() -> None:
     random = numpy.random.default_rng(3)
     array = random.integers(0, 4, (10, 6)).astype(numpy.int8)
     points = random.integers(0, 4, (4, 6))
-    (found,) = measure([Weight(held(array), transposed(array.shape), ZeroPoint(points, 0, 3))], asked("2x3"))
+    (found,) = measure([Weight(held(array), transposed(array.shape), ZeroPoint(points, 0, 3))], sparsity_query("2x3"))
     whole = numpy.repeat(points, 3, axis=0)[:10]
     check(found, [_plain(array, whole).T])
     assert found.zero_point == "per block"
@@ -222,7 +227,7 @@ def _plain(array: Any, points: Any) -> Any:
 
 def test_an_unknown_zero_point_leaves_no_figure() -> None:
     weight = Weight(held(numpy.zeros((4, 4), numpy.uint8)), as_stored((4, 4)), None, "unknown: nobody knows")
-    (found,) = measure([weight], asked("2x2", "2:4"))
+    (found,) = measure([weight], sparsity_query("2x2", "2:4"))
     assert (found.zeros, found.ratio, found.zero_outputs, found.blocks, found.patterns) == (None, None, None, (), ())
     assert (found.zero_point, found.note) == ("unknown", "unknown: nobody knows")
 
@@ -233,7 +238,7 @@ def test_no_elements(shape: tuple[int, ...], make: Any) -> None:
     if len(shape) < 2 and make is not as_stored:
         return
     array = numpy.ones(shape, numpy.float32)
-    (found,) = measure([Weight(held(array), make(shape), PLAIN)], asked("2x2", "2:4", min_size=0))
+    (found,) = measure([Weight(held(array), make(shape), PLAIN)], sparsity_query("2x2", "2:4", min_size=0))
     assert (found.elements, found.zeros, found.ratio, found.found) == (array.size, 0, 0.0, None)
     assert found.blocks[0].zero == found.zero_outputs == 0
 
@@ -242,12 +247,12 @@ def test_no_elements(shape: tuple[int, ...], make: Any) -> None:
 def test_a_tensor_that_is_not_as_long_as_its_shape_says(length: int) -> None:
     short = Held(numpy.ones(length, numpy.float32), 7, (4, 4))
     with pytest.raises(ModelError, match=f"tensor 'w' holds {length} elements, not 16"):
-        measure([Weight(short, as_stored((4, 4)), PLAIN)], asked())
+        measure([Weight(short, as_stored((4, 4)), PLAIN)], sparsity_query())
 
 
 def test_blocks_of_any_height_in_one_pass() -> None:
     array = numpy.kron(numpy.arange(30).reshape(30, 1) % 2, numpy.ones((7, 5))).astype(numpy.float32)
     (found,) = measure(
-        [Weight(held(array), as_stored(array.shape), PLAIN)], asked("7x5,5x1,11x2,64x1,1000x1,1048576x1048576")
+        [Weight(held(array), as_stored(array.shape), PLAIN)], sparsity_query("7x5,5x1,11x2,64x1,1000x1,1048576x1048576")
     )
     check(found, [array])

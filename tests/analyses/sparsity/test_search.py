@@ -13,9 +13,10 @@ from tests.analyses.sparsity.test_counting import held
 from tests.sparse_models import conv, in_blocks, matmul, model, scattered, two_of_four
 
 import flopwise
-from flopwise.analyses.sparsity import Weight, asked, measure, measuring
-from flopwise.analyses.sparsity.views import as_stored, transposed
-from flopwise.analyses.sparsity.zeros import PLAIN
+from flopwise.analyses.sparsity import measuring
+from flopwise.analyses.sparsity.asking import sparsity_query
+from flopwise.analyses.sparsity.measuring import Weight, measure
+from flopwise.analyses.sparsity.views import PLAIN, as_stored, transposed
 
 tool = pytest.importorskip("onnx_tool.tensor")
 
@@ -31,7 +32,7 @@ def of_tool(array: Any) -> tuple[tuple[int, int], float, float]:
 
 def of_ours(array: Any, transpose: bool = False, **options: Any) -> tuple[tuple[int, int], float, float]:
     view = transposed(array.shape) if transpose else as_stored(array.shape)
-    (found,) = measure([Weight(held(array, 100_000), view, PLAIN)], asked(**options))
+    (found,) = measure([Weight(held(array, 100_000), view, PLAIN)], sparsity_query(**options))
     assert found.ratio is not None
     if found.found is None:
         return (1, 1), 0.0, found.ratio

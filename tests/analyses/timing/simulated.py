@@ -13,6 +13,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from flopwise.analyses.timing.benchmark import BenchmarkKey, Executed
@@ -34,7 +35,7 @@ class Simulated:
         self.kernels: list[dict[str, Any]] = list(content["kernels"])
         self.dispatch, self.null = int(content.get("dispatch", 300)), int(content.get("null", 3000))
         self.spikes = float(content.get("spikes", 0))
-        self.facts: Mapping[str, Any] = {**NAMED, **options.to_dict(), "build": "virtual"}
+        self.facts: Mapping[str, Any] = {**NAMED, **asdict(options), "build": "virtual"}
         self.notes: Sequence[str] = tuple(content.get("notes", ()))
         self.now = self.cpu = self.switches = 0
         self.clock = Clock(lambda: self.now, lambda: self.cpu, lambda: self.switches)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopwise.analyses.timing.schedule import critical_path, with_workers
+from flopwise.analyses.timing.engine import critical_path, with_workers
 
 
 @st.composite

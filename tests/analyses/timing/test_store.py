@@ -11,7 +11,7 @@ import pytest
 
 from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
 from flopwise.analyses.timing.device import Peak
-from flopwise.analyses.timing.environment import Environment, environment
+from flopwise.analyses.timing.environment import Environment, canonical, environment
 from flopwise.analyses.timing.exchange import export, take
 from flopwise.analyses.timing.machine import Facts
 from flopwise.analyses.timing.store import VARIABLE, Store, default_path
@@ -209,4 +209,4 @@ def test_the_identity_of_an_environment() -> None:
     ]
     assert len({e.id for e in (one, *changed)}) == 6
     assert not any(one.matches(e) for e in changed)
-    assert Environment(json.loads(one.text)).id == one.id
+    assert Environment(json.loads(canonical(one.facts))).id == one.id

@@ -12,7 +12,7 @@ from tests.analyses.timing.test_engine import bound
 
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.bound import Other
-from flopwise.analyses.timing.whatif import what_ifs
+from flopwise.analyses.timing.engine import what_ifs
 from flopwise.report.commands.bound.report import bound_report
 from flopwise.report.report import as_text
 

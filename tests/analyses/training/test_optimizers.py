@@ -12,10 +12,10 @@ from tests.operators.oracle import numbers, values
 from tests.operators.oracle.number import Number, minus_weighed, pointwise, sqrt, weighed
 
 import flopwise
-from flopwise.analyses.training.optimizers import OPTIMIZERS
 from flopwise.errors import InputError
 from flopwise.graph import Tensor
 from flopwise.operators.counts import Counts
+from flopwise.profiles.training import OPTIMIZERS
 
 _LR, _MU, _B1, _B2, _EPS, _DECAY = 1e-3, 0.9, 0.9, 0.999, 1e-8, 1e-2
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flopwise import InputError, ModelError
+from flopwise.analyses.zoo.build import WHOLE, content_hash
 from flopwise.analyses.zoo.catalogues import year_of
-from flopwise.analyses.zoo.content import WHOLE, content_hash
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.sources import entries, with_own_names
 from flopwise.cli import main
@@ -110,7 +110,7 @@ def test_the_hash_of_a_callable_is_of_its_code(tmp_path: Path) -> None:
     file.write_text("def model(): ...")
     first = content_hash(f"{file}:model")
     assert content_hash(f"{file}:other") != first
-    from flopwise.analyses.zoo.content import _version
+    from flopwise.analyses.zoo.build import _version
 
     _version.cache_clear()
     file.write_text("def model(): return None")

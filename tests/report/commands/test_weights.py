@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flopwise.analyses.weights.entry import Histogram
+from flopwise.analyses.weights.result import Histogram
 from flopwise.analyses.weights.weights import weights_of_arrays
 from flopwise.report.commands.weights import bars, weights_report
 from flopwise.report.report import as_text

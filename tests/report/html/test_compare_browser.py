@@ -11,7 +11,8 @@ from tests.report.html.browser import Page, open_browser
 from tests.report.html.test_page import HOSTILE, chain, symbolic
 
 import flopwise
-from flopwise.analyses.compare import FIGURES, Comparison
+from flopwise.analyses.compare.comparison import Comparison
+from flopwise.analyses.quantities import FIGURES
 from flopwise.graph import Graph
 from flopwise.report.commands.compare import comparison_report
 from flopwise.report.commands.profile import render

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from tests.report.html.test_page import HOSTILE, Elements, chain, data_of, symbolic
 
 import flopwise
-from flopwise.analyses.compare import FIGURES, Comparison
-from flopwise.analyses.compare.comparison import OF_MODEL
+from flopwise.analyses.compare.comparison import OF_MODEL, Comparison
+from flopwise.analyses.quantities import FIGURES
 from flopwise.cli import cli
 from flopwise.errors import InputError
 from flopwise.graph import Graph

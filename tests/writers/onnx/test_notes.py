@@ -115,7 +115,7 @@ def test_operators_of_no_certain_call_are_told(tmp_path: Path) -> None:
     net = model([node("Lost", "x x", "y z", domain="acme")], {"x": (4,)}, functions=[lost], domains={"acme": 1})
     written = flopwise.write_shapes(net, tmp_path / "m.onnx", annotate=True)
     assert written.unannotated == 1
-    assert written.told == ("unannotated: 1 operator in a function is shared by several calls",)
+    assert written.messages == ("unannotated: 1 operator in a function is shared by several calls",)
 
 
 def test_control_flow_costs_what_is_in_it(tmp_path: Path) -> None:

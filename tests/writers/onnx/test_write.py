@@ -211,7 +211,7 @@ def test_a_branch_that_contradicts_the_shapes(tmp_path: Path) -> None:
     assert session.run(None, {"x": x, "z": x})[0].shape == (2, 3)
     told = flopwise.write_shapes(squeezed(), tmp_path / "y.onnx", {"x": (2, 3), "z": (2, 3)})
     assert (told.unresolved, told.left) == ((), ("x", "h"))
-    assert told.told[0].startswith("unchanged: 2 tensors, the first is 'x'; a branch that does not run")
+    assert told.messages[0].startswith("unchanged: 2 tensors, the first is 'x'; a branch that does not run")
     assert shapes(write(squeezed(), tmp_path, {"x": (2, 1), "z": (2, 1)}).graph)["x"] == (2, 1)
 
 

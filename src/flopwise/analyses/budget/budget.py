@@ -27,38 +27,17 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from flopwise.analyses.quantities import quantity
+from flopwise.analyses.quantities import ALIASES, quantity
+from flopwise.analyses.quantities import FIGURES as OF_LAYERS
 from flopwise.conventions import get
 from flopwise.errors import InputError, did_you_mean
 from flopwise.readers.source.text import of_toml, text_of_file
 
-#: Figures that a layer can be limited in.
-OF_LAYERS: tuple[str, ...] = (
-    "count",
-    "macs",
-    "flops",
-    "params",
-    "buffers",
-    "weight_bytes",
-    "activations",
-    "output_bytes",
-)
-
-#: Figures that a model can be limited in.
-FIGURES: tuple[str, ...] = (
-    *OF_LAYERS,
-    "peak_activation_bytes",
-    "layers",
-    "unknown",
-    "roofline_us",
-    "max_time_ratio",
-)
+#: Figures that a model can be limited in, beside those of its layers too.
+FIGURES: tuple[str, ...] = (*OF_LAYERS, "peak_activation_bytes", "layers", "unknown", "roofline_us", "max_time_ratio")
 
 #: A ratio of times is kept in thousandths, as all limits are whole numbers.
 THOUSAND = 1000
-
-#: Other names of figures in a budget.
-ALIASES = {"peak_memory": "peak_activation_bytes", "peak": "peak_activation_bytes", "weights": "weight_bytes"}
 
 _SETTINGS = ("convention", "batch_size", "inputs", "dims")
 _SECTIONS = ("model", "models", "layers")
@@ -159,39 +138,27 @@ def of_mapping(content: Mapping[str, Any], source: str = "budget") -> Budget:
         InputError: the mapping is not a budget; the message says where.
     """
     _known("the budget", content, (*_SETTINGS, *_SECTIONS))
-    limits = [
-        *_section((), content, "*"),
-        *(
-            limit
-            for pattern, table in _tables(("models",), content.get("models", {}))
-            for limit in _model(("models", pattern), table, pattern)
-        ),
-    ]
-    return Budget(source, tuple(limits), _settings(content))
+    return Budget(source, tuple(_limits(content)), _settings(content))
 
 
-def _section(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Iterator[Limit]:
-    """The limits of [model] and [layers]."""
-    if "model" in table:
-        yield from _figures((*path, "model"), _table((*path, "model"), table["model"]), FIGURES, models)
-    yield from _layers(path, table, models)
-
-
-def _model(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Iterator[Limit]:
-    """The limits of [models.PATTERN] and of its layers."""
-    yield from _figures(path, {key: value for key, value in table.items() if key != "layers"}, FIGURES, models)
-    yield from _layers(path, table, models)
+def _limits(content: Mapping[str, Any]) -> Iterator[Limit]:
+    """The limits of [model] and [layers], then those of each [models.PATTERN] and of its layers."""
+    if "model" in content:
+        yield from _figures(("model",), _table(("model",), content["model"]), "*")
+    yield from _layers((), content, "*")
+    for models, table in _tables(("models",), content.get("models", {})):
+        path = ("models", models)
+        yield from _figures(path, {key: value for key, value in table.items() if key != "layers"}, models)
+        yield from _layers(path, table, models)
 
 
 def _layers(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Iterator[Limit]:
     for pattern, inner in _tables((*path, "layers"), table.get("layers", {})):
-        yield from _figures((*path, "layers", pattern), inner, OF_LAYERS, models, pattern)
+        yield from _figures((*path, "layers", pattern), inner, models, pattern)
 
 
-def _figures(
-    path: tuple[str, ...], table: Mapping[str, Any], names: Sequence[str], models: str, layers: str = ""
-) -> Iterator[Limit]:
-    where = _where(path)
+def _figures(path: tuple[str, ...], table: Mapping[str, Any], models: str, layers: str = "") -> Iterator[Limit]:
+    where, names = _where(path), OF_LAYERS if layers else FIGURES
     _known(where, table, (*names, *(alias for alias, figure in ALIASES.items() if figure in names)))
     for key, value in table.items():
         figure = ALIASES.get(key, key)

@@ -218,11 +218,15 @@ def _together(pairs: list[_Pair]) -> list[_Pair]:
             continue
         layers = Layers("multi-head attention", place, place)
         rows = tuple(row for pair in members for row in pair.rows)
-        counts = (sum(pair.counts[0] for pair in members), sum(pair.counts[1] for pair in members))
-        unknown = (any(pair.unknown[0] for pair in members), any(pair.unknown[1] for pair in members))
         whole.update({id(pair.node): None for pair in members})
-        whole[id(members[0].node)] = _Pair(members[0].node, layers, rows, counts, unknown, True)
+        whole[id(members[0].node)] = _Pair(members[0].node, layers, rows, *_summed(members), True)
     return [merged for pair in pairs if (merged := whole.get(id(pair.node), pair)) is not None]
+
+
+def _summed(members: Sequence[_Pair]) -> tuple[tuple[int, int], tuple[bool, bool]]:
+    """The counts of layers together in both conventions, and whether one of them is unknown."""
+    first, other = (sum(pair.counts[side] for pair in members) for side in (0, 1))
+    return (first, other), (any(pair.unknown[0] for pair in members), any(pair.unknown[1] for pair in members))
 
 
 def _reason(pair: _Pair, seen: tuple[set[str], ...], product: int) -> _Reason:
@@ -261,25 +265,24 @@ def _reason(pair: _Pair, seen: tuple[set[str], ...], product: int) -> _Reason:
 
 def _by_words(groups: _Groups) -> dict[str, dict[_Reason, list[_Pair]]]:
     """The groups by what the layers are called; where both conventions count, several ways become one ratio."""
-    found: dict[str, dict[_Reason, list[_Pair]]] = {}
+    by_words: dict[str, dict[_Reason, list[_Pair]]] = {}
     for (words, reason), members in groups.items():
         what = f"biases of {words}" if reason.way == "bias" else words
-        found.setdefault(what, {})[reason] = members
-    for what, ways in found.items():
+        by_words.setdefault(what, {})[reason] = members
+    for what, ways in by_words.items():
         counted = [reason for reason in ways if reason.way in COUNTED]
         if len(counted) > 1:
             members = [pair for reason in counted for pair in ways[reason]]
-            rest = {reason: ways[reason] for reason in ways if reason not in counted}
-            found[what] = {_Reason("other"): members, **rest}
-    return found
+            others = {reason: ways[reason] for reason in ways if reason not in counted}
+            by_words[what] = {_Reason("other"): members, **others}
+    return by_words
 
 
 def _cause(what: str, ways: dict[_Reason, list[_Pair]], names: tuple[str, str]) -> Cause:
     members = [pair for each in ways.values() for pair in each]
-    first, other = (sum(pair.counts[side] for pair in members) for side in (0, 1))
+    (first, other), missing = _summed(members)
     if any(reason.way == "bias" for reason in ways):  # the products are the same in both
         first, other = (sum(max(pair.counts[i] - pair.counts[1 - i], 0) for pair in members) for i in (0, 1))
-    missing = tuple(any(pair.unknown[side] for pair in members) for side in (0, 1))
     reasons = [(_words(reason, names, each), _number(each)) for reason, each in ways.items()]
     return Cause(
         what,
@@ -288,7 +291,7 @@ def _cause(what: str, ways: dict[_Reason, list[_Pair]], names: tuple[str, str]) 
         first,
         other,
         tuple(dict.fromkeys((row.name, row.node.op) for pair in members for row in pair.rows)),
-        (missing[0], missing[1]),
+        missing,
     )
 
 
@@ -315,7 +318,7 @@ def _words(reason: _Reason, names: tuple[str, str], members: Sequence[_Pair]) ->
         return f"{less} counts {reason.numbers[0]} less for each output element"
     if reason.way == "element":
         return f"for each output element {names[0]} counts {reason.numbers[0]}, {names[1]} {reason.numbers[1]}"
-    first, other = (sum(pair.counts[side] for pair in members) for side in (0, 1))
+    (first, other), _ = _summed(members)
     return f"{names[1]} counts {_times(other, first)} what {names[0]} counts"
 
 

@@ -10,21 +10,10 @@ from typing import Any, NamedTuple
 
 from flopwise.analyses.compare.causes import Difference, common_unit, factor, why
 from flopwise.analyses.compare.matching import Match, Way, match
+from flopwise.analyses.quantities import FIGURES
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row, Sum
-
-#: Figures that are compared: of the model, of an operator and of a layer.
-FIGURES: tuple[str, ...] = (
-    "count",
-    "macs",
-    "flops",
-    "params",
-    "buffers",
-    "weight_bytes",
-    "activations",
-    "output_bytes",
-)
 
 #: Figures of the model alone.
 OF_MODEL: tuple[str, ...] = ("peak_activation_bytes", "layers", "unknown")

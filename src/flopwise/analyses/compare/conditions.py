@@ -9,12 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Comparison
-from flopwise.analyses.quantities import quantity
+from flopwise.analyses.compare.comparison import OF_MODEL, Comparison
+from flopwise.analyses.quantities import ALIASES, FIGURES, quantity
 from flopwise.errors import InputError, did_you_mean
-
-#: Shorter names of figures.
-ALIASES = {"peak": "peak_activation_bytes", "weights": "weight_bytes", "peak_memory": "peak_activation_bytes"}
 
 _SIGNS: dict[str, Callable[[Fraction | float, Fraction], bool]] = {
     ">=": operator.ge,
@@ -85,17 +82,12 @@ def _condition(text: str) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A condition that holds for a model: what the first model has, and what it has."""
+    """A condition that holds for a model: what the first model has, and what it has; None where it may hold."""
 
     condition: Condition
     label: str
     first: int | None
     other: int | None
-
-    @property
-    def known(self) -> bool:
-        """Whether both figures are known; otherwise the condition may hold."""
-        return self.first is not None and self.other is not None
 
 
 def broken(comparison: Comparison, wanted: list[Condition]) -> Iterator[Break]:

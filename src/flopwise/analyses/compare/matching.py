@@ -46,13 +46,13 @@ def match(first: Sequence[Row], second: Sequence[Row]) -> list[Match]:
     """
     if len(first) == len(second) and all(a.node is b.node for a, b in zip(first, second, strict=True)):
         return [Match(i, i, "same") for i in range(len(first))]
-    if _spelled_alike(first, second):
+    if list(map(_spelling, first)) == list(map(_spelling, second)):  # one file, opened in two ways
         return [Match(i, i, "name") for i in range(len(first))]
     pairs: dict[int, tuple[int, Way]] = {a: (b, "name") for a, b in _by_name(first, second)}
     keys: tuple[tuple[Way, Callable[[Node], Hashable]], ...] = (
         ("structure", _structure),
         ("weights", _weights),
-        ("order", _operator),
+        ("order", _alike),
     )
     for way, key in keys:
         one, other = [key(r.node) for r in first], [key(r.node) for r in second]
@@ -65,12 +65,8 @@ def match(first: Sequence[Row], second: Sequence[Row]) -> list[Match]:
     return [Match(a, b, way) for a, (b, way) in sorted(pairs.items())]
 
 
-def _spelled_alike(first: Sequence[Row], second: Sequence[Row]) -> bool:
-    """Whether both have the same operators of the same names and connections: one file, opened in two ways."""
-    return len(first) == len(second) and all(_spelling(a) == _spelling(b) for a, b in zip(first, second, strict=True))
-
-
 def _spelling(row: Row) -> tuple[str, str, tuple[str, ...]]:
+    """The operator, its name and those of its results."""
     return row.name, row.node.op, tuple(t.name for t in row.node.known_outputs)
 
 
@@ -107,10 +103,6 @@ def _named(rows: Sequence[Row]) -> dict[tuple[str, str], int]:
 
 def _alike(node: Node) -> str:
     return _ALIKE.get(node.op, node.op)
-
-
-def _operator(node: Node) -> Hashable:
-    return _alike(node)
 
 
 def _structure(node: Node) -> Hashable:

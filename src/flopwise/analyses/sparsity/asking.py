@@ -37,7 +37,7 @@ class Pattern(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SparsityQuery:
     """What to look for."""
 
     blocks: tuple[Block, ...] = ()
@@ -57,7 +57,7 @@ class Asked:
         return elements > self.min_size and (rank >= 2 if self.ranks is None else rank in self.ranks)
 
 
-def asked(
+def sparsity_query(
     blocks: str | Iterable[str | Sequence[int]] = (),
     patterns: str | Iterable[str | Sequence[int]] = (),
     min_size: int = 4096,
@@ -65,7 +65,7 @@ def asked(
     tolerance: float = 0.1,
     ranks: Iterable[int] | None = None,
     order: Order = "stored",
-) -> Asked:
+) -> SparsityQuery:
     """What to look for, checked.
 
     Raises:
@@ -81,7 +81,7 @@ def asked(
     counts = None if ranks is None else frozenset(ranks)
     if counts is not None and (not counts or min(counts) < 2):
         raise InputError("the search for blocks takes ranks of 2 or more")
-    return Asked(
+    return SparsityQuery(
         tuple(dict.fromkeys(block(b) for b in _parts(blocks))),
         tuple(dict.fromkeys(pattern(p) for p in _parts(patterns))),
         min_size,

@@ -40,9 +40,9 @@ def together(band: Any, size: int, axis: int) -> Any:
     """1 where all of ``size`` neighbours along an axis are 1; the last group may be smaller."""
     if size == 1:
         return band
-    whole, rest = divmod(band.shape[axis], size)
+    whole, remainder = divmod(band.shape[axis], size)
     if not whole:
-        return band.min(axis=axis, keepdims=True) if rest else band
+        return band.min(axis=axis, keepdims=True) if remainder else band
     if axis == 0:
         groups = band[: whole * size].reshape(whole, size, band.shape[1])
         both = groups[:, 0] & groups[:, 1]
@@ -50,7 +50,7 @@ def together(band: Any, size: int, axis: int) -> Any:
             both &= groups[:, i]
     else:
         both = _in_lines(band[:, : whole * size], size)
-    if not rest:
+    if not remainder:
         return both
     last = band[whole * size :] if axis == 0 else band[:, whole * size :]
     return numpy.concatenate([both, last.min(axis=axis, keepdims=True)], axis=axis)
@@ -76,14 +76,14 @@ def groups_held(band: Any, kept: int, size: int, axis: int) -> int:
 
     A smaller group at the end holds under the same condition.
     """
-    whole, rest = divmod(band.shape[axis], size)
+    whole, remainder = divmod(band.shape[axis], size)
     holding = 0
     if whole:
         inside = band[: whole * size] if axis == 0 else band[:, : whole * size]
         holding = int(numpy.count_nonzero(_sums(inside, size, axis) >= size - kept))
-    if rest:
+    if remainder:
         last = band[whole * size :] if axis == 0 else band[:, whole * size :]
-        holding += int(numpy.count_nonzero(last.sum(axis=axis, dtype=numpy.int64) >= rest - kept))
+        holding += int(numpy.count_nonzero(last.sum(axis=axis, dtype=numpy.int64) >= remainder - kept))
     return holding
 
 
@@ -93,14 +93,10 @@ def _sums(band: Any, size: int, axis: int) -> Any:
     if axis == 1 and word is not None and band.flags.c_contiguous:
         ones = numpy.frombuffer(bytes([1] * size), word)[0]
         return (band.view(word) * ones) >> word(8 * (size - 1))  # the highest byte of the product is the sum of all
-    if axis == 1:
-        groups = band.reshape(band.shape[0], -1, size)
-        slices = [groups[:, :, i] for i in range(size)] if size <= _SLICES else None
-    else:
-        groups = band.reshape(-1, size, band.shape[1])
-        slices = [groups[:, i] for i in range(size)] if size <= _SLICES else None
-    if slices is None:
-        return groups.sum(axis=2 if axis == 1 else 1, dtype=numpy.int64)
+    groups = band.reshape(-1, size, band.shape[1]) if axis == 0 else band.reshape(band.shape[0], -1, size)
+    if size > _SLICES:
+        return groups.sum(axis=axis + 1, dtype=numpy.int64)
+    slices = numpy.moveaxis(groups, axis + 1, 0)
     total = slices[0].copy()
     for part in slices[1:]:
         total += part

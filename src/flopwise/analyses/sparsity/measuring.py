@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy
 
-from flopwise.analyses.sparsity.asking import Asked, Block, Pattern
+from flopwise.analyses.sparsity.asking import Block, Pattern, SparsityQuery
 from flopwise.analyses.sparsity.bands import groups_held, zero_blocks
 from flopwise.analyses.sparsity.search import Found, Part, Search, halvings, part
-from flopwise.analyses.sparsity.views import View
-from flopwise.analyses.sparsity.zeros import ZeroPoint, zero_flags
+from flopwise.analyses.sparsity.views import View, ZeroPoint, zero_flags
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Stored
 
@@ -145,7 +144,7 @@ class _Counted:
 
 def measure(
     weights: Iterable[Weight],
-    query: Asked,
+    query: SparsityQuery,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> list[Measured]:
@@ -166,6 +165,12 @@ def measure(
     threads = threads or _cores()
     waiting: deque[tuple[_Tally, int, Future[_Counted]]] = deque()
     done, shown = 0, -1
+
+    def settle(most: int) -> None:
+        while len(waiting) > most:
+            tally, elements, future = waiting.popleft()
+            tally.add(future.result(), elements)
+
     with ThreadPoolExecutor(threads) as pool:
         try:
             for tally in tallies:
@@ -173,14 +178,12 @@ def measure(
                     continue
                 for start, elements, bits in tally.bands():
                     waiting.append((tally, elements.size, pool.submit(tally.count, elements, bits, start)))
-                    while len(waiting) > threads * AHEAD:
-                        _settle(waiting)
+                    settle(threads * AHEAD)
                     done += elements.size
                     if (percent := 100 * done // whole) != shown:
                         shown = percent
                         progress(f"reading the weights, {percent} %")
-            while waiting:
-                _settle(waiting)
+            settle(0)
         finally:
             for _, _, future in waiting:
                 future.cancel()
@@ -192,16 +195,11 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _settle(waiting: deque[tuple[_Tally, int, Future[_Counted]]]) -> None:
-    tally, elements, future = waiting.popleft()
-    tally.add(future.result(), elements)
-
-
 class _Tally:
     """The counts of one tensor."""
 
-    def __init__(self, weight: Weight, query: Asked) -> None:
-        self.weight, self.asked, self.view = weight, query, weight.view
+    def __init__(self, weight: Weight, query: SparsityQuery) -> None:
+        self.weight, self.query, self.view = weight, query, weight.view
         shape = weight.stored.shape
         self.elements = math.prod(shape)
         self.counts = weight.zero is not None and self.elements > 0
@@ -218,8 +216,8 @@ class _Tally:
     def _height(self) -> int:
         """Units of a band: whole blocks and groups along the stream, and elements enough to be worth a thread."""
         view = self.view
-        extents = [b.columns if view.flipped else b.rows for b in self.asked.blocks]
-        extents += [p.group for p in self.asked.patterns if view.flipped]
+        extents = [b.columns if view.flipped else b.rows for b in self.query.blocks]
+        extents += [p.group for p in self.query.patterns if view.flipped]
         lines = min(math.lcm(*extents), max(view.lines, 1))
         units = lines // math.gcd(lines, view.lines_of_unit)
         if math.lcm(*extents) > view.lines:
@@ -255,7 +253,7 @@ class _Tally:
 
     def count(self, elements: Any, bits: bool, start: int) -> _Counted:
         """What a band adds; runs in a thread."""
-        view, query, zero = self.view, self.asked, self.weight.zero
+        view, query, zero = self.view, self.query, self.weight.zero
         assert zero is not None
         flags = zero_flags(elements, bits, zero, self.weight.stored.shape, start)
         counted = _Counted(int(numpy.count_nonzero(flags)))
@@ -341,7 +339,7 @@ class _Tally:
 
     def result(self) -> Measured:
         """The counts of the whole tensor."""
-        weight, view, query, stored = self.weight, self.view, self.asked, self.weight.stored
+        weight, view, query, stored = self.weight, self.view, self.query, self.weight.stored
         exact = weight.zero is not None
         inputs = view.units * view.matrices if view.flipped else view.second * view.sections * view.matrices
         enough = exact and self.elements > 0 and self.zeros > query.min_ratio * self.elements
@@ -378,10 +376,10 @@ class _Tally:
 
     def _groups(self, pattern: Pattern, holding: int) -> Groups:
         view = self.view
-        whole, rest = divmod(view.columns, pattern.group)
+        whole, remainder = divmod(view.columns, pattern.group)
         lines = view.rows * view.matrices
-        kept = lines * (whole * pattern.kept + min(rest, pattern.kept))
-        return Groups(pattern, lines * (whole + (rest > 0)), holding, kept)
+        kept = lines * (whole * pattern.kept + min(remainder, pattern.kept))
+        return Groups(pattern, lines * (whole + (remainder > 0)), holding, kept)
 
 
 def _zero_point(zero: ZeroPoint | None) -> str:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.sparsity.asking import Asked, Block, Pattern
+from flopwise.analyses.sparsity.asking import Block, Pattern, SparsityQuery
 from flopwise.analyses.sparsity.measuring import Measured, Weight, measure
-from flopwise.analyses.sparsity.nbits import Unpacked
 from flopwise.analyses.sparsity.result import Effective, Layer, Sparsity, unknown_tensor
-from flopwise.analyses.sparsity.uses import Use, Uses, multiplies_weights
-from flopwise.analyses.sparsity.views import as_stored
-from flopwise.analyses.sparsity.zeros import PLAIN
+from flopwise.analyses.sparsity.uses import Use, Uses, concrete, multiplies_weights
+from flopwise.analyses.sparsity.views import PLAIN, Unpacked, as_stored
 from flopwise.errors import InputError
-from flopwise.graph import Graph, Node
+from flopwise.graph import Graph
 from flopwise.graph.stored import Stored
 from flopwise.operators.folding import Folding, fold
 from flopwise.operators.tables import row as row_of
@@ -31,7 +29,7 @@ ALONE = "flopwise::Tensor"
 
 def sparsity_of(
     profile: Profile,
-    query: Asked,
+    query: SparsityQuery,
     tensors: Sequence[str] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -52,31 +50,14 @@ def sparsity_of(
     from flopwise.readers.weights.graphs import of_graph
     from flopwise.readers.weights.tensor import NETWORK
 
-    with of_graph(profile.graph) as stored:
-        sparsity = _sparsity_of(profile, query, {p.name: p for p in stored.tensors}, tensors, threads, progress)
-        fetched = tuple(note for note in stored.notes_by_now() if NETWORK in note)
-        return replace(sparsity, notes=(*sparsity.notes, *fetched))
-
-
-def _sparsity_of(
-    profile: Profile,
-    query: Asked,
-    payloads: Mapping[str, Stored],
-    tensors: Sequence[str] | None,
-    threads: int | None,
-    progress: Callable[[str], None],
-) -> Sparsity:
     graph = profile.graph
     folding, uses = fold(graph), Uses.of(graph)
-    holders = _Weights(graph, query, payloads)
-    by_row = [(row, *holders.take(row, folding, uses)) for row in profile.rows]
-    weights = holders.weights
-    if tensors is not None:
-        missing = [name for name in tensors if name not in weights]
-        if missing:
-            raise InputError(unknown_tensor(missing[0], list(weights)))
-        weights = {name: weights[name] for name in weights if name in set(tensors)}
-    measured = {m.name: m for m in measure(weights.values(), query, threads, progress)}
+    with of_graph(graph) as stored:
+        holders = _Weights(graph, query, {p.name: p for p in stored.tensors})
+        by_row = [(row, *holders.take(row, folding, uses)) for row in profile.rows]
+        names = _chosen(tensors, list(holders.weights))
+        measured = {m.name: m for m in measure([holders.weights[n] for n in names], query, threads, progress)}
+        fetched = tuple(note for note in stored.notes_by_now() if NETWORK in note)
     layers = tuple(_layer(row, names, used, measured, query) for row, names, used in by_row)
     whole = None if tensors is not None else _total([layer.effective for layer in layers], query)
     return Sparsity(
@@ -87,7 +68,7 @@ def _sparsity_of(
         tuple(measured.values()),
         tuple(layer for layer in layers if layer.weights or layer.absent),
         whole,
-        (*_notes(tuple(measured.values()), layers), *holders.notes()),
+        (*_notes(tuple(measured.values()), layers), *holders.notes(), *fetched),
     )
 
 
@@ -96,7 +77,7 @@ def sparsity_of_stored(
     format: str,
     payloads: Sequence[Stored],
     why: str,
-    query: Asked,
+    query: SparsityQuery,
     tensors: Sequence[str] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -117,16 +98,11 @@ def sparsity_of_stored(
         ModelError: a tensor cannot be read.
         InputError: a tensor is not there.
     """
-    if tensors is not None:
-        stored = {p.name: p for p in payloads}
-        missing = [t for t in tensors if t not in stored]
-        if missing:
-            raise InputError(unknown_tensor(missing[0], list(stored)))
-        payloads = [p for p in payloads if p.name in set(tensors)]
+    names = _chosen(tensors, [p.name for p in payloads])
     weights = [
         Weight(p, as_stored(tuple(p.shape), query.order), PLAIN, layer=getattr(p, "layer", ""), op=getattr(p, "op", ""))
         for p in payloads
-        if p.dtype != "string"
+        if p.name in names and p.dtype != "string"
     ]
     measured = tuple(measure(weights, query, threads, progress))
     notes = [f"no layers and no effective MACs, because {why}; rows are the first axis of each tensor"]
@@ -136,10 +112,23 @@ def sparsity_of_stored(
     return Sparsity("", source, format, query, measured, (), None, (*notes, *_notes(measured, ())))
 
 
+def _chosen(tensors: Sequence[str] | None, names: Sequence[str]) -> dict[str, None]:
+    """The names of the weights to read, in the order of the model.
+
+    Raises:
+        InputError: one is not there.
+    """
+    there = dict.fromkeys(names)
+    if missing := [name for name in tensors or () if name not in there]:
+        raise InputError(unknown_tensor(missing[0], names))
+    wanted = there.keys() if tensors is None else {*tensors}
+    return {name: None for name in there if name in wanted}
+
+
 class _Weights:
     """The weights of a graph, each once, by the first layer that uses it."""
 
-    def __init__(self, graph: Graph, query: Asked, payloads: Mapping[str, Stored]) -> None:
+    def __init__(self, graph: Graph, query: SparsityQuery, payloads: Mapping[str, Stored]) -> None:
         self._graph, self._asked, self._payloads = graph, query, payloads
         self.weights: dict[str, Weight] = {}
         self._absent: list[str] = []
@@ -148,7 +137,7 @@ class _Weights:
         """Names of all weights of a layer, and the uses of those that it multiplies with."""
         used = {use.tensor.name: use for use in uses.weights(row.node, self._asked.order)}
         behind = [t for t in folding.stored(row.node) if t.kind == "weight"]
-        trained = [t for t in behind if t.name in self._graph.weights and _sized(t)]
+        trained = [t for t in behind if t.name in self._graph.weights and concrete(t) and t.sized]
         self._absent += [t.name for t in behind if t.name not in self._graph.weights]
         for tensor in trained:
             if tensor.name not in self.weights:
@@ -182,12 +171,8 @@ class _Weights:
         return (f"unknown: the elements of {_some(absent)} are not in the model",) if absent else ()
 
 
-def _sized(tensor: Tensor) -> bool:
-    return tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape) and tensor.sized
-
-
 def _layer(
-    row: Row, names: tuple[str, ...], used: tuple[Use, ...], measured: Mapping[str, Measured], query: Asked
+    row: Row, names: tuple[str, ...], used: tuple[Use, ...], measured: Mapping[str, Measured], query: SparsityQuery
 ) -> Layer:
     weights = tuple(measured[name] for name in dict.fromkeys(names) if name in measured)
     factors = [measured[use.tensor.name] for use in used if use.tensor.name in measured]
@@ -197,7 +182,7 @@ def _layer(
         nothing = tuple([None] * len(query.blocks)), tuple([None] * len(query.patterns))
         return Layer(row, weights, Effective(macs, None, *nothing, None), absent=absent)
     if not factors or not macs or not elements or macs % elements or len(factors) < len(used):
-        full = "unknown uses" if weights and macs and _multiplies(row.node) else ""
+        full = "unknown uses" if weights and macs and row.node.op not in _SCALES else ""
         same = Effective(macs, macs, (macs,) * len(query.blocks), (macs,) * len(query.patterns), macs)
         return Layer(row, weights, same, full, absent)
     each = macs // elements
@@ -228,16 +213,11 @@ def _layer(
     )
 
 
-def _multiplies(node: Node) -> bool:
-    """Whether a layer's weights may be factors of products that are skipped: those of normalisations are not."""
-    return node.op not in _SCALES
-
-
 #: Operators whose weights scale and shift elements: a zero there makes an output constant and saves no product here.
 _SCALES = frozenset({"BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization"})
 
 
-def _total(parts: Sequence[Effective], query: Asked) -> Effective:
+def _total(parts: Sequence[Effective], query: SparsityQuery) -> Effective:
     """All layers together; a figure that a layer lacks adds that layer in full where its own figure is known."""
 
     def sums(values: Sequence[int | None]) -> int | None:

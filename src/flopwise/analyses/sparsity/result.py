@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flopwise.analyses.sparsity.asking import Asked, Block
+from flopwise.analyses.sparsity.asking import Block, SparsityQuery
 from flopwise.analyses.sparsity.measuring import Measured
 from flopwise.analyses.sparsity.search import Found
 from flopwise.errors import InputError, did_you_mean
@@ -81,7 +81,7 @@ class Sparsity:
     name: str
     source: str
     format: str
-    asked: Asked
+    asked: SparsityQuery
     tensors: tuple[Measured, ...]
     #: The layers that have weights; () where the file has no operators.
     layers: tuple[Layer, ...]
@@ -123,8 +123,28 @@ class Sparsity:
         return tensor
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable JSON schema ``flopwise.sparsity/1``: integers, shares between 0 and 1, or None."""
-        return _content(self)
+        """The stable JSON schema ``flopwise.sparsity/1``: integers, shares between 0 and 1, texts, or None."""
+        query = self.asked
+        return {
+            "schema": "flopwise.sparsity/1",
+            "model": _figures(self, ("name", "source", "format")),
+            "asked": {
+                "blocks": [str(b) for b in query.blocks],
+                "patterns": [str(p) for p in query.patterns],
+                **_figures(query, ("min_size", "min_ratio", "tolerance")),
+                "ranks": None if query.ranks is None else sorted(query.ranks),
+                "order": query.order,
+            },
+            "totals": {
+                "tensors": len(self.tensors),
+                **_figures(self, ("elements", "zeros", "ratio")),
+                "unknown": len(self.unknown),
+                **_effective(self.effective, self),
+            },
+            "tensors": [_tensor(t) for t in self.tensors],
+            "layers": [_layer(layer, self) for layer in self.layers],
+            "notes": list(self.notes),
+        }
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)
@@ -136,33 +156,14 @@ def unknown_tensor(name: str, names: Sequence[str]) -> str:
     return f"no weight is named {name!r}; {did_you_mean(name, names, '') or listed}"
 
 
-def _content(sparsity: Sparsity) -> dict[str, Any]:
-    """The schema: integers, shares between 0 and 1, texts, or None where something is unknown."""
-    query = sparsity.asked
-    return {
-        "schema": "flopwise.sparsity/1",
-        "model": {"name": sparsity.name, "source": sparsity.source, "format": sparsity.format},
-        "asked": {
-            "blocks": [str(b) for b in query.blocks],
-            "patterns": [str(p) for p in query.patterns],
-            "min_size": query.min_size,
-            "min_ratio": query.min_ratio,
-            "tolerance": query.tolerance,
-            "ranks": None if query.ranks is None else sorted(query.ranks),
-            "order": query.order,
-        },
-        "totals": {
-            "tensors": len(sparsity.tensors),
-            "elements": sparsity.elements,
-            "zeros": sparsity.zeros,
-            "ratio": sparsity.ratio,
-            "unknown": len(sparsity.unknown),
-            **_effective(sparsity.effective, sparsity),
-        },
-        "tensors": [_tensor(t) for t in sparsity.tensors],
-        "layers": [_layer(layer, sparsity) for layer in sparsity.layers],
-        "notes": list(sparsity.notes),
-    }
+#: Figures of the blocks and of the groups of a tensor, as JSON lists them.
+_OF_BLOCKS = ("blocks", "at_edges", "zero", "ratio", "elements")
+_OF_GROUPS = ("groups", "holding", "ratio", "holds")
+
+
+def _figures(thing: object, names: Sequence[str]) -> dict[str, Any]:
+    """Attributes by their names."""
+    return {name: getattr(thing, name) for name in names}
 
 
 def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any]:
@@ -183,43 +184,15 @@ def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any
 def _tensor(tensor: Measured) -> dict[str, Any]:
     block = tensor.found
     return {
-        "name": tensor.name,
-        "layer": tensor.layer,
-        "op": tensor.op,
+        **_figures(tensor, ("name", "layer", "op")),
         "shape": list(tensor.shape),
         "dtype": tensor.dtype,
-        "matrix": {"matrices": tensor.matrices, "rows": tensor.rows, "columns": tensor.columns},
-        "elements": tensor.elements,
-        "zero_point": tensor.zero_point,
-        "zeros": tensor.zeros,
-        "ratio": tensor.ratio,
+        "matrix": _figures(tensor, ("matrices", "rows", "columns")),
+        **_figures(tensor, ("elements", "zero_point", "zeros", "ratio")),
         "search": None if block is None else {"block": [block.first, block.second], "ratio": block.ratio},
-        "blocks": [
-            {
-                "block": str(b.block),
-                "blocks": b.blocks,
-                "at_edges": b.at_edges,
-                "zero": b.zero,
-                "ratio": b.ratio,
-                "elements": b.elements,
-            }
-            for b in tensor.blocks
-        ],
-        "patterns": [
-            {
-                "pattern": str(g.pattern),
-                "groups": g.groups,
-                "holding": g.holding,
-                "ratio": g.ratio,
-                "holds": g.holds,
-            }
-            for g in tensor.patterns
-        ],
-        "outputs": tensor.outputs,
-        "zero_outputs": tensor.zero_outputs,
-        "inputs": tensor.inputs,
-        "zero_inputs": tensor.zero_inputs,
-        "note": tensor.note,
+        "blocks": [{"block": str(b.block), **_figures(b, _OF_BLOCKS)} for b in tensor.blocks],
+        "patterns": [{"pattern": str(g.pattern), **_figures(g, _OF_GROUPS)} for g in tensor.patterns],
+        **_figures(tensor, ("outputs", "zero_outputs", "inputs", "zero_inputs", "note")),
     }
 
 

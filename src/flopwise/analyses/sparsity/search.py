@@ -8,6 +8,7 @@ blocks of half the size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy
@@ -48,31 +49,26 @@ def part(band: Any, view: View, inside: int) -> Part:
         inside: sizes along the first axis up to 2 to the power of this stay within bands.
     """
     deep = halvings(view.second)
-    columns, now = [], band
-    for level in range(deep):
-        now = _pair_columns(now, view.second >> level, view.inner)
-        columns.append(int(numpy.count_nonzero(now)))
-        if not columns[-1]:
-            break
-    rows, now = [], band
-    for _ in range(inside):
-        now = together(now, 2, 0)
-        rows.append(int(numpy.count_nonzero(now)))
-        if not rows[-1]:
-            break
-    squares, square = [], band
-    for level in range(min(inside, deep)):
-        square = _pair_columns(together(square, 2, 0), view.second >> level, view.inner)
-        squares.append(int(numpy.count_nonzero(square)))
-        if not squares[-1]:
-            break
-    return Part(
-        columns,
-        rows,
-        squares,
-        now if len(rows) == inside and now.any() else None,
-        square if len(squares) == min(inside, deep) and square.any() else None,
-    )
+
+    def columns_joined(flags: Any, level: int) -> Any:
+        return _pair_columns(flags, view.second >> level, view.inner)
+
+    columns, _ = _halved(band, deep, columns_joined)
+    rows, lines = _halved(band, inside, lambda flags, level: together(flags, 2, 0))
+    both = min(inside, deep)
+    squares, square = _halved(band, both, lambda flags, level: columns_joined(together(flags, 2, 0), level))
+    return Part(columns, rows, squares, lines, square)
+
+
+def _halved(band: Any, levels: int, join: Callable[[Any, int], Any]) -> tuple[list[int], Any]:
+    """Zero blocks of each size until there are none, and the flags of the largest; None where none is left."""
+    counts: list[int] = []
+    for level in range(levels):
+        band = join(band, level)
+        counts.append(int(numpy.count_nonzero(band)))
+        if not counts[-1]:
+            return counts, None
+    return counts, band if band.any() else None
 
 
 def _pair_columns(band: Any, second: int, inner: int) -> Any:
@@ -96,10 +92,7 @@ class Search:
 
     def add(self, part: Part | None, units: int) -> None:
         """Take in the part of the next ``units`` units; None: they hold no zero."""
-        if part is None:
-            self._rows.add((), None, units >> self._rows.inside)
-            self._squares.add((), None, units >> self._squares.inside)
-            return
+        part = part or Part([], [], [], None, None)
         for level, count in enumerate(part.columns):
             self._columns[level] += count
         self._rows.add(part.rows, part.rows_left, units >> self._rows.inside)

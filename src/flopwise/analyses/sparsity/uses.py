@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from flopwise.analyses.sparsity.nbits import Bits
-from flopwise.analyses.sparsity.views import View, as_stored, conv_transpose, stacked, transposed
-from flopwise.analyses.sparsity.zeros import PLAIN, ZeroPoint
+from flopwise.analyses.sparsity.views import (
+    PLAIN,
+    Bits,
+    View,
+    ZeroPoint,
+    as_stored,
+    conv_transpose,
+    stacked,
+    transposed,
+)
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators.inputs import Weight
 from flopwise.operators.operator import Operator
@@ -35,48 +43,18 @@ class Place(NamedTuple):
     oriented: bool = True
 
 
-def _conv(node: Node, shape: Shape, order: str) -> View:
-    groups = int(node.attrs.get("group", 1))
-    return as_stored(shape, order, groups if groups > 0 and shape and shape[0] % groups == 0 else 1)
-
-
-def _conv_transpose(node: Node, shape: Shape, order: str) -> View:
-    groups = int(node.attrs.get("group", 1))
-    if len(shape) < 2:
+def _view(weight: Weight, node: Node, shape: Shape, order: str) -> View:
+    """How a weight of a layout is seen: a factor of a matrix product, or the kernel of a convolution."""
+    if weight.layout in ("conv", "conv transpose"):
+        groups = int(node.attrs.get("group", 1))
+        groups = groups if groups > 0 and shape and shape[0] % groups == 0 else 1
+        if weight.layout == "conv":
+            return as_stored(shape, order, groups)
+        return as_stored(shape) if len(shape) < 2 else conv_transpose(shape, groups)
+    if len(shape) < 2 or weight.layout == "equation":
         return as_stored(shape)
-    return conv_transpose(shape, groups if groups > 0 and shape[0] % groups == 0 else 1)
-
-
-def _matrix(attribute: str = "", columns_first: bool = False) -> Viewer:
-    """A factor of a matrix product, by the attribute that says whether it is transposed.
-
-    Args:
-        attribute: its name; "" when there is none.
-        columns_first: whether the last axis of the factor as it is stored is the output (a right factor).
-    """
-
-    def view(node: Node, shape: Shape, order: str) -> View:
-        if len(shape) < 2:
-            return as_stored(shape)
-        turned = bool(attribute and node.attrs.get(attribute, 0))
-        return transposed(shape) if turned != columns_first else stacked(shape)
-
-    return view
-
-
-def _stacked(node: Node, shape: Shape, order: str) -> View:
-    return stacked(shape) if len(shape) >= 2 else as_stored(shape)
-
-
-def _plain(node: Node, shape: Shape, order: str) -> View:
-    return as_stored(shape)
-
-
-def _viewer(weight: Weight) -> Viewer:
-    """How a weight of a layout is seen."""
-    if weight.layout in ("left", "right"):
-        return _matrix(weight.transposed, columns_first=weight.layout == "right")
-    return {"conv": _conv, "conv transpose": _conv_transpose, "equation": _plain}.get(weight.layout, _stacked)
+    turned = bool(weight.transposed and node.attrs.get(weight.transposed, 0)) and weight.layout in ("left", "right")
+    return transposed(shape) if turned != (weight.layout == "right") else stacked(shape)
 
 
 def places(node: Node) -> tuple[Place, ...]:
@@ -88,7 +66,7 @@ def places(node: Node) -> tuple[Place, ...]:
         if one.weight is None or one.packed or (one.weight.layout == "matrices" and not _is_matrix(node, place)):
             continue
         zero_point, axis = zeros.get(place, (None, 0))
-        made.append(Place(place, _viewer(one.weight), zero_point, axis, one.weight.layout != "equation"))
+        made.append(Place(place, partial(_view, one.weight), zero_point, axis, one.weight.layout != "equation"))
     return tuple(made)
 
 
@@ -144,7 +122,7 @@ class Uses:
     def _packed(self, node: Node) -> Iterator[Use]:
         """The packed weight of an operator, where its packing is one that is known."""
         tensor = node.input(1) if node.has_input(1) else None
-        if tensor is None or tensor.name not in self.graph.weights or not _concrete(tensor):
+        if tensor is None or tensor.name not in self.graph.weights or not concrete(tensor):
             return
         packing = Bits.of(node, cast("Shape", tensor.shape))
         if packing is None:
@@ -192,7 +170,7 @@ class Uses:
             tensor = maker.input(0)
         else:
             return None
-        if not _concrete(tensor):
+        if not concrete(tensor):
             return None
         shape = cast("Shape", tensor.shape)
         view, assumed = self._seen(node, place, shape, order, perm, reshaped)
@@ -236,7 +214,8 @@ def _passes(operator: Operator) -> bool:
     return operator.carries in ("same", "moved") or not operator.effects.isdisjoint(("dequantizes", "quantizes"))
 
 
-def _concrete(tensor: Tensor) -> bool:
+def concrete(tensor: Tensor) -> bool:
+    """Whether the shape of a tensor is known, and in numbers."""
     return tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape)
 
 

@@ -1,14 +1,23 @@
 """A stored weight seen as matrices: rows are outputs, columns are what an output sums over (the reduction).
 
 The elements of a tensor come in the order of storage, a unit (one index of the first axis) after the other. A view
-says how units become lines of a matrix without the matrix ever being whole in memory.
+says how units become lines of a matrix without the matrix ever being whole in memory, and a zero point which elements
+are zero: 0, or the zero point of a quantised tensor. Elements that are packed, several to a byte, are unpacked.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from flopwise.graph import Node, StoredTensor
+
+if TYPE_CHECKING:
+    from flopwise.graph.stored import Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +104,157 @@ def conv_transpose(shape: tuple[int, ...], groups: int = 1) -> View:
     unit = math.prod(shape[1:])
     layout = "split" if unit != shape[1] else "line"
     return View(groups, shape[0] // groups, unit, shape[1], flipped=True, layout=layout)
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroPoint:
+    """Stored values that stand for zero: one for the tensor, or one for each index or block of an axis."""
+
+    values: Any
+    axis: int = 0
+    #: Neighbours along the axis that share a value; 0: as many as the shapes say.
+    block: int = 0
+
+    @property
+    def one(self) -> int | None:
+        """The value if it is the same everywhere."""
+        flat = numpy.asarray(self.values).reshape(-1)
+        return int(flat[0]) if flat.size and bool((flat == flat[0]).all()) else None
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether there is a value for each element of a tensor."""
+        values = numpy.asarray(self.values)
+        if values.size == 1 or (values.size and self.one is not None):
+            return True
+        if values.ndim == 0 or not -len(shape) <= self.axis < len(shape):
+            return False
+        axis = self.axis % len(shape)
+        if values.ndim == 1:
+            return bool(values.size == shape[axis])
+        if values.ndim != len(shape) or not values.size:
+            return False
+        others = all(v == s for i, (v, s) in enumerate(zip(values.shape, shape, strict=True)) if i != axis)
+        return others and self._neighbours(shape, axis) * values.shape[axis] >= shape[axis]
+
+    def _neighbours(self, shape: tuple[int, ...], axis: int) -> int:
+        return self.block or -(-shape[axis] // numpy.asarray(self.values).shape[axis])
+
+    def at(self, shape: tuple[int, ...], start: int, stop: int) -> Any:
+        """The values for the elements from ``start`` to ``stop`` in the order of storage."""
+        values = numpy.asarray(self.values)
+        axis = self.axis % len(shape)
+        inner = math.prod(shape[axis + 1 :])
+        places = numpy.arange(start, stop) // inner
+        if values.ndim == 1:
+            return values[places % shape[axis]]
+        along = (places % shape[axis]) // self._neighbours(shape, axis)
+        outer = places // shape[axis]
+        behind = numpy.arange(start, stop) % inner
+        return values.reshape(-1)[(outer * values.shape[axis] + along) * inner + behind]
+
+
+#: Zero is the value 0.
+PLAIN = ZeroPoint(0)
+
+
+def zero_flags(elements: Any, bits: bool, zero: ZeroPoint, shape: tuple[int, ...], start: int) -> Any:
+    """1 (uint8) for each element that is zero; −0.0 is, NaN is not.
+
+    Args:
+        elements: some of a tensor's elements in the order of storage.
+        bits: whether they are 16-bit floats of which the bits are given (uint16).
+        zero: what stands for zero.
+        shape: the tensor's.
+        start: place of the first of the elements.
+    """
+    if bits:
+        return ((elements & numpy.uint16(0x7FFF)) == 0).view(numpy.uint8)
+    value = zero.one
+    if value is None:
+        flags = elements == zero.at(shape, start, start + elements.size)
+    elif elements.dtype == bool:
+        flags = ~elements
+    else:
+        flags = elements == value
+    return numpy.ascontiguousarray(flags).view(numpy.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """How a weight of N × K elements is packed: rows of whole blocks, of which the last may reach beyond K.
+
+    The first element of a byte is in its lowest bits, and each block has a zero point:
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits
+    """
+
+    n: int
+    k: int
+    bits: int
+    block: int
+
+    @classmethod
+    def of(cls, node: Node, shape: tuple[int, ...]) -> Bits | None:
+        """The packing of a node's weight; None where the shape is another, or elements cross bytes."""
+        try:
+            n, k, block = (int(node.attrs[name]) for name in ("N", "K", "block_size"))
+            bits = int(node.attrs.get("bits", 4))
+        except (KeyError, TypeError, ValueError):
+            return None
+        if min(n, k, block) < 1 or bits not in (1, 2, 4, 8) or block * bits % 8:
+            return None
+        layout = cls(n, k, bits, block)
+        return layout if shape in ((n, layout.blocks, block * bits // 8), (n, layout.row)) else None
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in a row."""
+        return -(-self.k // self.block)
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row."""
+        return self.blocks * self.block * self.bits // 8
+
+    def unpacked(self, packed: Any) -> Any:
+        """Bytes -> elements: (...) uint8 -> (..., elements of all bytes)."""
+        if self.bits == 8:
+            return packed
+        shifts = numpy.arange(0, 8, self.bits, dtype=numpy.uint8)
+        parts = (packed[..., None] >> shifts) & numpy.uint8((1 << self.bits) - 1)
+        return parts.reshape(*packed.shape[:-1], -1)
+
+    def zero_point(self, points: StoredTensor | None) -> ZeroPoint | None:
+        """The zero points; the middle of the range where none are given, None where they are not integers."""
+        if points is None:
+            return ZeroPoint(1 << (self.bits - 1))
+        values = points.array()
+        if values.dtype != numpy.uint8 or values.size != self.n * -(-self.blocks * self.bits // 8):
+            return None
+        each = self.unpacked(values.reshape(self.n, -1))[:, : self.blocks]
+        return ZeroPoint(each.astype(numpy.int64), 1, self.block)
+
+
+class Unpacked:
+    """The elements of a packed weight, N × K, as if each had been stored by itself."""
+
+    def __init__(self, stored: Stored, packing: Bits) -> None:
+        self.stored, self.packing = stored, packing
+        self.name, self.shape, self.dtype = stored.name, (packing.n, packing.k), f"uint{packing.bits}"
+
+    def blocks(self, elements: int = 1 << 18) -> Iterator[Any]:
+        """Some rows at a time."""
+        row, k = self.packing.row, self.packing.k
+        held = numpy.empty(0, numpy.uint8)
+        for piece in self.stored.blocks(max(elements * self.packing.bits // 8, row)):
+            held = numpy.concatenate([held, piece]) if held.size else piece
+            whole = held.size // row
+            if whole:
+                rows = self.packing.unpacked(held[: whole * row].reshape(whole, row))
+                yield numpy.ascontiguousarray(rows[:, :k]).reshape(-1)
+                held = held[whole * row :]
+        if held.size:
+            yield held
+
+    def raw(self) -> Any:
+        """None: the elements do not lie in the file as they are."""
+        return None

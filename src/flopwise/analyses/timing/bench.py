@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: Seconds of rounds, unless the caller says otherwise.
 SECONDS = 30.0
+
+#: Figures of a session that its child process tells.
+_FIGURES = ("median_ns", "cpu_ns", "rounds", "noise", "cpu_share", "verdict", "seconds")
 
 
 def model_digest(graph: Graph) -> str:
@@ -85,7 +88,7 @@ def bench(
             "engine": engine,
             "model": path,
             "inputs": {t.name: list(t.shape) for t in profile.graph.inputs if t.shape is not None},
-            "options": options.to_dict(),
+            "options": asdict(options),
             "seconds": seconds,
             "skip": dict(skip or {}),
             "only": None if only is None else sorted(only),
@@ -109,21 +112,12 @@ def bench(
         executed=tuple(executed),
         measurements=measured,
         whole_ns=(result["whole_ns"][0], result["whole_ns"][1]),
-        median_ns=result["median_ns"],
-        cpu_ns=result["cpu_ns"],
-        rounds=result["rounds"],
-        noise=result["noise"],
-        cpu_share=result["cpu_share"],
-        verdict=result["verdict"],
-        seconds=result["seconds"],
+        **{name: result[name] for name in _FIGURES},
         started=started,
         facts={
             **_circumstances(),
             "built_seconds": result["built"],
-            "round_ns": result["round_ns"],
-            "drift": result["drift"],
-            "settling": result["settling"],
-            "interrupted": result["interrupted"],
+            **{name: result[name] for name in ("round_ns", "drift", "settling", "interrupted")},
         },
         notes=tuple(result["notes"]),
     )
@@ -133,6 +127,8 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
     """The executed nodes with flopwise's own count of them, where the engine saved its graph."""
     if not saved.exists():
         return nodes
+    import onnx
+
     from flopwise.readers.onnx.read import read_onnx
 
     shapes = {t.name: t.shape for t in profile.graph.inputs if t.shape is not None}
@@ -146,22 +142,14 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
         for row, work in zip(count.rows, works(count), strict=True)
         if row.node.known_outputs
     }
-    makers = _first_results(saved)
     whole = []
-    for node, result in zip(nodes, makers, strict=True):
-        work = rows.get(result)
+    for node, saved_node in zip(nodes, onnx.load(str(saved), load_external_data=False).graph.node, strict=True):
+        work = rows.get(next((name for name in saved_node.output if name), ""))
         if work is not None:
             moved = 0 if node.alias else work.nbytes
             node = replace(node, macs=work.macs, flops=work.flops, nbytes=moved, dtypes=work.dtypes)
         whole.append(node)
     return whole
-
-
-def _first_results(saved: Path) -> list[str]:
-    import onnx
-
-    proto = onnx.load(str(saved), load_external_data=False)
-    return [next((name for name in node.output if name), "") for node in proto.graph.node]
 
 
 def _say(event: Mapping[str, Any], report: Callable[[str], None]) -> None:

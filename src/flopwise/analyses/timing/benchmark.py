@@ -39,14 +39,9 @@ class BenchmarkKey:
     outputs: tuple[Operand, ...]
 
     @property
-    def spec(self) -> dict[str, Any]:
-        """The key as a plain value."""
-        return asdict(self)
-
-    @property
     def id(self) -> str:
         """SHA-256 of the key."""
-        return digest(self.spec)
+        return digest(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +63,6 @@ class Executed:
     dtypes: tuple[str, ...] = ()
     #: Names of the nodes that it waits for, by position in the program.
     needs: tuple[int, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The node as a plain value."""
-        return asdict(self)
 
     @staticmethod
     def from_dict(value: Mapping[str, Any]) -> Executed:

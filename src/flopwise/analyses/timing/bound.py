@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from flopwise.analyses.timing.benchmark import Status as Measured
 from flopwise.analyses.timing.device import Device, Peak
 from flopwise.analyses.timing.quantities import WINOGRAD, Movement, Work, inner_dtypes, must_move, works
 from flopwise.analyses.timing.roofline import Roof, fastest, roofline
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 Verdict: TypeAlias = Literal["holds", "noisy", "BROKEN", "roofline"]
 
 #: How a row's time came to be; "roofline" where nothing was measured, "unknown" where the work itself is not known.
-Status: TypeAlias = Literal[
-    "ok", "noisy", "alias", "roofline", "unknown", "timeout", "memory", "unsupported", "crashed"
-]
+Status: TypeAlias = Measured | Literal["roofline", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)

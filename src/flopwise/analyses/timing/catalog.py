@@ -10,6 +10,7 @@ import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -49,8 +50,7 @@ def find(name: str) -> Device:
 
 def cores() -> Mapping[str, Mapping[str, Any]]:
     """The processor cores of the table of CPUs, by name: vector width, arithmetic units, loads, highest clock."""
-    table: Mapping[str, Mapping[str, Any]] = _header("cpu")["core"]
-    return table
+    return _header("cpu")["core"]
 
 
 def figures_of_core(core: str, count: int, ghz: float) -> Iterator[Peak]:
@@ -58,8 +58,8 @@ def figures_of_core(core: str, count: int, ghz: float) -> Iterator[Peak]:
 
     float32: cores x clock x FMA units x vector bits / 32 x 2.
     """
-    row, title = cores()[core], _documents("cpu")
-    document = title[row["source"]]
+    row = cores()[core]
+    document = _header("cpu")["document"][row["source"]]
     lanes = row["fma_units"] * row["vector_bits"] // 32
     factors = {"float32": 1, "float64": 0.5, **row.get("factors", {})}
     cycles = count * ghz * 1e9
@@ -113,28 +113,16 @@ def _names(block: str) -> list[str]:
 
 
 @functools.cache
-def _header(table: str) -> Mapping[str, Any]:
+def _header(table: str) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     return of_toml(_text(table).split(_DEVICE, 1)[0])
-
-
-def _documents(table: str) -> Mapping[str, Mapping[str, Any]]:
-    documents: Mapping[str, Mapping[str, Any]] = _header(table)["document"]
-    return documents
 
 
 @functools.lru_cache(maxsize=512)
 def _device(block: str, table: str) -> Device:
     row = of_toml(block)
-    documents = _documents(table)
-    common = {
-        "id": row["id"],
-        "name": row["name"],
-        "kind": row["kind"],
-        "vendor": row["vendor"],
-        "memory_bytes": row["memory_bytes"],
-        "aliases": tuple(row.get("aliases", ())),
-        "note": row.get("note", ""),
-    }
+    documents = _header(table)["document"]
+    common = {name: row[name] for name in ("id", "name", "kind", "vendor", "memory_bytes")}
+    common |= {"aliases": tuple(row.get("aliases", ())), "note": row.get("note", "")}
     if table == "cpu":
         return _cpu(row, documents, common)
     caches = tuple(Cache(c["level"], c["bytes"]) for c in row.get("caches", ()))
@@ -181,15 +169,10 @@ def _cpu(row: Mapping[str, Any], documents: Mapping[str, Mapping[str, Any]], com
 
 
 def _added(one: Peak, other: Peak) -> Peak:
-    core = max(one.core or 0, other.core or 0)
-    return Peak(
-        one.what,
-        one.dtype,
-        one.value + other.value,
-        one.unit,
-        "derived",
-        f"{one.source}; {other.source}",
-        one.url,
-        one.verified and other.verified,
-        core=core,
+    return replace(
+        one,
+        value=one.value + other.value,
+        source=f"{one.source}; {other.source}",
+        verified=one.verified and other.verified,
+        core=max(one.core or 0, other.core or 0),
     )

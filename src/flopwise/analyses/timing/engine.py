@@ -1,13 +1,16 @@
-"""The floor of an engine: the least times of the nodes that it executes, added up, beside the measured whole."""
+"""The floor of an engine: the least times of the nodes that it executes, added up, beside the measured whole.
+
+And what the model would take otherwise: the same nodes with other times, several at once, or another environment.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from flopwise.analyses.timing.bound import Bound, BoundRow, EngineFloor, Other, Status, Verdict, bound_row
 from flopwise.analyses.timing.quantities import Work
-from flopwise.analyses.timing.schedule import critical_path
 from flopwise.errors import counted
 
 if TYPE_CHECKING:
@@ -93,3 +96,90 @@ def _notes(floor: EngineFloor, rows: tuple[BoundRow, ...]) -> list[str]:
             "a figure of the device is too low, or an algorithm needs fewer operations"
         )
     return notes
+
+
+def critical_path(times: Sequence[float], needs: Sequence[Sequence[int]]) -> float:
+    """The longest chain of nodes that wait for each other.
+
+    Args:
+        times: of each node, in an order in which they can run.
+        needs: for each node the positions of the nodes that it waits for.
+
+    >>> critical_path([1, 5, 2, 1], [[], [0], [0], [1, 2]])
+    7
+    """
+    ends: list[float] = []
+    for time, before in zip(times, needs, strict=True):
+        ends.append(time + max((ends[place] for place in before), default=0))
+    return max(ends, default=0)
+
+
+def with_workers(times: Sequence[float], needs: Sequence[Sequence[int]], workers: int) -> float:
+    """What so many workers that share a device take at least: the longest chain, or their share of the sum."""
+    return max(critical_path(times, needs), sum(times) / workers)
+
+
+#: Operators that compute each element from those at the same place: an engine could do them in the node before.
+ELEMENTWISE: frozenset[str] = frozenset(
+    {
+        *("Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid"),
+        *("HardSwish", "LeakyRelu", "Log", "Max", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow", "QuickGelu"),
+        *("Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Swish", "Tanh", "Where"),
+    }
+)
+
+#: Operators that only move elements.
+MOVES: frozenset[str] = frozenset(
+    {
+        *("Concat", "Expand", "Gather", "Pad", "ReorderInput", "ReorderOutput", "Slice", "Split", "Tile"),
+        *("Transpose",),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """One other way, and what the model would take."""
+
+    what: str
+    #: A floor, or a measured time; nanoseconds.
+    ns: float
+    #: What ``ns`` is: "floor" (no engine of this kind is faster), "measured", or "estimate".
+    kind: str
+
+
+def what_ifs(bound: Bound, workers: int = 2) -> list[WhatIf]:
+    """Other ways for a model that was measured: from the most to the least.
+
+    Args:
+        bound: with an engine's floor.
+        workers: how many nodes may run at once on a device that they share.
+    """
+    engine = bound.engine
+    if engine is None:
+        return []
+    rows, hot = bound.rows, engine.hot_ns
+    changes = [WhatIf("as it is", hot, "floor")]
+
+    def without(what: str, chosen: Callable[[BoundRow], bool]) -> Iterator[WhatIf]:
+        saved = sum(row.floor_ns or 0.0 for row in rows if chosen(row))
+        if saved:
+            yield WhatIf(what, hot - saved, "floor")
+
+    changes += without("element-wise nodes fused into others", lambda row: _plain(row) in ELEMENTWISE)
+    changes += without("no node that only moves elements", lambda row: _plain(row) in MOVES)
+    times = [row.floor_ns or 0.0 for row in rows]
+    if engine.critical_ns < 0.999 * hot:
+        changes.append(
+            WhatIf(f"{workers} workers that share the cores", with_workers(times, engine.needs, workers), "floor")
+        )
+        changes.append(WhatIf("independent nodes at once", engine.critical_ns, "floor"))
+    if bound.machine is not None:
+        changes.append(WhatIf("every product at the measured peak", bound.machine.ns, "estimate"))
+    changes.append(WhatIf("every product at the device's peak", bound.physical.ns, "floor"))
+    changes += [WhatIf(other.label, other.ns, "measured") for other in engine.others]
+    return changes
+
+
+def _plain(row: BoundRow) -> str:
+    return row.op.rpartition("::")[2]

@@ -18,17 +18,15 @@ from flopwise.analyses.timing.machine import Facts, facts
 #: Facts that an engine tells only once it is imported; without them two environments count as the same.
 LATE = ("build",)
 
+#: Facts of a CPU that identify it, beside its instruction sets and caches.
+_OF_MACHINE = ("vendor", "family", "model", "stepping", "name", "microcode", "cores", "numa", "hypervisor")
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The facts of a machine and an engine."""
 
     facts: Mapping[str, Any]
-
-    @property
-    def text(self) -> str:
-        """The facts as canonical JSON."""
-        return canonical(self.facts)
 
     @property
     def id(self) -> str:
@@ -52,19 +50,8 @@ def environment(engine: Mapping[str, Any], host: Facts | None = None) -> Environ
         host: facts of the CPU; None asks the system.
     """
     cpu = host or facts()
-    machine = {
-        "vendor": cpu.vendor,
-        "family": cpu.family,
-        "model": cpu.model,
-        "stepping": cpu.stepping,
-        "name": cpu.name,
-        "microcode": cpu.microcode,
-        "isa": list(cpu.flags),
-        "cores": cpu.cores,
-        "caches": {cache.level: cache.nbytes for cache in cpu.caches},
-        "numa": cpu.numa,
-        "hypervisor": cpu.hypervisor,
-    }
+    machine = {name: getattr(cpu, name) for name in _OF_MACHINE}
+    machine |= {"isa": list(cpu.flags), "caches": {cache.level: cache.nbytes for cache in cpu.caches}}
     policy = {"allocator": os.path.basename(os.environ.get("LD_PRELOAD", ""))}
     return Environment({"machine": machine, "engine": dict(engine), "policy": policy})
 

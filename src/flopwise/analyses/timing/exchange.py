@@ -46,40 +46,24 @@ def take(store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
         with store.guarded(), store.database:
             for table in ("environment", "benchmark"):
                 for row in tables[table]:
-                    _insert(store, table, row, "OR IGNORE")
+                    store.insert(table, row, "OR IGNORE")
             for row in tables["session"]:
                 if row["environment"] not in ids:
                     raise InputError("a session belongs to an environment that the file does not contain")
                 if _has(store, row):
                     continue
-                numbers[row["id"]] = _insert(store, "session", {**row, "id": None})
+                numbers[row["id"]] = store.insert("session", {**row, "id": None})
             for table in ("measurement", "whole"):
                 for row in tables[table]:
                     if row["session"] in numbers:
-                        _insert(store, table, {**row, "session": numbers[row["session"]]})
+                        store.insert(table, {**row, "session": numbers[row["session"]]})
             for row in tables["program"]:
                 if row["environment"] in ids:
                     [Executed.from_dict(node) for node in json.loads(row["nodes"])]
-                    _insert(store, "program", row, "OR IGNORE")
+                    store.insert("program", row, "OR IGNORE")
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"a row is damaged: {type(error).__name__} {error}") from error
     return len(numbers)
-
-
-def _insert(store: Store, table: str, row: Mapping[str, Any], how: str = "") -> int:
-    columns = _columns(store, table)
-    if {*row} != {*columns}:
-        raise KeyError(f"{table} has the columns {', '.join(columns)}")
-    marks = ",".join("?" * len(columns))
-    cursor = store.database.execute(
-        f"INSERT {how} INTO {table} VALUES ({marks})",
-        [row[column] for column in columns],
-    )
-    return int(cursor.lastrowid or 0)
-
-
-def _columns(store: Store, table: str) -> list[str]:
-    return [row[1] for row in store.database.execute(f"PRAGMA table_info({table})")]
 
 
 def _has(store: Store, row: Mapping[str, Any]) -> bool:

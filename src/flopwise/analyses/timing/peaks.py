@@ -9,10 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.timing.device import LEVELS, Peak
 from flopwise.analyses.timing.environment import Environment, digest, environment
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.engines.onnxruntime import Runtime
 
 #: Seconds that each way of one figure may take.
 SECONDS = 0.4
@@ -106,12 +109,8 @@ def _numpy_products(seconds: float) -> Iterator[tuple[str, float, str]]:
 
 def _engine_products(seconds: float) -> Iterator[tuple[str, float, str]]:
     """onnxruntime's own products; nothing where it is not installed."""
-    try:
-        from flopwise.analyses.timing.engines import Options
-        from flopwise.analyses.timing.engines.onnxruntime import Runtime
-
-        runtime = Runtime(Options())
-    except ImportError:
+    runtime = _runtime()
+    if runtime is None:
         return
     import numpy as np
     from onnx import TensorProto, helper
@@ -136,6 +135,17 @@ def _engine_products(seconds: float) -> Iterator[tuple[str, float, str]]:
             yield dtype, 2 * edge**3 / _best(task.run, seconds / 4), f"onnxruntime {op} of {edge} x {edge}"
 
 
+def _runtime() -> Runtime | None:
+    """onnxruntime with one thread; None where it is not installed."""
+    try:
+        from flopwise.analyses.timing.engines import Options
+        from flopwise.analyses.timing.engines.onnxruntime import Runtime
+
+        return Runtime(Options())
+    except ImportError:
+        return None
+
+
 def _read_rate(nbytes: int, seconds: float) -> float:
     """Bytes per second of reading a working set again and again."""
     import numpy as np
@@ -152,18 +162,10 @@ def _read_rate(nbytes: int, seconds: float) -> float:
 
 def _empty_run() -> float | None:
     """Seconds of an empty session; None where onnxruntime is not installed."""
-    try:
-        from flopwise.analyses.timing.engines import Options
-        from flopwise.analyses.timing.engines.onnxruntime import Runtime
-
-        runtime = Runtime(Options())
-    except ImportError:
+    runtime = _runtime()
+    if runtime is None:
         return None
-    import numpy as np
-    from onnx import TensorProto, helper
+    from flopwise.analyses.timing.engines.onnxruntime_nodes import empty_model
 
-    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1,)) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "empty", info[:1], info[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    task = runtime.task(runtime.session(model.SerializeToString()), {"x": np.ones(1, np.float32)})
-    return _best(task.run, 0.05)
+    model, feeds = empty_model(1, 1)
+    return _best(runtime.task(runtime.session(model), feeds).run, 0.05)

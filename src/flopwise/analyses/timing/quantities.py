@@ -154,7 +154,7 @@ def _share(node: Node, tensor: Tensor) -> int | None:
         picked = [t.numel for t in node.known_outputs[:1] if t.sized]
         if picked and isinstance(picked[0], int) and tensor.numel:
             return min(tensor.nbytes, -(-picked[0] * tensor.nbytes // tensor.numel))
-    if node.op in ("Slice", "Split") or node.op == "Shape":
+    if node.op in ("Slice", "Split", "Shape"):
         moved = traffic(node).read
         return tensor.nbytes if moved is None else min(tensor.nbytes, moved)
     if node.op in _EXPERTS and tensor.shape and len(tensor.shape) == 3 and node.has_input(0):

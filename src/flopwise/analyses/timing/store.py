@@ -11,11 +11,11 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
+from flopwise.analyses.timing.benchmark import Executed, Session
 from flopwise.analyses.timing.device import Peak
 from flopwise.analyses.timing.environment import Environment, canonical
 from flopwise.errors import InputError
@@ -140,51 +140,42 @@ class Store:
         environment = Environment(session.environment)
         from flopwise._version import __version__
 
+        of_model = {"model": session.model, "inputs": session.inputs}
+        one, other = session.whole_ns
+        times = {"best_ns": one, "other_ns": other, "median_ns": session.median_ns, "cpu_ns": session.cpu_ns}
+        own = ("started", "seconds", "noise", "cpu_share", "verdict", "rounds")
+        program = {
+            "environment": environment.id,
+            "nodes": canonical([asdict(n) for n in session.executed]),
+            "notes": canonical(list(session.notes)),
+        }
         with self.guarded(), self.database:
-            self.database.execute("INSERT OR IGNORE INTO environment VALUES (?, ?)", (environment.id, environment.text))
-            self.database.executemany(
-                "INSERT OR IGNORE INTO benchmark VALUES (?, ?, ?, ?, ?, ?)",
-                {
-                    n.key: (n.key, n.op, "×".join(n.dtypes), n.macs, n.flops, n.nbytes)
-                    for n in session.executed
-                    if not n.alias
-                }.values(),
-            )
-            number = self.database.execute(
-                "INSERT INTO session (environment, started, seconds, flopwise, noise, cpu_share, verdict, rounds,"
-                " facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    environment.id,
-                    session.started,
-                    session.seconds,
-                    __version__,
-                    session.noise,
-                    session.cpu_share,
-                    session.verdict,
-                    session.rounds,
-                    canonical(dict(session.facts)),
-                ),
-            ).lastrowid
-            self.database.executemany(
-                "INSERT INTO measurement VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [_row(m, number) for m in session.measurements],
-            )
-            one, other = session.whole_ns
-            self.database.execute(
-                "INSERT INTO whole VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (session.model, session.inputs, number, one, other, session.median_ns, session.cpu_ns),
-            )
-            self.database.execute(
-                "INSERT OR REPLACE INTO program VALUES (?, ?, ?, ?, ?)",
-                (
-                    session.model,
-                    session.inputs,
-                    environment.id,
-                    canonical([n.to_dict() for n in session.executed]),
-                    canonical(list(session.notes)),
-                ),
-            )
-        return int(number or 0)
+            self.insert("environment", {"id": environment.id, "facts": canonical(environment.facts)}, "OR IGNORE")
+            for node in {n.key: n for n in session.executed if not n.alias}.values():
+                work = {"dtype": "×".join(node.dtypes), "macs": node.macs, "flops": node.flops, "bytes": node.nbytes}
+                self.insert("benchmark", {"id": node.key, "op": node.op, **work}, "OR IGNORE")
+            facts: dict[str, Any] = {"flopwise": __version__, "facts": canonical(dict(session.facts))}
+            facts |= {"id": None, "environment": environment.id, **{name: getattr(session, name) for name in own}}
+            number = self.insert("session", facts)
+            for measurement in session.measurements:
+                figures = asdict(measurement)
+                self.insert("measurement", {"benchmark": figures.pop("key"), "session": number, **figures})
+            self.insert("whole", {**of_model, "session": number, **times})
+            self.insert("program", {**of_model, **program}, "OR REPLACE")
+        return number
+
+    def insert(self, table: str, row: Mapping[str, Any], how: str = "") -> int:
+        """Add a row, which has every column of its table; its number.
+
+        Raises:
+            KeyError: it lacks one, or has another.
+        """
+        columns = [column[1] for column in self.database.execute(f"PRAGMA table_info({table})")]
+        if {*row} != {*columns}:
+            raise KeyError(f"{table} has the columns {', '.join(columns)}")
+        marks = ",".join("?" * len(columns))
+        values = [row[column] for column in columns]
+        return int(self.database.execute(f"INSERT {how} INTO {table} VALUES ({marks})", values).lastrowid or 0)
 
     def find(self, model: str, inputs: str, wanted: Environment) -> Record | None:
         """What is known of a model in an environment; None when it was never measured there."""
@@ -198,11 +189,13 @@ class Store:
                 environment = Environment(json.loads(facts))
                 if environment.matches(wanted):
                     executed = tuple(Executed.from_dict(node) for node in json.loads(nodes))
+                    keys = {n.key for n in executed}
+                    failed = self._statuses(identity, "NOT IN ('ok', 'noisy')")
                     return Record(
                         environment,
                         executed,
-                        self._best(identity, {n.key for n in executed}),
-                        self._failed(identity, {n.key for n in executed}),
+                        self._best(identity, keys),
+                        {key: status for key, status in failed.items() if key in keys},
                         self._wholes(model, inputs, identity),
                         tuple(json.loads(notes)),
                         self._others(model, inputs, environment),
@@ -212,12 +205,7 @@ class Store:
     def failures(self, environment: str) -> dict[str, str]:
         """Keys that failed in an environment in a way that costs time or memory to see again, and how."""
         with self.guarded():
-            rows = self.database.execute(
-                "SELECT DISTINCT m.benchmark, m.status FROM measurement m JOIN session s ON s.id = m.session"
-                " WHERE s.environment = ? AND m.status IN ('timeout', 'memory', 'crashed')",
-                (environment,),
-            )
-            return dict(rows.fetchall())
+            return self._statuses(environment, "IN ('timeout', 'memory', 'crashed')")
 
     def put_peaks(self, machine: str, peaks: Iterable[Peak], started: str) -> None:
         """Add measured figures of a machine.
@@ -226,10 +214,9 @@ class Store:
             InputError: the store is locked, or the disk is full.
         """
         with self.guarded(), self.database:
-            self.database.executemany(
-                "INSERT INTO peak VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [(machine, p.what, p.dtype, p.value, p.core, p.unit, p.source, started) for p in peaks],
-            )
+            for peak in peaks:
+                figures = {name: getattr(peak, name) for name in ("what", "dtype", "value", "core", "unit", "source")}
+                self.insert("peak", {"machine": machine, **figures, "started": started})
 
     def peaks(self, machine: str) -> tuple[Peak, ...]:
         """The highest measured figure of each kind of a machine."""
@@ -267,13 +254,14 @@ class Store:
         )
         return {(key, mode): (ns, count) for key, mode, ns, count in rows if key in keys and ns is not None}
 
-    def _failed(self, environment: str, keys: set[str]) -> dict[str, str]:
-        rows = self.database.execute(
-            "SELECT m.benchmark, m.status FROM measurement m JOIN session s ON s.id = m.session"
-            " WHERE s.environment = ? AND m.status NOT IN ('ok', 'noisy')",
-            (environment,),
+    def _statuses(self, environment: str, which: str) -> dict[str, str]:
+        return dict(
+            self.database.execute(
+                "SELECT m.benchmark, m.status FROM measurement m JOIN session s ON s.id = m.session"
+                f" WHERE s.environment = ? AND m.status {which}",
+                (environment,),
+            ).fetchall()
         )
-        return {key: status for key, status in rows if key in keys}
 
     def _wholes(self, model: str, inputs: str, environment: str) -> tuple[Whole, ...]:
         rows = self.database.execute(
@@ -310,22 +298,6 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise InputError(f"{self.path}: {_why(error)}") from error
-
-
-def _row(m: Measurement, session: int | None) -> tuple[Any, ...]:
-    return (
-        m.key,
-        session,
-        m.mode,
-        m.status,
-        m.best_ns,
-        m.median_ns,
-        m.spread,
-        m.runs,
-        m.null_ns,
-        m.cpu_ns,
-        m.note,
-    )
 
 
 def _why(error: Exception) -> str:

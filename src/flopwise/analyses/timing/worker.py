@@ -1,6 +1,6 @@
 """A child process that holds the engine, so that a hang, a crash or an exhausted memory is a status and no more.
 
-The two speak in frames of JSON over the child's standard streams. Before each task the child writes its number to a
+The two speak in lines of JSON over the child's standard streams. Before each task the child writes its number to a
 small shared file; when the child dies or stays silent, the parent reads there which benchmark it was, and starts the
 next child without it.
 """
@@ -12,17 +12,16 @@ import json
 import mmap
 import os
 import signal
-import struct
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from queue import Empty, Queue
+from queue import Empty
 from typing import IO, Any
 
+from flopwise.analyses.child import Child
 from flopwise.errors import InputError, ModelError
 
 #: Seconds that one benchmark may take before its child is given up; a whole model, or preparing it, gets so many times
@@ -35,8 +34,6 @@ MOST_CHILDREN = 8
 #: Seconds between two looks at a silent child.
 POLL = 0.1
 
-_LENGTH = struct.Struct("<I")
-_CURRENT = "current"
 _SIZE = 4096
 
 
@@ -93,40 +90,23 @@ class _Child:
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         self._request = request
-        self._folder = tempfile.TemporaryDirectory(prefix="flopwise-")
         self._timed_out = False
 
     def __enter__(self) -> _Child:
-        shared = Path(self._folder.name) / _CURRENT
-        shared.write_bytes(bytes(_SIZE))
-        self._shared = shared.open("r+b")
+        self._folder = tempfile.TemporaryDirectory(prefix="flopwise-")
+        path = Path(self._folder.name) / "current"
+        path.write_bytes(bytes(_SIZE))
+        self._shared = path.open("r+b")
         self._map = mmap.mmap(self._shared.fileno(), _SIZE)
-        self._errors = (Path(self._folder.name) / "errors").open("w+b")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "flopwise.analyses.timing.worker", str(shared)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # an interrupt reaches the child once, through the parent
-        )
-        self._queue: Queue[dict[str, Any] | None] = Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        with contextlib.suppress(BrokenPipeError):
-            _send(self._process.stdin, self._request)
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._child = Child(["-m", __name__, str(path)], variables)
+        self._child.send(self._request)
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
+        self._child.end()
         self._map.close()
         self._shared.close()
-        self._errors.close()
         self._folder.cleanup()
 
     def events(self, patience: float) -> Iterator[dict[str, Any]]:
@@ -134,15 +114,15 @@ class _Child:
         stopping, task, since = False, "", time.monotonic()
         while True:
             try:
-                event = self._queue.get(timeout=POLL)
+                event = self._child.answers.get(timeout=POLL)
             except Empty:
                 if self.current != task:
                     task, since = self.current, time.monotonic()
                 short = task.partition(" ")[0] in ("hot", "streamed", "null")
                 if time.monotonic() - since > patience * (1 if short else MORE):
                     self._timed_out = True
-                    self._process.kill()
-                    self._process.wait()
+                    self._child.kill()
+                    self._child.process.wait()
                     return
                 continue
             except KeyboardInterrupt:
@@ -150,11 +130,11 @@ class _Child:
                     raise
                 stopping = True  # the child hands over what it has
                 with contextlib.suppress(ProcessLookupError):
-                    self._process.send_signal(signal.SIGINT)
+                    self._child.process.send_signal(signal.SIGINT)
                 continue
             since = time.monotonic()
             if event is None:
-                self._process.wait()
+                self._child.process.wait()
                 return
             yield event
 
@@ -168,46 +148,21 @@ class _Child:
         """The status of what it died of, and in words."""
         if self._timed_out:
             return "timeout", "did not answer in time"
-        code = self._process.returncode
+        code = self._child.process.returncode
         if code == -getattr(signal, "SIGKILL", 9):
             return "memory", "was killed, most likely for want of memory"
-        self._errors.seek(0)
-        said = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        last = f": {said[-1]}" if said else ""
+        line = self._child.last_error()
+        last = f": {line}" if line else ""
         if "MemoryError" in last or "bad_alloc" in last:
             return "memory", f"ran out of memory{last}"
         if code is not None and code < 0:
             return "crashed", f"died of {signal.Signals(-code).name}{last}"
         return "crashed", f"ended with status {code}{last}"
 
-    def _read(self) -> None:
-        while True:
-            event = _receive(self._process.stdout)
-            self._queue.put(event)
-            if event is None:
-                return
 
-
-def _send(stream: IO[bytes] | None, value: Mapping[str, Any]) -> None:
-    assert stream is not None
-    content = json.dumps(value).encode()
-    stream.write(_LENGTH.pack(len(content)) + content)
+def _say(stream: IO[bytes], value: Mapping[str, Any]) -> None:
+    stream.write(json.dumps(value).encode() + b"\n")
     stream.flush()
-
-
-def _receive(stream: IO[bytes] | None) -> dict[str, Any] | None:
-    """The next frame; None at the end."""
-    assert stream is not None
-    try:
-        head = stream.read(_LENGTH.size)
-        if len(head) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack(head)
-        content = stream.read(length)
-        value: dict[str, Any] | None = json.loads(content) if len(content) == length else None
-    except (OSError, ValueError):
-        return None
-    return value
 
 
 def main(path: str) -> None:
@@ -218,10 +173,11 @@ def main(path: str) -> None:
     from flopwise.analyses.timing.measure import measure
 
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what an engine prints must not get between the frames
-    request = _receive(sys.stdin.buffer)
-    if request is None:
+    os.dup2(2, 1)  # what an engine prints must not get between the lines
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):  # the parent has gone
         return
+    request = json.loads(line)
     with open(path, "r+b") as shared, mmap.mmap(shared.fileno(), _SIZE) as current:
 
         def before(name: str) -> None:
@@ -233,7 +189,7 @@ def main(path: str) -> None:
             nonlocal last
             if event["event"] not in ("building", "round") or time.monotonic() - last > 0.2:
                 last = time.monotonic()
-                _send(out, event)
+                _say(out, event)
 
         try:
             _limit_memory()
@@ -241,16 +197,16 @@ def main(path: str) -> None:
             program = load(request["engine"]).open_program(
                 request["model"], request["inputs"], options, request["folder"]
             )
-            executed = [node.to_dict() for node in program.executed]
-            _send(out, {"event": "prepared", "executed": executed, "facts": dict(program.facts)})
+            executed = [asdict(node) for node in program.executed]
+            _say(out, {"event": "prepared", "executed": executed, "facts": dict(program.facts)})
             gc.collect()
             gc.disable()
             result = measure(program, request["seconds"], request.get("skip"), request.get("only"), report, before)
-            _send(out, {"event": "done", "result": result})
+            _say(out, {"event": "done", "result": result})
         except (InputError, ModelError) as error:
-            _send(out, {"event": "refused", "message": str(error)})
+            _say(out, {"event": "refused", "message": str(error)})
         except KeyboardInterrupt:
-            _send(out, {"event": "interrupted"})
+            _say(out, {"event": "interrupted"})
 
 
 def _limit_memory() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.graph import STORED, Graph, Tensor
 
 #: The entry in ``Node.via`` of what runs in a checkpoint, followed by the number of the call.
 ENTRY = "torch.utils.checkpoint.checkpoint#"
@@ -43,7 +43,7 @@ def checkpoints(
     stretches: dict[str, list[int]] = {}
     outer: dict[str, list[int]] = {}
     for position, node in enumerate(graph.nodes):
-        entries = _entries(node)
+        entries = [entry for entry in node.via if entry.startswith(ENTRY)]
         for entry in entries:
             stretches.setdefault(entry, []).append(position)
         if entries:
@@ -55,10 +55,6 @@ def checkpoints(
                 again[position] = again.get(position, 0) + 1
     entering = {p[0]: _entering(graph, p) for p in outer.values() if any(wanted[q] for q in p)}
     return Checkpoints(again, frozenset(q for p in outer.values() for q in p), entering)
-
-
-def _entries(node: Node) -> list[str]:
-    return [entry for entry in node.via if entry.startswith(ENTRY)]
 
 
 def _repeated(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
@@ -39,7 +40,7 @@ def trainable(tensor: Tensor) -> bool:
 @with_rows_of_graph
 def gradients(graph: Graph) -> Gradients:
     """The way of the gradients from the graph's outputs back to its trained weights."""
-    asks = _recorded if graph.format == "torch" else _derived(graph)
+    asks: Callable[[Tensor], bool] = attrgetter("grad") if graph.format == "torch" else _derived(graph)
     starts = [t for t in graph.outputs if asks(t)]
     owners = _owners(graph)
     arrived: set[str] = {t.name for t in starts}
@@ -64,10 +65,6 @@ def gradients(graph: Graph) -> Gradients:
             if tensor.kind == "weight":
                 trained.setdefault(tensor.name, tensor)
     return Gradients(tuple(wanted), tuple(joins), tuple(reversed(trained.values())), bool(starts))
-
-
-def _recorded(tensor: Tensor) -> bool:
-    return tensor.grad
 
 
 def _parts(node: Node) -> range | tuple[int, ...]:

@@ -42,10 +42,10 @@ class Storages:
         if self._program:
             self._named.update((t.name, t) for n in graph.nodes for t in (*n.known_inputs, *n.known_outputs))
         for node in graph.nodes:
-            self._follow(node, graph.format == "torch")
+            self._follow(node)
 
-    def _follow(self, node: Node, program: bool) -> None:
-        first = node.inputs[0] if node.inputs else None
+    def _follow(self, node: Node) -> None:
+        first, program = node.inputs[0] if node.inputs else None, self._program
         if first is None:
             return
         before = self._place(first)
@@ -108,7 +108,10 @@ class Storages:
 
     def _overwritten(self, node: Node) -> str:
         """The input that a node overwrites, so that it has to be copied to be kept; "" where there is none."""
-        if not self._program or not _writes(node) or _from_result(node) or not node.has_input(0):
+        gradient = row(node.op).gradient
+        if not self._program or not _writes(node) or not node.has_input(0):
+            return ""
+        if gradient is not None and gradient.from_result:  # which is kept when it overwrites the input
             return ""
         return node.input(0).name
 
@@ -145,12 +148,6 @@ def _reads_first(node: Node) -> bool:
     return operator.view in (views.always, views.at_inference) or "strided" in operator.effects
 
 
-def _from_result(node: Node) -> bool:
-    """Whether the gradient follows from the result as well, which is kept when it overwrites the input."""
-    gradient = row(node.op).gradient
-    return gradient is not None and gradient.from_result
-
-
 def _writes(node: Node) -> bool:
     """Whether an operator of a program writes into its first input."""
     return (node.origin.endswith("_") and not node.origin.endswith("__")) or node.origin in _IN_PLACE
@@ -162,15 +159,11 @@ def _same_order(node: Node) -> bool:
     if before.shape is None or after.shape is None:
         return False
     if node.op == "Transpose":
-        return [d for d in before.shape if d != 1] == [d for d in after.shape if d != 1] and _few(before)
+        longer = [d for d in before.shape if d != 1]  # of one no order of axes changes the elements' order
+        return longer == [d for d in after.shape if d != 1] and len(longer) <= 1
     if node.op == "Expand":
         return before.numel == after.numel
     if len(before.shape) != len(after.shape):
         return False
     changed = [axis for axis, (n, m) in enumerate(zip(before.shape, after.shape, strict=True)) if n != m]
     return all(all(d == 1 for d in before.shape[:axis]) for axis in changed)
-
-
-def _few(tensor: Tensor) -> bool:
-    """Whether at most one axis is longer than 1, so that no order of axes changes the elements' order."""
-    return len([d for d in tensor.dims if d != 1]) <= 1

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from flopwise.analyses.training.checkpoints import Checkpoints, checkpoints
 from flopwise.analyses.training.gradients import Gradients, gradients
-from flopwise.analyses.training.optimizers import OPTIMIZERS
 from flopwise.analyses.training.saved import Storages
 from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError, InputError
@@ -21,7 +20,7 @@ from flopwise.operators.masks import KERNEL
 from flopwise.operators.own import using
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
-from flopwise.profiles.training import Optimizer, Training
+from flopwise.profiles.training import OPTIMIZERS, Optimizer, Training
 from flopwise.rows import Row
 
 #: A user's rules for gradients, by operator.
@@ -40,12 +39,15 @@ def train(profile: Profile, optimizer: str | Optimizer | None = None, rules: Rul
     Raises:
         InputError: there is no such optimizer.
     """
+    if isinstance(optimizer, str):
+        if optimizer not in OPTIMIZERS:
+            raise InputError(f"unknown optimizer {optimizer!r}; known: {', '.join(OPTIMIZERS)}")
+        optimizer = OPTIMIZERS[optimizer]
     with using(profile.graph.operators):
         return _with_training(profile, optimizer, rules or {})
 
 
-def _with_training(profile: Profile, optimizer: str | Optimizer | None, own: Rules) -> Profile:
-    chosen = _optimizer(optimizer)
+def _with_training(profile: Profile, optimizer: Optimizer | None, own: Rules) -> Profile:
     way = gradients(profile.graph)
     places = {id(node): position for position, node in enumerate(profile.graph.nodes)}
     storages = Storages(profile.graph)
@@ -61,34 +63,23 @@ def _with_training(profile: Profile, optimizer: str | Optimizer | None, own: Rul
         rows.append(_trained(row, way, again, position, storages, profile.convention, own))
     lasting = [t for t in way.trained if t.sized]
     update = state = None
-    if chosen is not None and len(lasting) == len(way.trained):
-        update = total(chosen.step(t) for t in lasting)
-        state = sum(chosen.state(t) for t in lasting)
+    if optimizer is not None and len(lasting) == len(way.trained):
+        update = total(optimizer.step(t) for t in lasting)
+        state = sum(optimizer.state(t) for t in lasting)
     failed = [row for row in rows if row.untrained]
-    unknown: dict[str, int] = {}
-    for row in failed:
-        unknown[row.node.op] = unknown.get(row.node.op, 0) + 1
     training = Training(
-        optimizer=chosen,
+        optimizer=optimizer,
         weights=way.trained,
         update=update,
         weight_bytes=profile.sum.weight_bytes,
         gradient_bytes=sum(t.nbytes for t in lasting),
         state_bytes=state,
         saved_bytes=sum(row.saved_bytes or 0 for row in rows),
-        unknown=unknown,
+        unknown=dict(Counter(row.node.op for row in failed)),
         exact=not failed and all(row.saved_bytes is not None for row in rows),
     )
     notes = (*profile.notes, *_notes(profile, way, rows))
     return replace(profile, rows=tuple(rows), training=training, notes=notes)
-
-
-def _optimizer(name: str | Optimizer | None) -> Optimizer | None:
-    if name is None or isinstance(name, Optimizer):
-        return name
-    if name not in OPTIMIZERS:
-        raise InputError(f"unknown optimizer {name!r}; known: {', '.join(OPTIMIZERS)}")
-    return OPTIMIZERS[name]
 
 
 def _trained(

@@ -45,10 +45,10 @@ def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
     """The statistics of the elements times ``factor``, a 1-D array of float32 or float64."""
     if not x.size:
         return Moments()
-    kind, shift, rest, infinity = _BITS[x.dtype.name]
+    kind, shift, mask, infinity = _BITS[x.dtype.name]
     x = _frozen(x)
     out = np.empty(12)
-    _scan(x, x.view(kind), shift, rest, infinity, factor, out)
+    _scan(x, x.view(kind), shift, mask, infinity, factor, out)
     count, nan, infinite, zeros = (int(v) for v in out[:4])
     low, high, *sums = (float(v) for v in out[4:])
     if not count:
@@ -65,14 +65,14 @@ def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any,
     pairs = places.view(np.uint16) if few else np.empty(0, np.uint16)
     doubles = np.zeros((2, 1 << 16 if few else 0), np.uint32)
     singles = np.zeros((TABLES, ruler.bins), np.int64)
-    kind, _, rest, infinity = _BITS[x.dtype.name]
+    kind, _, mask, infinity = _BITS[x.dtype.name]
     for start in range(0, x.size, CALL):
         part = x[start : start + CALL]
         if finite:
             _bins(part, low, scale, slack, steps, places, pairs, doubles, singles)
         else:
             bits = part.view(kind)
-            _bins_of_finite(part, bits, rest, infinity, low, scale, slack, steps, places, pairs, doubles, singles)
+            _bins_of_finite(part, bits, mask, infinity, low, scale, slack, steps, places, pairs, doubles, singles)
     counts: np.ndarray[Any, Any] = singles.sum(0)
     if few:
         table = doubles.sum(0, dtype=np.int64).reshape(256, 256)
@@ -96,19 +96,19 @@ def _frozen(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @_loose
-def _extremes(bits: Any, shift: Any, rest: Any) -> Any:
+def _extremes(bits: Any, shift: Any, mask: Any) -> Any:
     """Least and greatest key, and zeros; a key is the bits as an integer in the order of the numbers, -0 below 0.
 
     The casts keep integers as narrow as the bits, of which twice as many fit a register.
     """
-    kind = type(rest)
-    low = high = kind(bits[0] ^ (kind(bits[0] >> shift) & rest))
+    kind = type(mask)
+    low = high = kind(bits[0] ^ (kind(bits[0] >> shift) & mask))
     zeros = kind(0)
     for i in range(bits.size):
-        key = kind(bits[i] ^ kind(kind(bits[i] >> shift) & rest))
+        key = kind(bits[i] ^ kind(kind(bits[i] >> shift) & mask))
         low = min(low, key)
         high = max(high, key)
-        zeros = kind(zeros + kind(kind(bits[i] & rest) == kind(0)))
+        zeros = kind(zeros + kind(kind(bits[i] & mask) == kind(0)))
     return low, high, zeros
 
 
@@ -126,11 +126,11 @@ def _sums(x: Any, centre: float) -> Any:
 
 
 @_plain
-def _keep_finite(x: Any, bits: Any, rest: Any, infinity: Any, kept: Any) -> Any:
+def _keep_finite(x: Any, bits: Any, mask: Any, infinity: Any, kept: Any) -> Any:
     """Copies the finite elements to ``kept``; how many they are, and how many NaN there were."""
     count, nan = 0, 0
     for i in range(x.size):
-        magnitude = bits[i] & rest
+        magnitude = bits[i] & mask
         if magnitude < infinity:
             kept[count] = x[i]
             count += 1
@@ -140,7 +140,7 @@ def _keep_finite(x: Any, bits: Any, rest: Any, infinity: Any, kept: Any) -> Any:
 
 
 @_plain
-def _scan(x: Any, bits: Any, shift: Any, rest: Any, infinity: Any, factor: float, out: Any) -> None:
+def _scan(x: Any, bits: Any, shift: Any, mask: Any, infinity: Any, factor: float, out: Any) -> None:
     kept = np.empty(BLOCK, x.dtype)
     kept_bits = kept.view(bits.dtype)
     count, nan, infinite, zeros = 0, 0, 0, 0
@@ -148,21 +148,21 @@ def _scan(x: Any, bits: Any, shift: Any, rest: Any, infinity: Any, factor: float
     least, most = infinity, -infinity
     for start in range(0, x.size, BLOCK):
         block, pattern = x[start : start + BLOCK], bits[start : start + BLOCK]
-        low, high, none = _extremes(pattern, shift, rest)
+        low, high, none = _extremes(pattern, shift, mask)
         n = block.size
         if high >= infinity or low <= ~infinity:
-            n, strange = _keep_finite(block, pattern, rest, infinity, kept)
+            n, strange = _keep_finite(block, pattern, mask, infinity, kept)
             nan += strange
             infinite += block.size - n - strange
             if n == 0:
                 continue
             block, pattern = kept[:n], kept_bits[:n]
-            low, high, none = _extremes(pattern, shift, rest)
+            low, high, none = _extremes(pattern, shift, mask)
         if factor != 1.0:
             for i in range(n):
                 kept[i] = block[i] * factor
             block, pattern = kept[:n], kept_bits[:n]
-            low, high, none = _extremes(pattern, shift, rest)
+            low, high, none = _extremes(pattern, shift, mask)
         least, most = min(least, low), max(most, high)
         zeros += none
         centre = anchor + offset
@@ -183,8 +183,8 @@ def _scan(x: Any, bits: Any, shift: Any, rest: Any, infinity: Any, factor: float
         lost += (total - raised) + part if abs(total) >= abs(part) else (part - raised) + total
         total = raised
     ends = np.empty(2, bits.dtype)
-    ends[0] = least ^ ((least >> shift) & rest)
-    ends[1] = most ^ ((most >> shift) & rest)
+    ends[0] = least ^ ((least >> shift) & mask)
+    ends[1] = most ^ ((most >> shift) & mask)
     numbers = ends.view(x.dtype)
     out[0], out[1], out[2], out[3] = count, nan, infinite, zeros
     out[4], out[5], out[6], out[7], out[8], out[9] = numbers[0], numbers[1], total, lost, magnitude, squares
@@ -239,7 +239,7 @@ def _bins(
 def _bins_of_finite(
     x: Any,
     bits: Any,
-    rest: Any,
+    mask: Any,
     infinity: Any,
     low: Any,
     scale: Any,
@@ -252,7 +252,7 @@ def _bins_of_finite(
 ) -> None:
     kept = np.empty(BLOCK, x.dtype)
     for start in range(0, x.size, BLOCK):
-        n, _ = _keep_finite(x[start : start + BLOCK], bits[start : start + BLOCK], rest, infinity, kept)
+        n, _ = _keep_finite(x[start : start + BLOCK], bits[start : start + BLOCK], mask, infinity, kept)
         _bins(kept[:n], low, scale, slack, steps, places, pairs, doubles, singles)
 
 

@@ -1,4 +1,7 @@
-"""Streams stored elements through the loops, on all cores, in constant memory."""
+"""Streams stored elements through the loops, on all cores, in constant memory.
+
+Of elements of one or two bytes it is counted how often each bit pattern occurs, which gives all figures exactly.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,6 @@ import numpy as np
 
 from flopwise.analyses.weights.moments import Moments, merge
 from flopwise.analyses.weights.ranges import Array, Ruler
-from flopwise.analyses.weights.tables import bins_of_table, moments_of_table, values_of
 from flopwise.graph.stored import Stored
 
 T = TypeVar("T")
@@ -83,9 +85,8 @@ class Engine:
         kept: list[Array] = []
         tables: dict[str, Array] = {}
         parts: list[Moments] = []
-        for block, result in self._each(
-            functools.partial(self._part, brain=_brain(source, raw), factor=factor), blocks
-        ):
+        brain = raw is not None and source.dtype == "bfloat16" and raw.dtype == np.uint16
+        for block, result in self._each(functools.partial(self._part, brain=brain, factor=factor), blocks):
             if isinstance(result, Moments):
                 parts.append(result)
                 if keep:
@@ -127,15 +128,11 @@ class Engine:
 
     def _bins(self, block: Array, ruler: Ruler, finite: bool) -> Array:
         block = _floats(block)
-        if block.size <= SOME:
-            return np.bincount(ruler.place(block if finite else block[np.isfinite(block)]), minlength=ruler.bins)
-        if ruler.fits(block.dtype):
-            counts: Array = self._loops.bins(block, ruler, finite)
-            return counts
-        block = block.astype(np.float64, copy=False)
-        if ruler.fits(block.dtype):
-            wide: Array = self._loops.bins(block, ruler, finite)
-            return wide
+        if block.size > SOME:
+            wide = block if ruler.fits(block.dtype) else block.astype(np.float64, copy=False)
+            if ruler.fits(wide.dtype):
+                counts: Array = self._loops.bins(wide, ruler, finite)
+                return counts
         return np.bincount(ruler.place(block if finite else block[np.isfinite(block)]), minlength=ruler.bins)
 
     def _each(self, work: Callable[[Array], T], blocks: Iterable[Array]) -> Iterator[tuple[Array, T]]:
@@ -163,12 +160,60 @@ def _parts(raw: Array) -> Iterator[Array]:
         yield raw[start : start + CHUNK]
 
 
-def _brain(source: Stored, raw: Array | None) -> bool:
-    return raw is not None and source.dtype == "bfloat16" and raw.dtype == np.uint16
-
-
 def _floats(block: Array) -> Array:
     """The elements in a type that the loops take, aligned."""
     if block.dtype.char in "fd":
         return block if block.flags.aligned and block.flags.c_contiguous else block.copy()
     return block.astype(np.float64)
+
+
+@functools.cache
+def values_of(dtype: str) -> Array:
+    """The value of each bit pattern of a numpy type of one or two bytes, or of bfloat16, as float64."""
+    if dtype == "bfloat16":
+        with np.errstate(invalid="ignore"):
+            wide: Array = (np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+            return wide
+    if dtype == "bool":
+        truth: Array = (np.arange(256) != 0).astype(np.float64)
+        return truth
+    kind = np.dtype(dtype)
+    patterns = np.arange(1 << 8 * kind.itemsize, dtype=np.uint8 if kind.itemsize == 1 else np.uint16)
+    with np.errstate(invalid="ignore"):
+        return patterns.view(kind).astype(np.float64)
+
+
+def moments_of_table(counts: Array, values: Array) -> Moments:
+    """The statistics of elements of which ``counts[i]`` have the value ``values[i]``."""
+    nan = int(counts[np.isnan(values)].sum())
+    infinite = int(counts[np.isinf(values)].sum())
+    there = (counts > 0) & np.isfinite(values)
+    some, value = counts[there], values[there]
+    if not some.size:
+        return Moments(nan=nan, infinite=infinite)
+    count = int(some.sum())
+    total = math.fsum(some * value)
+    away = value - total / count
+    drift = math.fsum(some * away)
+    return Moments(
+        count,
+        nan,
+        infinite,
+        int(some[value == 0].sum()),
+        float(value.min()) + 0.0,
+        float(value.max()) + 0.0,
+        total,
+        0.0,
+        math.fsum(some * np.abs(value)),
+        math.fsum(some * away * away) - drift * drift / count,
+        total / count,
+        drift / count,
+    )
+
+
+def bins_of_table(counts: Array, values: Array, ruler: Ruler) -> Array:
+    """How many of these elements lie in each bin."""
+    there = (counts > 0) & np.isfinite(values)
+    per_bin = np.zeros(ruler.bins, np.int64)
+    np.add.at(per_bin, ruler.place(values[there]), counts[there])
+    return per_bin

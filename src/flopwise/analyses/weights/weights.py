@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.weights.entry import Entry, Histogram
-from flopwise.analyses.weights.result import Weights
-from flopwise.errors import InputError
+from flopwise.analyses.weights.result import Entry, Histogram, Weights
+from flopwise.errors import InputError, counted
 from flopwise.graph.dtypes import BITS, is_float
 from flopwise.graph.garbage import no_search_for_garbage
 
@@ -85,7 +84,8 @@ def measured(
             done += sum(p.numel for p in group)
     entries = tuple(measurements[name][0] for name in chosen)
     total = _total(entries, [measurements[name][1:] for name in chosen])
-    notes += _strange(total)
+    if total.nan or total.infinite:
+        notes.append(f"{total.nan:,} NaN and {total.infinite:,} infinite elements are in no other figure")
     return Weights(stored.model, stored.format, by, bound, entries, total, (*notes, *stored.notes_by_now()), code.NAME)
 
 
@@ -118,7 +118,7 @@ def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor
     numbers = [p for p in stored.tensors if p.dtype != "string" and not p.dtype.startswith("complex")]
     notes = []
     if len(numbers) < len(stored.tensors):
-        notes.append(f"{_tensors(len(stored.tensors) - len(numbers))} of strings or complex numbers left out")
+        notes.append(f"{counted(len(stored.tensors) - len(numbers), 'tensor')} of strings or complex numbers left out")
     if by == "tensor":
         groups: dict[str, list[StoredTensor]] = {}
         for tensor in numbers:
@@ -128,7 +128,8 @@ def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor
     if len(kept) < len(numbers):
         left = [p for p in numbers if not (floating(p.dtype) and p.role != "constant")]
         notes.append(
-            f"{_tensors(len(left))} of integers or constants with {_elements(sum(p.numel for p in left))} "
+            f"{counted(len(left), 'tensor')} of integers or constants with "
+            f"{counted(sum(p.numel for p in left), 'element')} "
             "belong to no layer; --by tensor lists them"
         )
     together: dict[str, list[StoredTensor]] = {}
@@ -142,14 +143,6 @@ def _fresh(name: str, taken: dict[str, Any]) -> str:
     while fresh in taken:
         number, fresh = number + 1, f"{name} ({number + 1})"
     return fresh
-
-
-def _tensors(count: int) -> str:
-    return f"{count} tensor{'s' if count != 1 else ''}"
-
-
-def _elements(count: int) -> str:
-    return f"{count:,} element{'s' if count != 1 else ''}"
 
 
 def _side_by_side(group: Sequence[StoredTensor]) -> bool:
@@ -199,7 +192,7 @@ def _factor(whole: Moments) -> float:
 
 def _figures(whole: Moments, moments: Moments, factor: float) -> dict[str, Any]:
     """The figures of elements from their moments and those of the scaled ones: beside huge ones tiny ones are zero."""
-    from flopwise.analyses.weights.entry import figures
+    from flopwise.analyses.weights.result import figures
 
     values = figures(moments, factor)
     if factor != 1.0:
@@ -223,10 +216,3 @@ def _total(entries: Sequence[Entry], moments: Sequence[tuple[Moments, Moments]])
     dtypes = tuple(dict.fromkeys(dtype for entry in entries for dtype in entry.dtypes))
     nbytes, tensors = sum(e.nbytes for e in entries), tuple(t for e in entries for t in e.tensors)
     return Entry("Total", "", dtypes, (), nbytes, **_figures(whole, merged, factor), tensors=tensors)
-
-
-def _strange(total: Entry) -> list[str]:
-    """What must be said of NaN and infinities."""
-    if not total.nan and not total.infinite:
-        return []
-    return [f"{total.nan:,} NaN and {total.infinite:,} infinite elements are in no other figure"]

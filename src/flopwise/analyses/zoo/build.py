@@ -1,22 +1,29 @@
-"""A build: which models are to be profiled, who profiles them, and what is in the data set at the end."""
+"""A build: which models are to be profiled, who profiles them, and what is in the data set at the end.
+
+A model's content is known by a hash of its file, or by the versions of the packages that make it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
+import importlib.util
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from flopwise.analyses.zoo import engines, profiling
-from flopwise.analyses.zoo.content import hashes
-from flopwise.analyses.zoo.dataset import Dataset, Known
+from flopwise.analyses.zoo.dataset import Dataset, Recorded
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.place import Place, alone
 from flopwise.analyses.zoo.sources import entries, with_own_names
-from flopwise.readers.source.location import shown
+from flopwise.errors import ModelError
+from flopwise.readers.source.location import is_callable, shown
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ def build(
     wanted = [replace(entry, **sizes) for entry in entries(sources)]
     with alone(place):
         data.settle()
-        records = data.known()
+        records = data.records()
         progress("hashing the models")
         jobs = {job["key"]: job for job in _jobs(wanted, records, place.address)}
         there = {key for key in jobs if key in records and not (retry and records[key].status != "ok")}
@@ -82,7 +89,7 @@ def build(
     return Built(place.name, len(jobs), len(there), failed, data.count_layers(), took, parts)
 
 
-def _jobs(wanted: Sequence[Entry], records: Mapping[str, Known], folder: str) -> Iterator[dict[str, Any]]:
+def _jobs(wanted: Sequence[Entry], records: Mapping[str, Recorded], folder: str) -> Iterator[dict[str, Any]]:
     """What the workers are to do. A model has the same name as before, and no name that another has."""
     contents = hashes(entry.model for entry in wanted)
     owners = {row.name: row for row in records.values()}
@@ -102,3 +109,91 @@ def _state(done: int, whole: int, failures: int, seconds: float, name: str) -> s
     left = datetime.timedelta(seconds=round((whole - done) / rate)) if rate else "?"
     failed = f", {failures:,} failed" if failures else ""
     return f"{done:,} of {whole:,} models{failed}, {rate:.1f}/s, {left} left: {name}"
+
+
+#: Files of more bytes are known by their length and time, and by their first and last bytes.
+WHOLE = 64 << 20
+_ENDS = 1 << 20
+
+#: Packages whose version decides what a program does, beside its own.
+_BENEATH = ("torch",)
+
+
+def hashes(models: Iterable[str]) -> list[str]:
+    """The hash of each model, read side by side; of a file that cannot be read, of its name."""
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(_content_or_name, models))
+
+
+def _content_or_name(model: str) -> str:
+    try:
+        return content_hash(model)
+    except ModelError:
+        return _hash(model.encode("utf-8", "surrogatepass"))
+
+
+def content_hash(model: str) -> str:
+    """A hash of the content of a file, or of the versions of what makes a callable; of a URL, of its text.
+
+    Raises:
+        ModelError: the file cannot be read.
+    """
+    if os.path.isdir(model):
+        model = os.path.join(model, "config.json")
+    if os.path.isfile(model):
+        return _of_file(model)
+    return _hash(_of_callable(model).encode() if is_callable(model) else model.encode("utf-8", "surrogatepass"))
+
+
+def _of_file(path: str) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        size = os.path.getsize(path)
+        with open(path, "rb") as file:
+            if size <= WHOLE:
+                digest.update(file.read())
+            else:
+                digest.update(f"{size} {os.stat(path).st_mtime_ns}".encode())
+                digest.update(file.read(_ENDS))
+                file.seek(-_ENDS, os.SEEK_END)
+                digest.update(file.read())
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return digest.hexdigest()
+
+
+def _of_callable(model: str) -> str:
+    """A callable's name, and the version of its package or the hash of its files, with PyTorch's version."""
+    where, _, name = model.rpartition(":")
+    own = name if where.endswith(".py") else model
+    return " ".join([own, *map(_version, (where, *_BENEATH))])
+
+
+@lru_cache(maxsize=1024)
+def _version(where: str) -> str:
+    """The version of the package that a module is in, or a hash of the files where it is not installed."""
+    from importlib import metadata
+
+    if where.endswith(".py"):
+        return _of_file(where) if os.path.isfile(where) else ""
+    package = where.partition(".")[0]
+    try:
+        return f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return _hash("".join(map(_of_file, _files_of(package))).encode())
+
+
+def _files_of(package: str) -> list[str]:
+    """The Python files of a package or module on the path, or in the current folder."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        spec = None
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else [package]
+    files = [os.path.join(at, f) for folder in folders for at, _, names in os.walk(folder) for f in sorted(names)]
+    single = spec.origin if spec is not None else f"{package}.py"
+    return [f for f in (*files, single or "") if f.endswith(".py") and os.path.isfile(f)]
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

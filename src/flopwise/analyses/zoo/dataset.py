@@ -33,7 +33,7 @@ _COLUMNS = {"models": MODELS, "layers": LAYERS, "unique": UNIQUE}
 _MARK = "fresh/COMPLETE"
 
 
-class Known(NamedTuple):
+class Recorded(NamedTuple):
     """A model that the data set has rows of."""
 
     name: str
@@ -49,11 +49,11 @@ class Dataset:
     def __init__(self, folder: str | os.PathLike[str] | Place) -> None:
         self.place = folder if isinstance(folder, Place) else Place(folder)
 
-    def known(self) -> dict[str, Known]:
+    def records(self) -> dict[str, Recorded]:
         """The models that are in the data set or in its parts, by their keys."""
-        columns = ["key", *Known._fields]
+        columns = ["key", *Recorded._fields]
         rows = (row for file in self._files("models") for row in self._read(file, "models", columns).to_pylist())
-        return {row.pop("key"): Known(**row) for row in rows}
+        return {row.pop("key"): Recorded(**row) for row in rows}
 
     def put(self, model: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> None:
         """Keep the rows of one model; they count once the model's own row is there."""
@@ -96,7 +96,7 @@ class Dataset:
         for name in TABLES:
             fresh = [os.path.basename(file) for file in self.place.list(f"fresh/{name}", ".parquet")]
             for file in fresh:
-                self.place.copy(f"fresh/{name}/{file}", f"{name}/{file}")
+                self.place.write(f"{name}/{file}", self.place.read(f"fresh/{name}/{file}"))
             self.place.remove(*(f for f in self.place.list(name, ".parquet") if os.path.basename(f) not in fresh))
         self.place.remove(*filter(None, old_parts))
         self.place.remove(_MARK)
@@ -142,10 +142,6 @@ class Dataset:
             with self.place.open(name) as file:
                 total += pq.read_metadata(file).num_rows
         return total
-
-    def names_in_parts(self) -> list[str]:
-        """The names of the models that have parts."""
-        return [n for file in self._parts("models") for n in self._read(file, "models", ["name"])["name"].to_pylist()]
 
     def _parts(self, name: str) -> list[str]:
         """The parts of a table; of layers those whose model is finished."""

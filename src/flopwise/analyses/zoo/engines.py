@@ -12,7 +12,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -78,17 +78,16 @@ def run(engine: str, jobs: Jobs, workers: int, limits: Limits, address: str | No
     return ENGINES[engine](jobs, workers, limits, address)
 
 
-def attempt(job: dict[str, Any], limits: dict[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
+def attempt(job: dict[str, Any], limits: Limits, stop: threading.Event | None = None) -> Done:
     """Profile a model in a process of its own and write its rows, those of a failure too; what became of it.
 
     Raises:
         StoppedError: it was interrupted; then nothing is written.
     """
-    supervisor = _supervisor(Limits(**limits), stop)
-    outcome = supervisor.do(job)
+    outcome = _supervisor(limits, stop).do(job)
     if outcome.error:
         profiling.failed(job, outcome.error, outcome.seconds)
-    return {"error": outcome.error, "seconds": outcome.seconds, "parts": outcome.value or {}}
+    return Done(job["key"], job["entry"]["name"], outcome.error, outcome.seconds, outcome.value or {})
 
 
 #: The supervisor of each thread of a cluster's worker; its process serves one model after another.
@@ -113,10 +112,6 @@ def _end_all() -> None:
         _EVERY.pop().end()
 
 
-def _done(job: dict[str, Any], outcome: dict[str, Any]) -> Done:
-    return Done(job["key"], job["entry"]["name"], outcome["error"], outcome["seconds"], outcome["parts"])
-
-
 def _lost(job: dict[str, Any], error: BaseException) -> Done:
     """A model whose cluster worker has died as often as it was tried: its row is written here."""
     text = f"the worker of the cluster was lost {TRIES} times ({type(error).__name__})"
@@ -128,12 +123,11 @@ def _processes(jobs: Jobs, workers: int, limits: Limits, address: str | None) ->
     """Threads of this process, each of which supervises one process."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
-    stop, limit = threading.Event(), asdict(limits)
+    stop = threading.Event()
     pool = ThreadPoolExecutor(workers)
     try:
-        futures = {pool.submit(attempt, job, limit, stop): job for job in jobs}
-        for future in as_completed(futures):
-            yield _done(futures[future], future.result())
+        for future in as_completed([pool.submit(attempt, job, limits, stop) for job in jobs]):
+            yield future.result()
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
@@ -152,11 +146,11 @@ def _ray(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outco
             )
     try:
         task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
-        limit, waiting, running = asdict(limits), iter(jobs), {}
+        waiting, running = iter(jobs), {}
         width = max(int(ray.cluster_resources().get("CPU", 1)), 1) * 2
         while True:
             for job in waiting:
-                running[task.remote(job, limit)] = job
+                running[task.remote(job, limits)] = job
                 if len(running) >= width:
                     break
             if not running:
@@ -164,11 +158,10 @@ def _ray(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outco
             (ready, *_), _ = ray.wait(list(running), num_returns=1)
             job = running.pop(ready)
             try:
-                outcome = ray.get(ready)
+                done = ray.get(ready)
             except ray.exceptions.RayError as error:
-                yield _lost(job, error)
-            else:
-                yield _done(job, outcome)
+                done = _lost(job, error)
+            yield done
     finally:
         if ours:
             ray.shutdown()
@@ -186,16 +179,15 @@ def _dask(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outc
                 )
                 stack.enter_context(cluster)
             client = stack.enter_context(distributed.Client(cluster, timeout=PATIENCE))
-        futures = client.map(attempt, jobs, limits=asdict(limits), pure=False, retries=TRIES - 1)
+        futures = client.map(attempt, jobs, limits=limits, pure=False, retries=TRIES - 1)
         owners = dict(zip((future.key for future in futures), jobs, strict=True))
         for future in distributed.as_completed(futures):
             job = owners.pop(future.key)
             try:
-                outcome = future.result()
+                done = future.result()
             except distributed.KilledWorker as error:
-                yield _lost(job, error)
-            else:
-                yield _done(job, outcome)
+                done = _lost(job, error)
+            yield done
             future.release()
 
 
@@ -214,13 +206,8 @@ def _reached(engine: str, address: str | None) -> Iterator[None]:
         if place is not None:
             socket.create_connection((place["host"], int(place["port"])), PATIENCE).close()
         yield
-    except (
-        OSError,
-        OverflowError,
-        ValueError,
-        RuntimeError,
-        ImportError,
-    ) as error:  # Ray's ConnectionError and Dask's timeouts too
+    # Ray's ConnectionError and Dask's timeouts are among these
+    except (OSError, OverflowError, ValueError, RuntimeError, ImportError) as error:
         where = f"{engine} at {address}" if address else f"a local cluster of {engine}"
         raise InputError(f"{where}: cannot be reached ({' '.join(str(error).split())[:300]})") from error
 

@@ -25,19 +25,13 @@ class Place:
         Raises:
             InputError: fsspec is missing, or does not know such a URL.
         """
-        self.name = shown(os.fsdecode(folder))
         text = os.fsdecode(folder)
+        self.name = shown(text)
         #: What any process of this machine, or of a cluster that sees the same files, opens it by.
-        self.address = text
-        #: None on this machine's own disks.
-        self.files: Any = None
-        if is_url(text) or "::" in text:
-            self.files, self.root = _opened(text)
-            if _is_local(self.files):
-                self.files = None
-        else:
-            self.root = self.address = os.path.abspath(text)
-        if self.files is None and os.path.exists(self.root) and not os.path.isdir(self.root):
+        self.address = text if is_url(text) or "::" in text else os.path.abspath(text)
+        #: Its file system, where it lies there, and whether that is on this machine's own disks.
+        self.files, self.root, self.local = _opened(self.address)
+        if self.local and os.path.exists(self.root) and not os.path.isdir(self.root):
             raise InputError(f"{self.name}: is a file; a data set is a folder")
 
     def path(self, name: str = "") -> str:
@@ -46,27 +40,21 @@ class Place:
 
     def list(self, folder: str, ending: str = "") -> list[str]:
         """The files of a folder inside, by their names in this place, in order."""
-        if self.files is None:
-            try:
-                names = os.listdir(self.path(folder))
-            except (FileNotFoundError, NotADirectoryError):
-                return []
-        else:
-            with contextlib.suppress(Exception):  # not every file system caches what it has listed
-                self.files.invalidate_cache()
-            try:
-                names = [str(path).rstrip("/").rpartition("/")[2] for path in self.files.ls(self.path(folder), False)]
-            except FileNotFoundError:
-                return []
+        self._look_again()
+        try:
+            names = [str(path).rstrip("/").rpartition("/")[2] for path in self.files.ls(self.path(folder), False)]
+        except FileNotFoundError:
+            return []
         return [f"{folder}/{name}" for name in sorted(names) if name.endswith(ending) and name[0] != "."]
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file or folder."""
-        if self.files is None:
-            return os.path.exists(self.path(name))
-        with contextlib.suppress(Exception):
-            self.files.invalidate_cache()
+        self._look_again()
         return bool(self.files.exists(self.path(name)))
+
+    def _look_again(self) -> None:
+        with contextlib.suppress(Exception):  # not every file system caches what it has listed
+            self.files.invalidate_cache()
 
     def write(self, name: str, data: Any) -> None:
         """Write a file, whole or not at all.
@@ -75,7 +63,7 @@ class Place:
             InputError: it cannot be written.
         """
         try:
-            if self.files is None:
+            if self.local:
                 os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
                 with whole(self.path(name)) as file:
                     file.write(data)
@@ -87,9 +75,6 @@ class Place:
 
     def read(self, name: str) -> bytes:
         """The bytes of a file."""
-        if self.files is None:
-            with open(self.path(name), "rb") as file:
-                return file.read()
         return bytes(self.files.cat_file(self.path(name)))
 
     @contextlib.contextmanager
@@ -102,51 +87,35 @@ class Place:
         import pyarrow
 
         try:
-            with open(self.path(name), "rb") if self.files is None else self.files.open(self.path(name)) as file:
+            with self.files.open(self.path(name)) as file:
                 yield file
         except (OSError, pyarrow.ArrowException) as error:  # Arrow's are ValueErrors and OSErrors as well
             reason = " ".join(str(error).split())
             raise InputError(f"{self.path(name)}: is damaged ({reason}); {_remedy(name)}") from error
 
-    def copy(self, name: str, to: str) -> None:
-        """Copy a file within the place."""
-        self.write(to, self.read(name))
-
     def remove(self, *names: str) -> None:
         """Remove files; those that are gone already are no error."""
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                if self.files is None:
-                    os.remove(self.path(name))
-                else:
-                    self.files.rm_file(self.path(name))
+                self.files.rm_file(self.path(name))
 
     def remove_folder(self, name: str) -> None:
         """Remove a folder and what is in it."""
-        if self.files is None:
-            import shutil
-
-            shutil.rmtree(self.path(name), ignore_errors=True)
-        elif self.exists(name):
+        with contextlib.suppress(OSError if self.local else FileNotFoundError):
             self.files.rm(self.path(name), recursive=True)
 
 
-def _opened(url: str) -> tuple[Any, str]:
+def _opened(url: str) -> tuple[Any, str, bool]:
     try:
         from fsspec.core import url_to_fs
+        from fsspec.implementations.local import LocalFileSystem
     except ImportError:
-        raise InputError(f"{shown(url)}: a data set behind a URL needs fsspec: pip install 'flopwise[zoo]'") from None
+        raise InputError(f"{shown(url)}: a data set needs fsspec: pip install 'flopwise[zoo]'") from None
     try:
         files, root = url_to_fs(url)
     except (ImportError, ValueError, OSError) as error:
         raise InputError(f"{shown(url)}: cannot be opened ({' '.join(str(error).split())})") from error
-    return files, str(root)
-
-
-def _is_local(files: Any) -> bool:
-    from fsspec.implementations.local import LocalFileSystem
-
-    return type(files) is LocalFileSystem
+    return files, str(root), type(files) is LocalFileSystem
 
 
 @contextlib.contextmanager
@@ -160,7 +129,7 @@ def alone(place: Place) -> Iterator[None]:
         import fcntl
     except ImportError:  # Windows
         fcntl = None  # type: ignore[assignment]
-    if place.files is not None or fcntl is None:
+    if not place.local or fcntl is None:
         yield
         return
     try:

@@ -4,48 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flopwise.analyses.zoo import attributes, chains
+from flopwise.analyses.zoo import chains
 from flopwise.analyses.zoo.entry import Entry
-from flopwise.graph import STORED, Tensor
+from flopwise.graph import STORED, Node, Tensor
 from flopwise.operators.counts import CLASSES
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 from flopwise.readers.source.location import shown
 
+#: Figures of a layer.
+_FIGURES = (
+    "macs",
+    "flops",
+    "params",
+    "buffers",
+    "weight_bytes",
+    "input_bytes",
+    "output_bytes",
+    "activations",
+    "times",
+)
+
+#: Figures of a profile's totals that the row of a model has.
+_TOTALS = (*(name for name in _FIGURES if name not in ("input_bytes", "times")), "peak_activation_bytes")
+
 #: Column -> its type in Arrow, of the table of models.
 MODELS: dict[str, str] = {
-    "key": "string",
-    "name": "string",
-    "source": "string",
-    "arguments": "string",
-    "hash": "string",
-    "family": "string",
+    **dict.fromkeys(("key", "name", "source", "arguments", "hash", "family"), "string"),
     "year": "int64",
     "tags": "string",
     "format": "string",
     "opset": "int64",
-    "inputs": "string",
-    "dtypes": "string",
-    "status": "string",
-    "error": "string",
-    "layers": "int64",
-    **dict.fromkeys(CLASSES, "int64"),
-    "macs": "int64",
-    "flops": "int64",
-    "params": "int64",
-    "buffers": "int64",
-    "weight_bytes": "int64",
-    "output_bytes": "int64",
-    "activations": "int64",
-    "peak_activation_bytes": "int64",
+    **dict.fromkeys(("inputs", "dtypes", "status", "error"), "string"),
+    **dict.fromkeys(("layers", *CLASSES, *_TOTALS), "int64"),
     "exact": "bool",
     "unknown": "string",
     "notes": "string",
-    "seconds": "double",
-    "build_seconds": "double",
-    "profile_seconds": "double",
+    **dict.fromkeys(("seconds", "build_seconds", "profile_seconds"), "double"),
     "peak_memory": "int64",
     "flopwise": "string",
 }
@@ -59,51 +57,14 @@ LAYERS: dict[str, str] = {
     "family": "string",
     "year": "int64",
     "position": "int64",
-    "name": "string",
-    "op": "string",
-    "origin": "string",
-    "scope": "string",
-    "kernel": "string",
-    "stride": "string",
-    "padding": "string",
-    "dilation": "string",
-    "groups": "int64",
-    "heads": "int64",
-    "hidden": "int64",
-    "axis": "int64",
-    "attributes": "string",
-    "inputs": "string",
-    "outputs": "string",
-    "dtypes": "string",
-    "weights": "string",
-    "signature": "int64",
-    **dict.fromkeys(CLASSES, "int64"),
-    "macs": "int64",
-    "flops": "int64",
-    "params": "int64",
-    "buffers": "int64",
-    "weight_bytes": "int64",
-    "input_bytes": "int64",
-    "output_bytes": "int64",
-    "activations": "int64",
-    "times": "int64",
-    "follower": "int64",
+    **dict.fromkeys(("name", "op", "origin", "scope", "kernel", "stride", "padding", "dilation"), "string"),
+    **dict.fromkeys(("groups", "heads", "hidden", "axis"), "int64"),
+    **dict.fromkeys(("attributes", "inputs", "outputs", "dtypes", "weights"), "string"),
+    **dict.fromkeys(("signature", *CLASSES, *_FIGURES, "follower"), "int64"),
     "view": "bool",
     "written": "int64",
     **chains.columns(),
 }
-
-#: Figures of a profile's totals that the row of a model has.
-_TOTALS = (
-    "macs",
-    "flops",
-    "params",
-    "buffers",
-    "weight_bytes",
-    "output_bytes",
-    "activations",
-    "peak_activation_bytes",
-)
 
 
 def model_row(entry: Entry, key: str, version: str, **figures: Any) -> dict[str, Any]:
@@ -123,8 +84,8 @@ def figures_of(profile: Profile) -> dict[str, Any]:
     return {
         "format": graph.format,
         "opset": max(versions, default=0) or None,
-        "inputs": " ".join(f"{t.name}:{t.dtype or '?'}:{attributes.shapes([t])}" for t in graph.inputs),
-        "dtypes": attributes.dtypes(t for t in (*graph.inputs, *graph.outputs)),
+        "inputs": " ".join(f"{t.name}:{t.dtype or '?'}:{_shapes([t])}" for t in graph.inputs),
+        "dtypes": _dtypes(t for t in (*graph.inputs, *graph.outputs)),
         "status": "ok",
         "layers": len(profile.rows),
         **{name: _whole(count) for name, count in (totals["ops"] or {}).items()},
@@ -155,22 +116,14 @@ def layer_rows(entry: Entry, profile: Profile) -> list[dict[str, Any]]:
             "op": node.op,
             "origin": node.origin,
             "scope": node.module,
-            **attributes.columns(node),
-            "attributes": attributes.text(node),
-            "inputs": attributes.shapes(_changing(node.known_inputs)),
-            "outputs": attributes.shapes(node.known_outputs),
-            "dtypes": attributes.dtypes((*node.known_inputs, *node.known_outputs)),
-            "weights": attributes.shapes(stored),
+            **_settings(node),
+            "attributes": _attributes(node),
+            "inputs": _shapes(t for t in node.known_inputs if t.kind not in STORED),
+            "outputs": _shapes(node.known_outputs),
+            "dtypes": _dtypes((*node.known_inputs, *node.known_outputs)),
+            "weights": _shapes(stored),
             **{name: _whole(count) for name, count in zip(CLASSES, row.counts or [None] * len(CLASSES), strict=True)},
-            "macs": _whole(row.macs),
-            "flops": _whole(row.flops),
-            "params": _whole(row.params),
-            "buffers": _whole(row.buffers),
-            "weight_bytes": _whole(row.weight_bytes),
-            "input_bytes": _whole(row.input_bytes),
-            "output_bytes": _whole(row.output_bytes),
-            "activations": _whole(row.activations),
-            "times": _whole(row.times),
+            **{name: _whole(getattr(row, name)) for name in _FIGURES},
             "follower": follower,
             "view": chains.is_view(node),
             "written": _whole(chains.written(row)),
@@ -184,16 +137,91 @@ def layer_rows(entry: Entry, profile: Profile) -> list[dict[str, Any]]:
 def signature(layer: dict[str, Any]) -> int:
     """The same number for layers with the same operator, attributes, shapes and types, and another for all others."""
     text = "\0".join(str(layer.get(name) or "") for name in SAME)
-    return int.from_bytes(
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True
-    )
-
-
-def _changing(tensors: tuple[Tensor, ...]) -> list[Tensor]:
-    """The tensors that are not stored in the model."""
-    return [t for t in tensors if t.kind not in STORED]
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
 
 
 def _whole(figure: Any) -> int | None:
     """A figure as a column can hold it; None where it is a formula, or no 64 bits hold it."""
     return figure if isinstance(figure, int) and abs(figure) < 1 << 63 else None
+
+
+#: Longest text of all attributes; of a longer one its hash is kept.
+LONGEST = 4096
+
+#: Operators whose weight says the kernel where the attributes leave it out.
+_CONVOLUTIONS = ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv")
+
+
+def _settings(node: Node) -> dict[str, Any]:
+    """Kernel, stride, padding and dilation as texts (``3x3``), groups, heads, hidden size and axis as numbers.
+
+    What an operator does not have is null. Padding stands as ONNX has it: the beginnings of all axes, then the ends.
+    """
+    attrs = node.attrs
+    kernel = attrs.get("kernel_shape")
+    group = attrs.get("group")
+    if node.op in _CONVOLUTIONS:
+        group = 1 if group is None else group
+        if kernel is None and node.has_input(1) and node.input(1).shape is not None:
+            kernel = node.input(1).dims[2:]
+    padding = attrs.get("pads")
+    automatic = attrs.get("auto_pad")
+    return {
+        "kernel": _times(kernel),
+        "stride": _times(attrs.get("strides")),
+        "padding": str(automatic) if automatic not in (None, "", "NOTSET", b"NOTSET") else _times(padding),
+        "dilation": _times(attrs.get("dilations")),
+        "groups": _number(group),
+        "heads": _heads(node),
+        "hidden": _number(attrs.get("hidden_size")),
+        "axis": _number(attrs.get("axis")),
+    }
+
+
+def _heads(node: Node) -> int | None:
+    """Heads of queries: an attribute, or the second extent of four."""
+    for name in ("q_num_heads", "num_heads"):
+        if name in node.attrs:
+            return _number(node.attrs[name])
+    if node.op.rpartition("::")[2] == "Attention" and node.has_input(0):
+        shape = node.input(0).shape
+        return _number(shape[1]) if shape is not None and len(shape) == 4 else None
+    return None
+
+
+def _times(values: Any) -> str | None:
+    return "x".join(map(str, values)) if isinstance(values, Sequence) and not isinstance(values, (str, bytes)) else None
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and abs(value) < 1 << 31 else None
+
+
+def _attributes(node: Node) -> str:
+    """The attributes that decide what the operator computes, as JSON with sorted keys."""
+    own = {key: value for key, value in node.attrs.items() if key != "args"} or node.attrs.get("args", {})
+    whole = json.dumps(_plain(own), sort_keys=True)
+    if len(whole) <= LONGEST:
+        return whole
+    return json.dumps({"blake2b": hashlib.blake2b(whole.encode(), digest_size=16).hexdigest(), "length": len(whole)})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _shapes([value])
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in sorted(value.items(), key=lambda item: str(item[0]))}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+def _shapes(tensors: Iterable[Tensor]) -> str:
+    """Shapes of tensors as a text: ``1x3x224x224 64``."""
+    return " ".join("?" if t.shape is None else "x".join(map(str, t.shape)) or "scalar" for t in tensors)
+
+
+def _dtypes(tensors: Iterable[Tensor]) -> str:
+    """Element types of tensors as a text, each once: ``float32 int64``."""
+    return " ".join(dict.fromkeys(t.dtype or "?" for t in tensors))

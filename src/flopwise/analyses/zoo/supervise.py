@@ -7,14 +7,13 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
 from typing import Any
 
+from flopwise.analyses.child import Child
 from flopwise.analyses.zoo import worker
 
 #: How often a process is looked at, in seconds.
@@ -88,8 +87,7 @@ class Supervisor:
             if ready.error:
                 self.end()
                 return Outcome(job, None, f"no process could be started: {ready.error}", ready.seconds)
-        with contextlib.suppress(OSError):  # a process that is gone says so below
-            self._process.send({"work": self.work, "job": job})
+        self._process.send({"work": self.work, "job": job})
         reply = self._answer(self.seconds, self.memory)
         if reply.value is None or self._process.resident() > _FULL * self.memory:
             self.end()
@@ -109,11 +107,10 @@ class Supervisor:
                 self.end()
                 raise StoppedError
             with contextlib.suppress(queue.Empty):
-                line = self._process.answers.get(timeout=_TICK)
-                if line is None:
+                answer = self._process.answers.get(timeout=_TICK)
+                if answer is None:
                     reason = f"the process ended ({self._process.reason()}){doing}"
                     return Outcome(None, None, reason, took, again=True)
-                answer = json.loads(line)
                 if "step" not in answer:
                     return Outcome(None, answer, "", took)
                 doing = f" while {answer['step']}"
@@ -126,87 +123,39 @@ class Supervisor:
                 return Outcome(None, None, reason, took, again=True)
 
 
-class _Process:
-    """A worker process, and the queue of its answers; None in it says that the process has ended."""
+class _Process(Child):
+    """A worker process."""
 
     def __init__(self) -> None:
-        self.answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        environment = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **os.environ}
-        self._child = subprocess.Popen(
-            [sys.executable, "-c", worker.COMMAND, json.dumps(sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=environment,
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,
-        )
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self._child.stdout is not None
-        with contextlib.suppress(OSError, ValueError):
-            for line in self._child.stdout:
-                self.answers.put(line)
-        self.answers.put(None)
-
-    def send(self, request: dict[str, Any]) -> None:
-        assert self._child.stdin is not None
-        self._child.stdin.write(json.dumps(request) + "\n")
-        self._child.stdin.flush()
-
-    def end(self) -> None:
-        self._kill()
-        self._child.wait()
-        for pipe in (self._child.stdin, self._errors):
-            with contextlib.suppress(OSError, ValueError):
-                pipe.close()  # type: ignore[union-attr]
+        variables = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **os.environ}
+        super().__init__(["-c", worker.COMMAND, json.dumps(sys.path)], variables)
 
     def reason(self) -> str:
         """Why the process has ended."""
-        code = self._wait()
+        self.sweep(0)
+        code = self.process.wait()
         if code < 0:
             return signal.Signals(-code).name
-        self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(self._errors.tell() - 2000, 0))
-        lines = self._errors.read().decode("utf-8", "replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        last = self.last_error()
         return f"exit code {code}{': ' + last[: worker.LONGEST] if code and last else ''}"
-
-    def _wait(self) -> int:
-        """Its exit code, once it has ended, and whatever it started with it."""
-        self.sweep(0)
-        return self._child.wait()
 
     def sweep(self, options: int = getattr(os, "WNOHANG", 0)) -> None:
         """End what the process has started, if it has ended itself: a child may hold its pipe open."""
-        if sys.platform != "win32" and hasattr(os, "waitid") and self._child.returncode is None:
+        if sys.platform != "win32" and hasattr(os, "waitid") and self.process.returncode is None:
             with contextlib.suppress(ChildProcessError):  # until it is waited for, no other process gets its number
-                if os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOWAIT | options) is not None:
-                    self._kill()
-
-    def _kill(self) -> None:
-        """End the process and all that belong to its group: those that a model has started too."""
-        if self._child.returncode is not None:
-            return
-        if sys.platform == "win32":
-            self._child.kill()
-        else:
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group that has ended
-                os.killpg(self._child.pid, signal.SIGKILL)
+                if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | options) is not None:
+                    self.kill()
 
     def resident(self) -> int:
         """Bytes of memory that the process has in use; 0 where that cannot be known."""
         try:
-            with open(f"/proc/{self._child.pid}/statm") as file:
+            with open(f"/proc/{self.process.pid}/statm") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, ValueError, IndexError):
             pass
         try:
             import psutil
 
-            return int(psutil.Process(self._child.pid).memory_info().rss)
+            return int(psutil.Process(self.process.pid).memory_info().rss)
         except Exception:  # it has ended, or psutil is missing
             return 0

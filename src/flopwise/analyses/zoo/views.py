@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.zoo.chains import LONGEST
@@ -99,7 +98,7 @@ class Zoo:
                 f"{self.name}: is damaged, or of another version of flopwise: {' '.join(str(error).split())}"
             ) from error
         self.connection.execute(CHAINS_OF)
-        if data.place.files is None:
+        if data.place.local:
             self.connection.execute(f"SET allowed_directories = [{_quoted(data.place.root)}]")
         self.connection.execute("SET enable_progress_bar = false")  # it would stand among the rows
         self.connection.execute(f"SET memory_limit = '{MEMORY}'")
@@ -109,9 +108,7 @@ class Zoo:
     def __enter__(self) -> Zoo:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -213,7 +210,7 @@ def _tables(connection: duckdb.DuckDBPyConnection, data: Dataset, files: dict[st
 def _reader(connection: duckdb.DuckDBPyConnection, data: Dataset, name: str, files: list[str]) -> str:
     """What stands behind FROM for files of Parquet; of other file systems than this machine's, Arrow reads them."""
     paths = [data.place.path(file) for file in files]
-    if data.place.files is None:
+    if data.place.local:
         return f"read_parquet([{', '.join(map(_quoted, paths))}])"
     import pyarrow
     import pyarrow.dataset

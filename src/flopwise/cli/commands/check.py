@@ -55,7 +55,7 @@ def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, *
 
 def _verdicts(paths: Sequence[str], budget: str, settings: dict[str, Any]) -> tuple[list[Any], list[str]]:
     """The verdicts on all models, and the errors of those that could not be read."""
-    from flopwise.analyses.budget import read_budget
+    from flopwise.analyses.budget.budget import read_budget
     from flopwise.api.check import check
 
     limits = read_budget(budget)
@@ -71,7 +71,7 @@ def _verdicts(paths: Sequence[str], budget: str, settings: dict[str, Any]) -> tu
 
 
 def _update(verdicts: Sequence[Any], budget: str) -> int:
-    from flopwise.analyses.budget import updated
+    from flopwise.analyses.budget.checking import updated
 
     with open(budget, encoding="utf-8", newline="") as file:
         text = file.read()
@@ -86,7 +86,8 @@ def _update(verdicts: Sequence[Any], budget: str) -> int:
 def _make(paths: Sequence[str], budget: str, choices: dict[str, Any]) -> int:
     """A new budget with the figures of one model."""
     import flopwise
-    from flopwise.analyses.budget import Settings, new_budget
+    from flopwise.analyses.budget.budget import Settings
+    from flopwise.analyses.budget.checking import new_budget
 
     if len(paths) > 1:
         raise InputError(f"{budget}: no such file; a new budget is made from one model, not {len(paths)}")

@@ -16,7 +16,7 @@ from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
-    from flopwise.analyses.compare import Comparison
+    from flopwise.analyses.compare.comparison import Comparison
     from flopwise.profiles.profile import Profile
 
 
@@ -54,7 +54,7 @@ def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **setti
     With A alone: several conventions (-c flops -c macs), batch sizes (-b 1,8), or input sizes, which | sets apart
     (-i "x:f32:1x3x224x224|1x3x320x320").
     """
-    from flopwise.analyses.compare import broken, conditions
+    from flopwise.analyses.compare.conditions import broken, conditions
     from flopwise.report.commands.compare import breaks_text, comparison_report
 
     unwanted = conditions(fail_on) if fail_on is not None else []

@@ -83,7 +83,7 @@ def _write(model: str, path: str, settings: dict[str, Any]) -> int:
             **{name: settings[name] for name in ONNX},
             progress=progress,
         )
-    for message in written.told:
+    for message in written.messages:
         say(message)
     return 0
 

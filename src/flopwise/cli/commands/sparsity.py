@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flopwise.analyses.sparsity.asking import Asked
+from flopwise.analyses.sparsity.asking import SparsityQuery
 from flopwise.cli import models, options
 from flopwise.cli.command import Choice, Command, option
 from flopwise.cli.output import Output, writes
@@ -17,7 +17,7 @@ from flopwise.errors import InputError
 if TYPE_CHECKING:
     from flopwise.report.report import Report
 
-_USUAL = Asked()
+_USUAL = SparsityQuery()
 
 
 def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
@@ -79,7 +79,7 @@ def command(model: str, strict: bool, by: str, top: int | None, output: Output, 
     enough, the largest block in which the zeros come is searched for. MODEL may also be a file of tensors alone.
     """
     import flopwise
-    from flopwise.analyses.sparsity import asked
+    from flopwise.analyses.sparsity.asking import sparsity_query
     from flopwise.report.commands.sparsity import sparsity_report
 
     if settings["tensors"] and by == "layer":
@@ -87,7 +87,7 @@ def command(model: str, strict: bool, by: str, top: int | None, output: Output, 
     thresholds = {
         key: settings[key] for key in ("blocks", "patterns", "min_size", "min_ratio", "tolerance", "ranks", "order")
     }
-    asked(**thresholds)  # before anything is read
+    sparsity_query(**thresholds)  # before anything is read
     arguments = arguments_of(settings)
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:

@@ -50,7 +50,7 @@ def command(
     every model and every file with weights in it is read.
     """
     import flopwise
-    from flopwise.analyses.weights.entry import PERCENTILES
+    from flopwise.analyses.weights.result import PERCENTILES
     from flopwise.report.commands.weights import weights_report
     from flopwise.report.commands.weights_columns import column
     from flopwise.report.formats.json import dump

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from flopwise.analyses.budget import Verdict
+from flopwise.analyses.budget.checking import Verdict
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Change, Values, difference, percent
+from flopwise.analyses.compare.comparison import OF_MODEL, Change, Values, difference, percent
+from flopwise.analyses.quantities import FIGURES
 from flopwise.errors import InputError, counted
 from flopwise.graph.names import layer_kind
 from flopwise.report.commands.differences import cause_sheet
@@ -20,7 +21,8 @@ from flopwise.report.sheet.units import count_title
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
-    from flopwise.analyses.compare import Break, Comparison, Group
+    from flopwise.analyses.compare.comparison import Comparison, Group
+    from flopwise.analyses.compare.conditions import Break
 
 #: What a report shows; "all" is one table for each.
 PARTS = ("total", "op", "layer")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from flopwise.analyses.sparsity import Effective, Layer, Measured, Sparsity
+from flopwise.analyses.sparsity.measuring import Measured
+from flopwise.analyses.sparsity.result import Effective, Layer, Sparsity
 from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report

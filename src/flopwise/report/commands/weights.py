@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.weights.entry import PERCENTILES, Entry, Histogram
+from flopwise.analyses.weights.result import PERCENTILES, Entry, Histogram
 from flopwise.errors import InputError, counted
 from flopwise.report.commands.weights_columns import Column, chosen, column
 from flopwise.report.formats.format import Format

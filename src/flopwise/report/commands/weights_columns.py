@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flopwise.analyses.weights.entry import PERCENTILES, Entry
+from flopwise.analyses.weights.result import PERCENTILES, Entry
 from flopwise.errors import InputError, did_you_mean
 from flopwise.report.sheet.columns import Kind
 

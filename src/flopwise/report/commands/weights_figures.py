@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.weights.entry import Entry, Histogram
+from flopwise.analyses.weights.result import Entry, Histogram
 from flopwise.errors import InputError
 from flopwise.report.commands.weights import number
 from flopwise.report.sheet.sheet import Look

@@ -9,7 +9,7 @@ from flopwise.report.html import bound, compare, llm, model, zoo
 from flopwise.report.sheet.sheet import Look, model_name
 
 if TYPE_CHECKING:
-    from flopwise.analyses.compare import Comparison
+    from flopwise.analyses.compare.comparison import Comparison
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.timing.bound import Bound
     from flopwise.analyses.zoo.overview import Overview

@@ -9,7 +9,7 @@ from flopwise.report.html.compare_data import compare_data
 from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
-    from flopwise.analyses.compare import Comparison
+    from flopwise.analyses.compare.comparison import Comparison
 
 LAYOUT = Layout(
     folder="compare",

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.compare.comparison import FIGURES, OF_MODEL, Values, difference
+from flopwise.analyses.compare.comparison import OF_MODEL, Values, difference
+from flopwise.analyses.quantities import FIGURES
 from flopwise.graph import Shape
 from flopwise.report.html.data import Index, number, port, text
 from flopwise.report.sheet.sheet import Look, is_gap, shape_text
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
-    from flopwise.analyses.compare import Comparison, Group
     from flopwise.analyses.compare.causes import Difference
+    from flopwise.analyses.compare.comparison import Comparison, Group
 
 #: Of the outputs of a layer with very many, these are port.
 SHAPES = 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flopwise.analyses.training.optimizers import OPTIMIZERS
 from flopwise.operators.tables import TABLES
+from flopwise.profiles.training import OPTIMIZERS
 from flopwise.report.reference.tables import GENERATED
 
 

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
-    from flopwise.analyses.sparsity import Layer, Sparsity
+    from flopwise.analyses.sparsity.result import Layer, Sparsity
     from flopwise.profiles.profile import Profile
 
 Item: TypeAlias = "Row | Sum"
@@ -51,9 +51,10 @@ def with_zeros(profile: Profile, progress: Callable[[str], None] = lambda step: 
 
 def _read(profile: Profile, progress: Callable[[str], None] = lambda step: None) -> _Read:
     if profile not in _READ:
-        from flopwise.analyses.sparsity import asked, sparsity_of
+        from flopwise.analyses.sparsity.asking import sparsity_query
+        from flopwise.analyses.sparsity.model import sparsity_of
 
-        sparsity: Sparsity = sparsity_of(profile, asked(), progress=progress)
+        sparsity: Sparsity = sparsity_of(profile, sparsity_query(), progress=progress)
         fetched = tuple(note for note in sparsity.notes if _NETWORK in note)
         _READ[profile] = _Read({id(layer.row): layer for layer in sparsity.layers}, fetched)
     return _READ[profile]

@@ -12,7 +12,7 @@ from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, is_gap,
 from flopwise.report.sheet.units import human
 
 if TYPE_CHECKING:
-    from flopwise.analyses.compare import Comparison
+    from flopwise.analyses.compare.comparison import Comparison
     from flopwise.profiles.profile import Profile
 
 #: So many layers are shown, those that cost most, where there are more than LONG.

@@ -16,7 +16,7 @@ from onnx import TypeProto, numpy_helper
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.normalize.order import needs
-from flopwise.readers.onnx.types import Shapes, bodies, tensor_type
+from flopwise.readers.onnx.types import Shapes, bodies, first_output, tensor_type
 
 
 def forbidden(model: onnx.ModelProto, shapes: Shapes) -> set[str]:
@@ -40,7 +40,7 @@ def _forks(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[tuple[onnx.NodePr
     for node in graph.node:
         if node.op_type == "If" and not node.domain:
             yield node, shapes
-        for inner in shapes.inner.get(next((o for o in node.output if o), ""), ()):
+        for inner in shapes.inner.get(first_output(node), ()):
             yield from _forks(inner.graph, inner.shapes)
 
 

@@ -6,6 +6,7 @@ so its tensors and operators are found again by the names of what the operators 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ import onnx
 from onnx import TypeProto
 
 from flopwise.readers.onnx.read import Resolved, parsed
-from flopwise.readers.onnx.types import Inner, Shapes, bodies, concrete
+from flopwise.readers.onnx.types import Inner, Shapes, bodies, concrete, first_output
 from flopwise.writers.onnx.branches import forbidden
 
 
@@ -72,7 +73,7 @@ def plan(resolved: Resolved) -> GraphPlan:
         ModelError: the model is damaged.
     """
     file = parsed(resolved.skeleton)
-    spots = _spots(resolved.proto.graph, resolved.shapes, _Counter())
+    spots = _spots(resolved.proto.graph, resolved.shapes, itertools.count())
     calls = {(f.domain, f.name) for f in file.functions}
     made = _plan(file.graph, [(resolved.proto.graph, resolved.shapes, spots)], calls, resolved.changed)
     made.main = True
@@ -91,15 +92,6 @@ def plan(resolved: Resolved) -> GraphPlan:
     return made
 
 
-class _Counter:
-    def __init__(self) -> None:
-        self.next = 0
-
-    def take(self) -> int:
-        self.next += 1
-        return self.next - 1
-
-
 @dataclass(slots=True)
 class _Spot:
     """An operator of a resolved graph: its position in ``Graph.nodes``, and the bodies that follow it there."""
@@ -109,19 +101,15 @@ class _Spot:
     inner: list[tuple[Inner, list[_Spot]]]
 
 
-def _spots(graph: onnx.GraphProto, shapes: Shapes, counter: _Counter) -> list[_Spot]:
+def _spots(graph: onnx.GraphProto, shapes: Shapes, positions: Iterator[int]) -> list[_Spot]:
     """The operators of a graph in the order of ``Graph.nodes``."""
     spots = []
     for node in graph.node:
-        spot = _Spot(node, counter.take(), [])
-        for inner in shapes.inner.get(_first(node), ()):
-            spot.inner.append((inner, _spots(inner.graph, inner.shapes, counter)))
+        spot = _Spot(node, next(positions), [])
+        for inner in shapes.inner.get(first_output(node), ()):
+            spot.inner.append((inner, _spots(inner.graph, inner.shapes, positions)))
         spots.append(spot)
     return spots
-
-
-def _first(node: onnx.NodeProto) -> str:
-    return next((o for o in node.output if o), "")
 
 
 def _plan(
@@ -151,7 +139,7 @@ def _plan(
     for _, _, spots in runs:
         called = _owners(file, spots, calls)
         for spot in spots:
-            first = _first(spot.node)
+            first = first_output(spot.node)
             owner = called.get(spot.position, first)
             made.positions.setdefault(owner, []).extend(_positions([spot]))
             made.lost += owner not in made.made
@@ -164,7 +152,7 @@ def _plan(
             continue
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                key = (_first(node), attribute.name)
+                key = (first_output(node), attribute.name)
                 made.bodies[key] = _plan(attribute.g, inner.get(key, []), calls, stale)
     return made
 
@@ -183,12 +171,12 @@ def _owners(file: onnx.GraphProto, spots: Sequence[_Spot], calls: set[tuple[str,
     """
     if not calls:
         return {}
-    own = {_first(n) for n in file.node if (n.domain, n.op_type) not in calls}
-    ends = {o: _first(n) for n in file.node if (n.domain, n.op_type) in calls for o in n.output if o}
+    own = {first_output(n) for n in file.node if (n.domain, n.op_type) not in calls}
+    ends = {o: first_output(n) for n in file.node if (n.domain, n.op_type) in calls for o in n.output if o}
     outside = {o for n in file.node for o in n.output} | {i.name for i in file.input}
     outside |= {t.name for t in file.initializer} | {""}
     makers = {o: s.position for s in spots for o in s.node.output}
-    inlined = [s for s in spots if _first(s.node) not in own]
+    inlined = [s for s in spots if first_output(s.node) not in own]
     parents = {s.position: s.position for s in inlined}
 
     def root(position: int) -> int:

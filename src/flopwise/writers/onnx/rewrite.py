@@ -5,7 +5,7 @@ Field numbers: see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -54,7 +54,8 @@ class Rewrite(TensorWalk):
             elif field.number == 25 and field.wire == BYTES and self.hollow:
                 out.field(25, self.function(field))
             elif field.number == 20 and field.wire == BYTES and self.hollow:
-                out.field(20, self.training(field))
+                training = self.window.fields(field.start, field.end)
+                out.field(20, self.with_graphs(training, (1, 2), GraphPlan()))
             else:
                 out.copy(field.tag, field.end)
         return out
@@ -64,33 +65,33 @@ class Rewrite(TensorWalk):
         fields = [f for m in messages for f in self.window.fields(m.start, m.end)]
         constants, stored = self.constants(fields)
         ends = Ends(plan, self.outputs if plan.main else ())
-        rest = Pieces()
+        others = Pieces()
         for field in fields:
             if field.wire != BYTES:
-                rest.copy(field.tag, field.end)
+                others.copy(field.tag, field.end)
             elif field.number == 1:
-                self.node(rest, field, 1, plan)
+                self.node(others, field, 1, plan)
             elif field.number in (5, 15) and field.start in stored:
-                rest.add(stored[field.start])
+                others.add(stored[field.start])
             elif field.number in (11, 12, 13):
                 value = self.value(field)
                 if field.number == 11 and value.name in constants:
                     continue  # in old files every initialiser is an input as well
                 changed = put(ends, field.number, value)
                 if changed is None:
-                    rest.copy(field.tag, field.end)
+                    others.copy(field.tag, field.end)
                 elif changed:
-                    rest.add(message(field.number, [changed.SerializeToString()]))
+                    others.add(message(field.number, [changed.SerializeToString()]))
             else:
-                rest.copy(field.tag, field.end)
+                others.copy(field.tag, field.end)
         for number, value in ends.new():
-            rest.add(message(number, [value.SerializeToString()]))
+            others.add(message(number, [value.SerializeToString()]))
         if not constants:
-            return rest
+            return others
         out = Pieces()
         for constant in constants.values():  # before the operators that use them
             out.add(constant)
-        out.extend(rest)
+        out.extend(others)
         return out
 
     def constants(self, fields: Sequence[Field]) -> tuple[dict[str, bytes], dict[int, bytes]]:
@@ -152,11 +153,14 @@ class Rewrite(TensorWalk):
         if not any(f.number in (6, 11) and f.wire == BYTES for f in fields):
             return None
         name = next((self.text(f) for f in fields if f.number == 1), "")
-        body = plan.bodies.get((first, name)) or GraphPlan(stale=plan.stale)
+        return self.with_graphs(fields, (6, 11), plan.bodies.get((first, name)) or GraphPlan(stale=plan.stale))
+
+    def with_graphs(self, fields: Iterable[Field], numbers: tuple[int, ...], plan: GraphPlan) -> Pieces:
+        """A message whose fields of these numbers are graphs."""
         content = Pieces()
         for part in fields:
-            if part.wire == BYTES and part.number in (6, 11):
-                content.field(part.number, self.graph([part], body))
+            if part.wire == BYTES and part.number in numbers:
+                content.field(part.number, self.graph([part], plan))
             else:
                 content.copy(part.tag, part.end)
         return content
@@ -190,16 +194,6 @@ class Rewrite(TensorWalk):
             else:
                 content.copy(part.tag, part.end)
         self.hollow.version = outside
-        return content
-
-    def training(self, field: Field) -> Pieces:
-        """The graphs for training, without weights."""
-        content = Pieces()
-        for part in self.window.fields(field.start, field.end):
-            if part.number in (1, 2) and part.wire == BYTES:
-                content.field(part.number, self.graph([part], GraphPlan()))
-            else:
-                content.copy(part.tag, part.end)
         return content
 
     def opset(self, field: Field) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
@@ -29,10 +29,6 @@ class Options:
 
     level: str = "all"
     threads: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """The options as a plain value."""
-        return {"level": self.level, "threads": self.threads}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +120,4 @@ def early_facts(name: str, options: Options) -> dict[str, Any]:
     Raises:
         InputError: there is no such engine, or its package is not installed.
     """
-    return {"name": name, "version": known_version(name), **options.to_dict()}
+    return {"name": name, "version": known_version(name), **asdict(options)}

@@ -16,7 +16,7 @@ from typing import Any
 
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.engines import Options, Task, UnsupportedError, early_facts
-from flopwise.analyses.timing.engines.onnxruntime_nodes import Graph, NodeModel, one_line
+from flopwise.analyses.timing.engines.onnxruntime_nodes import Graph, NodeModel, empty_model, one_line
 from flopwise.analyses.timing.machine import facts
 from flopwise.analyses.timing.sampling import Clock
 from flopwise.errors import ModelError
@@ -32,13 +32,6 @@ BEYOND = 4
 
 #: Weights smaller than this are never streamed.
 LIGHT = 4096
-
-_LEVELS = {
-    "off": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
 
 
 class Runtime:
@@ -61,7 +54,8 @@ class Runtime:
             ModelError: the engine refuses the model.
         """
         settings = self.ort.SessionOptions()
-        settings.graph_optimization_level = getattr(self.ort.GraphOptimizationLevel, _LEVELS[level])
+        name = "ORT_DISABLE_ALL" if level == "off" else f"ORT_ENABLE_{level.upper()}"
+        settings.graph_optimization_level = getattr(self.ort.GraphOptimizationLevel, name)
         settings.intra_op_num_threads = settings.inter_op_num_threads = 1
         settings.use_per_session_threads = self.options.threads == 1
         settings.log_severity_level = 4
@@ -177,7 +171,7 @@ class Onnxruntime:
     def _null(self, inputs: int, results: int) -> str:
         name = f"{inputs} {results}"
         if name not in self._nulls:
-            model, feeds = self._graph.empty_model(inputs, results)
+            model, feeds = empty_model(inputs, results)
             self._nulls[name] = self._runtime.task(self._runtime.session(model), feeds)
         return name
 

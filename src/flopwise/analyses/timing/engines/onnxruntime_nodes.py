@@ -157,16 +157,6 @@ class Graph:
         made = sum(int(np.prod(shape)) * _itemsize(dtype) for dtype, shape in sizes)
         return NodeModel(node, feeds, weights, self._opsets, made)
 
-    def empty_model(self, inputs: int, results: int) -> tuple[bytes, dict[str, Any]]:
-        """A model of Identity nodes with so many inputs and results, and its data."""
-        feeds = {f"x{i}": np.ones(1, np.float32) for i in range(max(1, inputs))}
-        nodes = [helper.make_node("Identity", [f"x{i % len(feeds)}"], [f"y{i}"]) for i in range(max(1, results))]
-        infos = [helper.make_tensor_value_info(name, 1, (1,)) for name in feeds]
-        outputs = [onnx.ValueInfoProto(name=f"y{i}") for i in range(max(1, results))]
-        graph = helper.make_graph(nodes, "empty", infos, outputs)
-        opsets = [helper.make_opsetid("", 17)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(), feeds
-
     def _key(self, node: Any) -> BenchmarkKey:
         versions = {o.domain or "ai.onnx": o.version for o in self._opsets}
         outer = [name for name in needed_names(node) if name not in node.input]
@@ -193,8 +183,7 @@ class Graph:
 
     def _value(self, name: str) -> Any:
         if name not in self._values:
-            values = dict(run_all(self._proto, self._path, [name], self._feeds, self._runtime))
-            return values[name]
+            return dict(run_all(self._proto, self._path, [name], self._feeds, self._runtime))[name]
         return self._values[name]
 
     def _loaded(self, tensor: Any) -> Any:
@@ -210,6 +199,17 @@ class Graph:
 
     def _array(self, tensor: Any) -> Any:
         return numpy_helper.to_array(self._loaded(tensor))
+
+
+def empty_model(inputs: int, results: int) -> tuple[bytes, dict[str, Any]]:
+    """A model of Identity nodes with so many inputs and results, and its data."""
+    feeds = {f"x{i}": np.ones(1, np.float32) for i in range(max(1, inputs))}
+    nodes = [helper.make_node("Identity", [f"x{i % len(feeds)}"], [f"y{i}"]) for i in range(max(1, results))]
+    infos = [helper.make_tensor_value_info(name, 1, (1,)) for name in feeds]
+    outputs = [onnx.ValueInfoProto(name=f"y{i}") for i in range(max(1, results))]
+    graph = helper.make_graph(nodes, "empty", infos, outputs)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(), feeds
 
 
 def run_all(
@@ -258,7 +258,6 @@ def rows_of(
     proto = onnx.load(original, load_external_data=False)
     del proto.graph.initializer[:]
     names = {n for node in proto.graph.node for n in node.output if n}
-    own: dict[str, Fingerprint] = {}
     try:
         plain = str(Path(folder) / "plain.onnx")  # the same nodes, with their weights in a file: copies of it are small
         runtime.session(original, save=plain)
@@ -310,20 +309,17 @@ def _outer_names(graph: Any) -> list[str]:
 
 def _attribute(attribute: Any) -> Any:
     value = helper.get_attribute_value(attribute)
+    repeated = not isinstance(value, bytes | int | float) and not hasattr(value, "SerializeToString")
+    return list(map(_canonical, value)) if repeated else _canonical(value)
+
+
+def _canonical(value: Any) -> Any:
+    """A number as it is, a text, and the digest of a tensor, a graph or a type."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, int | float):
-        return value
     if hasattr(value, "SerializeToString"):
         return hashlib.sha256(value.SerializeToString(deterministic=True)).hexdigest()
-    return [
-        v.decode("utf-8", "backslashreplace")
-        if isinstance(v, bytes)
-        else hashlib.sha256(v.SerializeToString(deterministic=True)).hexdigest()
-        if hasattr(v, "SerializeToString")
-        else v
-        for v in value
-    ]
+    return value
 
 
 def _nbytes(tensor: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.timing.whatif import WhatIf, what_ifs
+from flopwise.analyses.timing.engine import WhatIf, what_ifs
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.timing.whatif import what_ifs
+from flopwise.analyses.timing.engine import what_ifs
 from flopwise.errors import InputError, counted
 from flopwise.report.commands.bound.columns import (
     COLUMNS,
