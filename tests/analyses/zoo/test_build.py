@@ -168,7 +168,7 @@ def test_a_gathering_that_was_cut_off_is_finished(tmp_path: Path, whole: Path) -
             return call
 
         place = data.place
-        for verb in ("write", "copy", "remove", "remove_folder"):
+        for verb in ("write", "remove", "remove_folder"):
             setattr(place, verb, dying(getattr(place, verb)))
         try:
             data.gather()
