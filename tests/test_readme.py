@@ -9,8 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_generated_pages_are_current() -> None:
-    from flopwise.report.reference.formats import formats_page
-    from flopwise.report.reference.tables import conventions_page, operators_page
+    from flopwise.report.reference.pages import conventions_page, formats_page, operators_page
 
     hint = "run python docs/generate.py"
     assert (ROOT / "docs/reference/formats.md").read_text(encoding="utf-8") == formats_page(), hint

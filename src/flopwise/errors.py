@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def printable(text: str) -> str:
@@ -51,6 +54,25 @@ def did_you_mean(name: str, names: Iterable[str], lead: str = "; ") -> str:
 
     near = get_close_matches(name, list(names), 1)
     return f"{lead}did you mean {near[0]!r}?" if near else ""
+
+
+def entry(table: Mapping[str, T], key: str, what: str = "column", others: Iterable[str] = (), name: str = "") -> T:
+    """What a table holds under a key.
+
+    Args:
+        table: what there is.
+        key: what is looked for.
+        what: what the keys are names of, for the error.
+        others: other names that the error may suggest.
+        name: the key as somebody wrote it, for the error.
+
+    Raises:
+        InputError: the table has no such key; the message suggests the nearest and lists all.
+    """
+    if key not in table:
+        near = did_you_mean(key, [*table, *others]) or ";"
+        raise InputError(f"unknown {what} {name or key!r}{near} known: {', '.join(table)}")
+    return table[key]
 
 
 class FlopwiseError(Exception):

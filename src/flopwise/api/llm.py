@@ -279,7 +279,7 @@ def _checkpoints(module: Any) -> Iterator[None]:
 
 
 def _training_as_text(result: TrainingStep) -> str:
-    from flopwise.report.commands.llm.training import training_report
+    from flopwise.report.commands.llm.report import training_report
     from flopwise.report.report import as_text
 
     return as_text(training_report(result))
@@ -359,7 +359,7 @@ class _Program:
 
 
 def _as_text(result: Inference) -> str:
-    from flopwise.report.commands.llm.request import llm_report
+    from flopwise.report.commands.llm.report import llm_report
     from flopwise.report.report import as_text
 
     return as_text(llm_report(result))

@@ -60,7 +60,7 @@ def _columns() -> Iterable[tuple[str, str]]:
 
 
 def _columns_of_weights() -> Iterable[tuple[str, str]]:
-    from flopwise.report.commands.weights_columns import COLUMNS
+    from flopwise.report.commands.weights import COLUMNS
 
     return [(key, "") for key in COLUMNS]
 

@@ -13,8 +13,7 @@ from flopwise.analyses.timing.bound import Bound, physical_bound
 from flopwise.analyses.timing.engine import with_engine
 from flopwise.analyses.timing.environment import Environment
 from flopwise.analyses.timing.store import Record, Whole
-from flopwise.report.commands.bound.content import content
-from flopwise.report.commands.bound.report import bound_report
+from flopwise.report.commands.bound.report import bound_report, content
 from flopwise.report.report import as_text
 
 NODES = (

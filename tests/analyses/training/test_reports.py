@@ -64,7 +64,7 @@ def test_every_format_takes_a_training_step(format: str, by: str) -> None:
 
 
 def test_the_page_of_gradients_is_current() -> None:
-    from flopwise.report.reference.gradients import gradients_page
+    from flopwise.report.reference.pages import gradients_page
 
     page = Path("docs/reference/gradients.md").read_text(encoding="utf-8")
     assert page == gradients_page(), "run python docs/generate.py"

@@ -63,22 +63,22 @@ def oklab(rgb: object) -> object:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_words_can_be_read(theme: str) -> None:
-    found = colours(theme)
+    palette = colours(theme)
     for ground in ("surface", "ground", "sunken"):
-        for ink in ("text", "muted", "faint", "accent"):
-            assert contrast(found[ink], found[ground]) >= 4.5, (ink, ground)
-    assert contrast(found["text"], found["accent-soft"]) >= 4.5
-    assert contrast(found["warn"], found["warn-soft"]) >= 4.5
+        for ink in ("text", "muted", "faint", "accent", "mark", "k-5"):
+            assert contrast(palette[ink], palette[ground]) >= 4.5, (ink, ground)
+    assert contrast(palette["text"], palette["accent-soft"]) >= 4.5
+    assert contrast(palette["warn"], palette["warn-soft"]) >= 4.5
     for kind in range(len(KINDS)):
-        assert contrast(found[f"k-{kind}"], found[f"on-k-{kind}"]) >= 4.5, KINDS[kind]
-        assert contrast(found[f"k-{kind}"], found["surface"]) >= 3, KINDS[kind]
+        assert contrast(palette[f"k-{kind}"], palette[f"on-k-{kind}"]) >= 4.5, KINDS[kind]
+        assert contrast(palette[f"k-{kind}"], palette["surface"]) >= 3, KINDS[kind]
 
 
 @pytest.mark.parametrize("sight", list(SIGHT))
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_kinds_look_different_to_everybody(theme: str, sight: str) -> None:
-    found = colours(theme)
+    palette = colours(theme)
     kinds = KINDS[:-1]  # what is of no kind is a grey like movement
-    seen = [oklab(np.array(SIGHT[sight]) @ linear(found[f"k-{kind}"])) for kind in range(len(kinds))]
+    seen = [oklab(np.array(SIGHT[sight]) @ linear(palette[f"k-{kind}"])) for kind in range(len(kinds))]
     for one, other in itertools.combinations(range(len(kinds)), 2):
         assert np.linalg.norm(seen[one] - seen[other]) >= LEAST, (kinds[one], kinds[other])

@@ -10,8 +10,8 @@ from tests.report.html.test_page import chain, tensor
 
 import flopwise
 from flopwise.graph import Graph, Node
-from flopwise.report.html.data import page_data
-from flopwise.report.html.folds import OFTEN
+from flopwise.report.html.model import page_data
+from flopwise.report.html.modules import OFTEN
 
 
 def repeats(graph: Graph) -> list[tuple[str, str, int]]:

@@ -8,7 +8,7 @@ import pytest
 from tests.report.html.models import transformer
 
 import flopwise
-from flopwise.report.html.data import page_data
+from flopwise.report.html.model import page_data
 
 
 def kinds(profile: flopwise.Profile) -> dict[str, Counter[str]]:

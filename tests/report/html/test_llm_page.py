@@ -18,7 +18,7 @@ from tests.report.html.browser import Page, open_browser
 
 import flopwise
 from flopwise.analyses.llm.curve import lengths
-from flopwise.report.commands.llm.request import llm_report
+from flopwise.report.commands.llm.report import llm_report
 from flopwise.report.report import as_text
 
 __all__ = ["run"]  # a fixture

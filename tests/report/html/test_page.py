@@ -19,7 +19,7 @@ from flopwise.cli import cli
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Module, Node, Tensor
 from flopwise.report.commands.profile import render
-from flopwise.report.html.data import EXACT, page_data
+from flopwise.report.html.model import EXACT, page_data
 from flopwise.report.html.modules import MOST, groups
 
 HOSTILE = '</script><img src=x onerror="document.title=1">'

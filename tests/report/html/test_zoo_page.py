@@ -22,8 +22,9 @@ from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.overview import front, overview
 from flopwise.analyses.zoo.records import model_row
 from flopwise.cli import main
-from flopwise.report.html.zoo import render
+from flopwise.report.html.zoo import render_zoo
 from flopwise.report.report import as_text
+from flopwise.report.sheet.sheet import Look
 
 NAME = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -103,7 +104,7 @@ def test_the_report_as_a_table(folder: Path, capsys: Any) -> None:
 
 
 def test_in_a_browser(browser: Any, tmp_path: Path, folder: Path) -> None:
-    page = Page(browser, render(overview(folder)), tmp_path)
+    page = Page(browser, render_zoo(overview(folder), Look()), tmp_path)
     dots = "return document.querySelectorAll('#scatter-plot circle.dot').length"
     assert page.run(dots) == 21
     assert page.run("return document.querySelectorAll('#scatter-plot circle.kept').length") >= 1
@@ -117,7 +118,7 @@ def test_in_a_browser(browser: Any, tmp_path: Path, folder: Path) -> None:
 
 
 def test_tables_sort_and_filter(browser: Any, tmp_path: Path, folder: Path) -> None:
-    page = Page(browser, render(overview(folder)), tmp_path)
+    page = Page(browser, render_zoo(overview(folder), Look()), tmp_path)
 
     def column(table: str, place: int) -> list[str]:
         cells = f"document.querySelectorAll('#table-{table} tbody tr td:nth-child({place})')"
@@ -139,7 +140,7 @@ def test_tables_sort_and_filter(browser: Any, tmp_path: Path, folder: Path) -> N
 
 
 def test_names_from_a_data_set_run_no_script(browser: Any, tmp_path: Path, folder: Path) -> None:
-    page = Page(browser, render(overview(folder)), tmp_path)
+    page = Page(browser, render_zoo(overview(folder), Look()), tmp_path)
     assert page.run("return document.title") != "taken"
     assert NAME in page.run("return document.querySelector('#table-models').textContent")
     assert NAME in page.run("return document.querySelector('#table-failures').textContent")

@@ -68,7 +68,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     without memory for the weights; none are read.
     """
     import flopwise
-    from flopwise.report.commands.llm.request import llm_report
+    from flopwise.report.commands.llm.report import llm_report
 
     del settings["human"]
     shares = {way: settings.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep")}
@@ -87,7 +87,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     if any(number != 1 for number in shares.values()):
         raise InputError("--dp, --fsdp, --tp, --pp and --ep are for a training step: give --train")
     if figures is not None:
-        from flopwise.report.commands.weights_figures import prepare
+        from flopwise.report.drawings import prepare
 
         prepare(figures)
     with Progress() as progress:
@@ -104,7 +104,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
 def _train(model: str, output: Output, settings: dict[str, Any], shares: dict[str, int]) -> int:
     """The page of a training step."""
     import flopwise
-    from flopwise.report.commands.llm.training import training_report
+    from flopwise.report.commands.llm.report import training_report
 
     kept = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "trust_code")
     chosen: dict[str, Any] = {key: settings[key] for key in kept}

@@ -53,7 +53,7 @@ def command(model: str, plan: str | None, output: Output, **settings: Any) -> in
     def report(profile: Profile) -> Report:
         memory = memory_of(profile, settings["inplace"], settings["align"])
         if plan is not None:
-            from flopwise.report.commands.memory_plan import render_plan
+            from flopwise.report.commands.memory import render_plan
 
             plans.append(render_plan(memory))
         return memory_report(memory)

@@ -51,20 +51,20 @@ def command(
     """
     import flopwise
     from flopwise.analyses.weights.result import PERCENTILES
-    from flopwise.report.commands.weights import weights_report
-    from flopwise.report.commands.weights_columns import column
-    from flopwise.report.formats.json import dump
+    from flopwise.errors import entry
+    from flopwise.report.commands.weights import COLUMNS, weights_report
+    from flopwise.report.formats.json import render_content
 
     if settings["no_histogram"] and (figures is not None or bins_json is not None):
         raise InputError(
             f"{'--figures' if figures is not None else '--bins-json'} needs the histograms; leave --no-histogram out"
         )
     for key in (*(settings["columns"] or ()), *([settings["sort"]] if settings["sort"] else ())):
-        column(key)
+        entry(COLUMNS, key)
         if settings["no_histogram"] and key in (*PERCENTILES, "histogram"):
             raise InputError(f"{key} needs the histograms; leave --no-histogram out")
     if figures is not None:
-        from flopwise.report.commands.weights_figures import prepare
+        from flopwise.report.drawings import prepare
 
         prepare(figures)
     paths = models.find_stored(model)
@@ -95,7 +95,7 @@ def command(
 
             draw(weights, figures, figure_format, step)
         if bins_json is not None:
-            histograms.append(dump(weights.histograms()))
+            histograms.append(render_content(weights.histograms()))
         return weights_report(weights, settings["columns"], settings["sort"], settings["top"]), True
 
     code = run_each(model, work, output, dims=settings["dims"], paths=paths)

@@ -85,5 +85,4 @@ def _sheet(
         about=(model, inputs, *([convention] if counted else [])),
         notes=tuple(look.text(note) for note in dict.fromkeys(notes)),
         squeeze=True,
-        complete=True,
     )

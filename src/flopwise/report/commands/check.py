@@ -8,9 +8,10 @@ from typing import Any
 
 from flopwise.analyses.budget.checking import Verdict
 from flopwise.report.formats.format import Format
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, without_empty
+from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, without_empty
 
 
 def verdicts_report(verdicts: Sequence[Verdict]) -> Report:
@@ -20,27 +21,29 @@ def verdicts_report(verdicts: Sequence[Verdict]) -> Report:
 
 def _sheet(verdicts: Sequence[Verdict], format: Format, look: Look) -> Sheet:
     broken = [v for v in verdicts if v.broken]
-    shown = verdicts if format.data else broken or verdicts
-    named = len({v.model for v in verdicts}) > 1 or format.data
-    sheet = Sheet(
-        heads=(
-            *([Head("model", "model", "text", 1)] if named else []),
-            Head("name", "limit", "text", 0),
-            Head("layer", "layer", "text", 2),
-            Head("value", "is", "number", 1),
-            Head("most", "at most", "number", 1),
-            Head("unit", "unit", "text", 6),
-            Head("share", "% of limit", "percent", 7),
+    data = format.data
+    columns: tuple[Field[Verdict], ...] = (
+        Field(Head("model", "model", "text", 1), lambda v: look.text(v.model if data else os.path.basename(v.model))),
+        Field(Head("name", "limit", "text", 0), lambda v: look.text(_limit(v))),
+        Field(Head("layer", "layer", "text", 2), lambda v: look.text(v.layer)),
+        Field(Head("value", "is", "number", 1), _value),
+        Field(Head("most", "at most", "number", 1), lambda v: v.limit.most),
+        Field(Head("unit", "unit", "text", 6), lambda v: look.text(v.unit)),
+        Field(Head("share", "% of limit", "percent", 7), _share),
+        Field(
             Head("broken", "", "text", 1),
+            lambda v: ("yes" if v.broken else "no") if data else v.why if v.broken else "kept",
         ),
-        lines=tuple(Line(_values(v, named, look, format.data), "unknown" if v.broken else "") for v in shown),
-        about=(_told(verdicts, broken, look),),
-        complete=True,
     )
-    return sheet if format.data else without_empty(sheet)
+    if not data and len({v.model for v in verdicts}) < 2:
+        columns = columns[1:]
+    shown = verdicts if data else broken or verdicts
+    about = (_outcome(verdicts, broken, look),)
+    sheet = Sheet.of(columns, shown, lambda v: "unknown" if v.broken else "", about=about, complete=True)
+    return sheet if data else without_empty(sheet)
 
 
-def _told(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) -> str:
+def _outcome(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) -> str:
     models = dict.fromkeys(v.model for v in verdicts)
     who = look.text(next(iter(models))) if len(models) == 1 else f"{len(models)} models"
     if not broken:
@@ -50,25 +53,16 @@ def _told(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) ->
     return f"{who}: {len(broken)} of {len(verdicts)} limits {'is' if len(broken) == 1 else 'are'} exceeded"
 
 
-def _values(verdict: Verdict, named: bool, look: Look, data: bool) -> tuple[Value, ...]:
-    value: Value = verdict.value
-    if isinstance(value, int) and not verdict.exact:
-        value = AtLeast(value)
+def _value(verdict: Verdict) -> Value:
     if verdict.missing:
-        value = ""
+        return ""
+    value = verdict.value
+    return AtLeast(value) if isinstance(value, int) and not verdict.exact else value
+
+
+def _share(verdict: Verdict) -> Value:
     most = verdict.limit.most
-    share = 100 * verdict.value / most if verdict.value is not None and most and verdict.exact else ""
-    broken = ("yes" if verdict.broken else "no") if data else verdict.why if verdict.broken else "kept"
-    return (
-        *([look.text(verdict.model if data else os.path.basename(verdict.model))] if named else []),
-        look.text(_limit(verdict)),
-        look.text(verdict.layer),
-        value,
-        most,
-        look.text(verdict.unit),
-        share,
-        broken,
-    )
+    return 100 * verdict.value / most if verdict.value is not None and most and verdict.exact else ""
 
 
 def _limit(verdict: Verdict) -> str:
@@ -92,8 +86,7 @@ def content(verdicts: Sequence[Verdict]) -> dict[str, Any]:
                 **({"device": v.limit.device} if v.limit.device else {}),
                 "layers": v.limit.layers or None,
                 "layer": v.layer or None,
-                "value": v.value,
-                "exact": v.exact,
+                **fields(v, "value exact"),
                 "most": v.limit.most,
                 "unit": v.unit or None,
                 "broken": v.broken,

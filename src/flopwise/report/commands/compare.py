@@ -17,7 +17,7 @@ from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Kind, Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, about, model_name, shape_text
 from flopwise.report.sheet.text import cells, shorten
-from flopwise.report.sheet.units import count_title
+from flopwise.report.sheet.units import TITLES, count_title
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
@@ -48,16 +48,7 @@ NAMES, FIGURE, SHARE = 22, 16, 8
 #: A path is not made shorter than this.
 SHORT = 24
 
-_TITLES = {
-    "macs": "MACs",
-    "flops": "FLOPs",
-    "params": "parameters",
-    "weight_bytes": "weight bytes",
-    "activations": "activation elements",
-    "output_bytes": "output bytes",
-    "peak_activation_bytes": "peak activation bytes",
-    "unknown": "layers without a count",
-}
+_TITLES = {**TITLES, "unknown": "layers without a count"}
 
 
 def comparison_report(
@@ -145,12 +136,11 @@ def _about_conventions(comparison: Comparison, look: Look) -> tuple[str, ...]:
 def _units_apart(comparison: Comparison) -> tuple[str, ...]:
     """What becomes of counts in different units, where there are any."""
     units = dict.fromkeys(p.convention.unit for p in comparison.profiles)
-    apart = (
-        "differences of counts are in FLOP: 1 MAC = 2 FLOP"
-        if comparison.convertible
-        else f"counts in {' and '.join(units)} are not subtracted from each other"
-    )
-    return (apart,) if len(units) > 1 else ()
+    if len(units) == 1:
+        return ()
+    if comparison.convertible:
+        return ("differences of counts are in FLOP: 1 MAC = 2 FLOP",)
+    return (f"counts in {' and '.join(units)} are not subtracted from each other",)
 
 
 def _notes(comparison: Comparison, look: Look) -> tuple[str, ...]:
@@ -253,7 +243,6 @@ def _totals(comparison: Comparison, look: Look) -> Sheet:
         heads=(Head("figure", "total", "text", 0), *_heads("", comparison, look)),
         lines=tuple(lines),
         squeeze=True,
-        complete=True,
     )
 
 
@@ -267,7 +256,6 @@ def _operators(comparison: Comparison, figures: Sequence[str], look: Look) -> Sh
         ),
         lines=tuple(Line((look.text(g.op), *_of_group(comparison, g, shown)), _mark(g)) for g in comparison.operators),
         squeeze=True,
-        complete=True,
     )
 
 
@@ -284,16 +272,14 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
     models = range(1, len(comparison.labels))
     renamed = [m for m in models if any(g.names[m] not in (None, g.names[0]) for g in groups)]
     matched = any(way in ("structure", "weights", "order") for g in groups for way in g.ways)
-    lines = []
-    for group in groups:
-        names = [group.names[0] or "", *(_other_name(group, m) for m in renamed)]
+
+    def line(group: Group) -> Line:
+        others = (group.names[m] for m in renamed)
+        names = [group.names[0] or "", *("" if name in (None, group.names[0]) else str(name) for name in others)]
         ways = [" ".join(dict.fromkeys(way for way in group.ways if way not in (None, "same")))] if matched else []
-        lines.append(
-            Line(
-                (*map(look.text, names), _called(comparison, group), *ways, *_of_group(comparison, group, figures)),
-                _mark(group),
-            )
-        )
+        about = (*map(look.text, names), _called(comparison, group), *ways)
+        return Line((*about, *_of_group(comparison, group, figures)), _mark(group))
+
     hidden = len(comparison.layers) - len(groups)
     same = f"{counted(hidden, 'layer')} {'is' if hidden == 1 else 'are'} the same in all models (--full shows "
     return Sheet(
@@ -304,10 +290,9 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
             *([Head("matched_by", "matched by", "text", 8)] if matched else []),
             *(head for rank, figure in enumerate(figures, MAIN) for head in _heads(figure, comparison, look, rank)),
         ),
-        lines=tuple(lines),
+        lines=tuple(map(line, groups)),
         notes=(f"{same}{'it' if hidden == 1 else 'them'})",) if hidden else (),
         squeeze=True,
-        complete=True,
     )
 
 
@@ -317,27 +302,19 @@ def _called(comparison: Comparison, group: Group) -> str:
     return next((layer_kind(i.node, p.graph) for p, i in pairs if isinstance(i, Row)), group.op)
 
 
-def _other_name(group: Group, model: int) -> str:
-    name = group.names[model]
-    return "" if name is None or name == group.names[0] else name
-
-
 def _mark(group: Group) -> Mark:
     return "heavy" if group.missing else ""
 
 
 def breaks_text(breaks: Sequence[Break]) -> list[str]:
     """One line for each condition that holds, or that may hold because a figure is not known."""
-    return [_broken(b) for b in breaks]
-
-
-def _broken(broken: Break) -> str:
-    condition = broken.condition
-    if broken.first is None or broken.other is None:
-        return f"{broken.label}: {condition.text}: not known, because {condition.figure} is a lower bound or unknown"
-    values: Values = (broken.first, broken.other)
-    share = percent(values, 1)
-    more = difference(values, 1) or 0
-    relative = "" if share is None else f", {share:+.2f} %"
-    change = f"{broken.first:,} -> {broken.other:,} ({more:+,}{relative})"
-    return f"{broken.label}: {condition.text}: {condition.figure} {change}"
+    lines = []
+    for broken in breaks:
+        figure, values = broken.condition.figure, (broken.first, broken.other)
+        change = f"not known, because {figure} is a lower bound or unknown"
+        if None not in values:
+            share = percent(values, 1)
+            relative = "" if share is None else f", {share:+.2f} %"
+            change = f"{figure} {broken.first:,} -> {broken.other:,} ({difference(values, 1) or 0:+,}{relative})"
+        lines.append(f"{broken.label}: {broken.condition.text}: {change}")
+    return lines

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
+from flopwise.report.sheet.sheet import Field, Head, Line, Look, Sheet
 from flopwise.report.sheet.units import human
 
 if TYPE_CHECKING:
@@ -51,18 +52,31 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
     memory = [human(device.memory_bytes, "B") + " memory"] if device.memory_bytes else []
     caches = [f"{c.level.upper()} {human(c.nbytes, 'B')}" for c in device.caches]
     names = [f"also {', '.join(device.aliases)}"] if device.aliases else []
-    return Sheet(
-        heads=(
-            Head("what", "figure", "text", 0),
-            Head("dtype", "type", "text", 1),
-            Head("value", "", "number" if data else "text", 1),
-            Head("unit", "unit", "text", 2 if data else 1),
-            Head("dense", "density", "text", 1),
-            Head("kind", "kind", "text", 4),
-            Head("verified", "document", "text", 4),
+
+    def rate(peak: Peak) -> Value:
+        if data:
+            return peak.value
+        return f"{peak.value * 1e6:.3g} us" if peak.unit == "s" else human(round(peak.value), peak.unit)
+
+    def density(peak: Peak) -> str:
+        return "" if peak.dtype is None else "dense" if peak.dense else "with sparsity"
+
+    columns: tuple[Field[Peak], ...] = (
+        Field(Head("what", "figure", "text", 0), lambda p: p.what),
+        Field(Head("dtype", "type", "text", 1), lambda p: p.dtype or ""),
+        Field(Head("value", "", "number" if data else "text", 1), rate),
+        Field(Head("unit", "unit", "text", 2 if data else 1), lambda p: p.unit if data else ""),
+        Field(Head("dense", "density", "text", 1), density),
+        Field(Head("kind", "kind", "text", 4), lambda p: p.kind),
+        Field(Head("verified", "document", "text", 4), lambda p: "" if p.verified else "unverified"),
+        Field(
             Head("source", "source", "text", 2, prose=True),
+            lambda p: f"{p.source} <{p.url}>" if p.url and data else p.source,
         ),
-        lines=tuple(Line(_figure(peak, data)) for peak in device.peaks),
+    )
+    return Sheet.of(
+        columns,
+        device.peaks,
         about=(look.text(device.name), device.id, *map(look.text, names), *memory, *caches),
         notes=tuple(look.text(note) for note in (device.note, *_documents(device)) if note),
     )
@@ -80,25 +94,6 @@ def _overview(device: Device) -> tuple[Value, ...]:
     return (device.id, device.name, *rates, size, bandwidth, "" if verified else "unverified")
 
 
-def _figure(peak: Peak, data: bool) -> tuple[Value, ...]:
-    value: Value = peak.value if data else human(round(peak.value), peak.unit) if peak.unit != "s" else ""
-    if peak.unit == "s" and not data:
-        value = f"{peak.value * 1e6:.3g} us"
-    dense = "" if peak.dtype is None else "dense" if peak.dense else "with sparsity"
-    verified = "" if peak.verified else "unverified"
-    source = f"{peak.source} <{peak.url}>" if peak.url and data else peak.source
-    return (
-        peak.what,
-        peak.dtype or "",
-        value,
-        peak.unit if data else "",
-        dense,
-        peak.kind,
-        verified,
-        source,
-    )
-
-
 def _documents(device: Device) -> list[str]:
     """Each document that figures stand in, with its link."""
     links = {peak.source.rpartition(": ")[2]: (peak.url, peak.verified) for peak in device.peaks if peak.url}
@@ -109,28 +104,13 @@ def _documents(device: Device) -> list[str]:
 
 
 def _content(device: Device) -> dict[str, Any]:
+    keys = "what dtype value unit dense kind verified source"
     return {
-        "id": device.id,
-        "name": device.name,
+        **fields(device, "id name"),
         "aliases": list(device.aliases),
-        "kind": device.kind,
-        "vendor": device.vendor,
-        "cores": device.cores,
+        **fields(device, "kind vendor cores"),
         "memory_bytes": device.memory_bytes or None,
         "caches": {cache.level: cache.nbytes for cache in device.caches},
-        "figures": [
-            {
-                "what": peak.what,
-                "dtype": peak.dtype,
-                "value": peak.value,
-                "unit": peak.unit,
-                "dense": peak.dense,
-                "kind": peak.kind,
-                "verified": peak.verified,
-                "source": peak.source,
-                "url": peak.url or None,
-            }
-            for peak in device.peaks
-        ],
+        "figures": [{**fields(peak, keys), "url": peak.url or None} for peak in device.peaks],
         "note": device.note or None,
     }

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.compare.causes import Cause, Difference, common_unit, factor, why
 from flopwise.report.formats.format import Format
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, figure
+from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, data_sheet, figure
 from flopwise.report.sheet.units import count_title, human
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ def cause_sheet(difference: Difference, look: Look, above: tuple[str, ...] = ())
         each = max(len({id(row.node) for row in p.rows}) for p in (difference.first, difference.other))
         which = "every layer" if difference.exact else "every layer that they can count"
         alike = f"{names[0]} and {names[1]} count the same in {which}"
-        lines.append(Line(("all layers", each, *_bounds(difference), whole, "", alike)))
+        pairs = zip(difference.totals, (difference.first, difference.other), strict=True)
+        bounds = (AtLeast(total) if profile.sum.unknown else total for total, profile in pairs)
+        lines.append(Line(("all layers", each, *bounds, whole, "", alike)))
     return Sheet(
         heads=heads if whole else tuple(h for h in heads if h.key != "percent"),
         lines=tuple(lines if whole else map(_without_share, lines)),
@@ -102,12 +105,6 @@ def _counts(cause: Cause) -> tuple[Value, ...]:
 def _counted(count: int, missing: bool) -> Value:
     """A count; None, or at least so much, where some of it is missing."""
     return (AtLeast(count) if count else None) if missing else count
-
-
-def _bounds(difference: Difference) -> tuple[int, ...]:
-    """The totals in the common unit; at least so much where a convention cannot count some layers."""
-    pairs = zip(difference.totals, (difference.first, difference.other), strict=True)
-    return tuple(AtLeast(total) if profile.sum.unknown else total for total, profile in pairs)
 
 
 def _without_share(line: Line) -> Line:
@@ -130,16 +127,13 @@ def _totals(difference: Difference, look: Look) -> list[Figure]:
 
 def _data_sheet(differences: Sequence[Difference]) -> Sheet:
     """The same for programs: one table, with the two conventions in each line."""
-    text = ("first", "other", "layers", "reason")
-    keys = ("first", "other", "unit", "layers", "reason", "number", "first_count", "other_count", "difference")
-    return Sheet(
-        heads=tuple(Head(key, key, "text" if key in (*text, "unit") else "number") for key in keys),
-        lines=tuple(
-            Line((*d.names, d.unit, c.what, c.why, c.layers, *_counts(c), None if c.unknown else c.difference))
-            for d in differences
-            for c in d.causes
-        ),
+    lines = (
+        (*d.names, d.unit, c.what, c.why, c.layers, *_counts(c), None if c.unknown else c.difference)
+        for d in differences
+        for c in d.causes
     )
+    keys = ("first", "other", "unit", "layers", "reason", "number", "first_count", "other_count", "difference")
+    return data_sheet(keys, keys[:5], lines)
 
 
 def _notes(profiles: Sequence[Profile]) -> list[str]:
@@ -158,18 +152,17 @@ def _overview(profiles: Sequence[Profile]) -> dict[str, Any]:
         "base": profiles[0].convention.name,
         "conventions": [
             {
-                "name": p.convention.name,
-                "unit": p.convention.unit,
-                "count": _known(p),
+                **fields(p.convention, "name unit"),
+                "count": _count(p),
                 "unknown_layers": p.sum.unknown,
-                "difference": None if _known(p) is None else why(profiles[0], p).to_dict(),
+                "difference": None if _count(p) is None else why(profiles[0], p).to_dict(),
             }
             for p in profiles
         ],
     }
 
 
-def _known(profile: Profile) -> int | None:
+def _count(profile: Profile) -> int | None:
     """The count; None where the convention can count no layer, a lower bound where it cannot count some."""
     return None if profile.rows and profile.sum.unknown == len(profile.rows) else profile.sum.count
 
@@ -187,7 +180,7 @@ def _overview_sheet(profiles: Sequence[Profile], look: Look) -> Sheet:
     whole = base.sum.count * factor(base, unit)
 
     def line(profile: Profile) -> Line:
-        name, own, count = profile.convention.name, profile.convention.unit, _known(profile)
+        name, own, count = profile.convention.name, profile.convention.unit, _count(profile)
         if count is None:
             return Line((name, None, own, None, None, "cannot count this model"), "unknown")
         bound = AtLeast if profile.sum.unknown else int
@@ -204,9 +197,8 @@ def _overview_sheet(profiles: Sequence[Profile], look: Look) -> Sheet:
         lines=tuple(line(profile) for profile in profiles),
         about=about(base, look, counted=False),
         notes=(
-            "1 MAC = 2 FLOP; ≥ where a convention cannot count some layers; -c A -c B lists every cause".replace(
-                "≥", look.glyphs.at_least.strip()
-            ),
+            f"1 MAC = 2 FLOP; {look.glyphs.at_least.strip()} where a convention cannot count some layers; "
+            "-c A -c B lists every cause",
         ),
         complete=True,
     )
@@ -240,12 +232,13 @@ def difference(profiles: Sequence[Profile], by: str = "op") -> list[dict[str, An
         where the convention cannot count it.
     """
     return [
-        {"name": part.name, "layers": len(part.nodes), "counts": _known_counts(part)} for part in _parts(profiles, by)
+        {
+            "name": part.name,
+            "layers": len(part.nodes),
+            "counts": {name: None if name in part.missing else count for name, count in part.counts.items()},
+        }
+        for part in _parts(profiles, by)
     ]
-
-
-def _known_counts(part: _Part) -> dict[str, int | None]:
-    return {name: None if name in part.missing else count for name, count in part.counts.items()}
 
 
 def _parts(profiles: Sequence[Profile], by: str) -> list[_Part]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Column, Value, cell, select
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, is_gap
-from flopwise.report.sheet.units import count_title, exact
+from flopwise.report.sheet.units import count_title
 
 if TYPE_CHECKING:
     from flopwise.conventions import Convention
@@ -151,38 +152,42 @@ def _sheet(
         for name, model in zip(names, models, strict=True)
     ]
     if top is not None and top < len(lines):
-        rest = models[top:]
-        label = f"{look.glyphs.cut} {exact(len(rest))} more model{'s' if len(rest) > 1 else ''}"
-        lines[top:] = [Line((label, *(_together(rest, c) for c in columns)), "rest")]
-    files = f"{exact(len(models))} model{'s' if len(models) > 1 else ''}"
+        hidden = models[top:]
+        label = f"{look.glyphs.cut} {counted(len(hidden), 'more model')}"
+        lines[top:] = [Line((label, *(_together(hidden, c) for c in columns)), "rest")]
     notes = [
         f"unknown in {name}: {gap.removeprefix('unknown: ')}"
         for name, m in zip(names, models, strict=True)
         for gap in m.gaps
     ]
     if errors:
-        notes.append(f"not in the table: {exact(len(errors))} file{'s' if len(errors) > 1 else ''} that failed")
+        notes.append(f"not in the table: {counted(len(errors), 'file')} that failed")
     title = count_title(convention.unit, convention.name)
     return Sheet(
         heads=(
             Head("model", "model", "text", 0),
             *(
-                Head(c.key, c.title.format(count=title, one="", kind=""), c.kind, c.rank, _human(c, convention))
+                Head(
+                    c.key,
+                    c.title.format(count=title, one="", kind=""),
+                    c.kind,
+                    c.rank,
+                    convention.display.human if c.key == "count" else None,
+                )
                 for c in columns
             ),
         ),
         lines=tuple(lines),
         total=Line(("Total", *(_together(models, c) for c in columns))),
-        about=(look.text(folder), files, look.text(f"convention {convention.name}, unit {convention.unit}")),
+        about=(
+            look.text(folder),
+            counted(len(models), "model"),
+            look.text(f"convention {convention.name}, unit {convention.unit}"),
+        ),
         notes=tuple(map(look.text, notes)),
         hint="the layers of each: --each",
         squeeze=True,
-        complete=True,
     )
-
-
-def _human(column: Column, convention: Convention) -> Any:
-    return convention.display.human if column.key == "count" else None
 
 
 def _data(models: Sequence[Model], columns: Sequence[Column], chosen: bool) -> Sheet:
@@ -212,7 +217,7 @@ def _content(models: Sequence[Model], columns: Sequence[Column], errors: Sequenc
     totals = {column.key: _together(models, column) for column in sums}
     return {
         "schema": "flopwise.profiles/1",
-        "convention": {"name": convention.name, "unit": convention.unit},
+        "convention": fields(convention, "name unit"),
         "models": [{"path": model.path, **model.content} for model in models],
         "totals": {key: None if value == "" else value for key, value in totals.items()},
         "exact": all(model.exact for model in models) and not errors,

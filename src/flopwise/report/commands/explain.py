@@ -59,8 +59,8 @@ def operator(name: str) -> dict[str, Any]:
 
 def _hint(name: str) -> str:
     """The operators and the names of PyTorch that come nearest to a name, whatever its case."""
-    for known, cutoff in (((*LAYERS.values(), *OPERATORS), 0.7), ((*names.all_names(), *OPERATORS), 0.6)):
-        own = {each.lower(): each for each in known}
+    for candidates, cutoff in (((*LAYERS.values(), *OPERATORS), 0.7), ((*names.all_names(), *OPERATORS), 0.6)):
+        own = {each.lower(): each for each in candidates}
         if near := [own[each] for each in get_close_matches(name.lower(), own, 3, cutoff)]:
             return f"did you mean {' or '.join(near)}?"
     return "flopwise operators lists those that have one"
@@ -77,9 +77,9 @@ def operator_sheet(name: str) -> Sheet:
     )
     alias = f"PyTorch's {content['alias']} is counted as " if content["alias"] else ""
     formula = f"{alias}{content['operator']} ({content['family']}, {content['claim']}): {content['formula']}"
-    rest = [f"backward: {content['backward']}" if content["backward"] else "", content["source"]]
+    backward = f"backward: {content['backward']}" if content["backward"] else ""
     return Sheet(
         heads=heads,
         lines=tuple(Line((c["convention"], c["count"], c["unit"], c["weights"])) for c in content["conventions"]),
-        about=(formula, *filter(None, rest)),
+        about=tuple(filter(None, (formula, backward, content["source"]))),
     )

@@ -113,7 +113,6 @@ def _per_layer(profile: Profile, look: Look, data: bool) -> Sheet:
         about=about(profile, look),
         notes=_notes(profile, look),
         squeeze=True,
-        complete=True,
     )
     return sheet if convention.display.classes or named else _without_zeros(sheet)
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.formula.groups import Group
+from flopwise.analyses.formula.groups import FIGURES, Group
+from flopwise.analyses.formula.groups import OF_MODEL as WHOLE
 from flopwise.analyses.formula.ways import pieces, regions
-from flopwise.errors import InputError, counted, did_you_mean
+from flopwise.errors import InputError, counted, entry
 from flopwise.operators.counts import CLASSES
+from flopwise.report.drawings import as_bytes, write
 from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
+from flopwise.report.sheet import units
 from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, graph_name, is_gap
+from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, is_gap, name_of
 from flopwise.report.sheet.text import pad, wrap
 from flopwise.report.sheet.units import count_title
-from flopwise.writers.atomic import whole
 
 if TYPE_CHECKING:
     from flopwise.analyses.formula.formula import Formula
@@ -26,25 +30,13 @@ if TYPE_CHECKING:
 #: Figure -> its title.
 TITLES = {
     "count": "{count}",
-    "macs": "MACs",
-    "flops": "FLOPs",
-    "params": "parameters",
-    "buffers": "buffers",
-    "weight_bytes": "weight bytes",
-    "activations": "activation elements",
-    "input_bytes": "input bytes",
-    "output_bytes": "output bytes",
-    "peak_activation_bytes": "peak activation bytes",
-    "state_bytes": "state bytes",
+    **units.TITLES,
     "backward": "backward {count}",
     "backward_macs": "backward MACs",
     "backward_flops": "backward FLOPs",
     "saved_bytes": "saved bytes",
     **{name: name for name in CLASSES},
 }
-
-#: Figures that every formula has, of each line.
-OF_ALL = tuple(TITLES)[:9]
 
 #: Shown unless others are asked for: of the whole model, and of each line below it.
 OF_MODEL = ("count", "macs", "flops", "params", "activations", "output_bytes")
@@ -80,10 +72,7 @@ class Choice:
             same = formula.convention.name
             return [f for f in usual if f != same] if len(usual) > 1 else list(usual)
         for figure in self.figures:
-            if figure not in TITLES:
-                raise InputError(
-                    f"unknown column {figure!r}{did_you_mean(figure, TITLES) or ';'} known: {', '.join(TITLES)}"
-                )
+            entry(TITLES, figure)
         return list(self.figures)
 
 
@@ -120,7 +109,7 @@ def formula_report(
         return lambda look: "\n".join(lines(formula, choice, look)) + "\n"
 
     return Report(
-        lambda format, look: [_sheet(formula, choice, look, OF_ALL if format.data else OF_LINE)],
+        lambda format, look: [_sheet(formula, choice, look, FIGURES if format.data else OF_LINE)],
         formula.to_dict,
         own={"table": written(_table), "markdown": written(_markdown), "latex": written(_latex)},
     )
@@ -139,7 +128,7 @@ def values_report(
     Raises:
         InputError: a figure is unknown, or the formulas do not hold at a point.
     """
-    wanted = [f for f in columns or () if f in _WHOLE or f in CLASSES]
+    wanted = [f for f in columns or () if f in WHOLE or f in CLASSES]
     values: list[tuple[dict[str, int], Mapping[str, int | None]]] = []
     for point in points:
         sizes = formula.named(point)
@@ -147,27 +136,21 @@ def values_report(
         values.append((sizes, {**totals, **{f: formula.value(f, **sizes) for f in wanted}}))
 
     def sheets(format: Format, look: Look) -> list[Sheet]:
-        figures = Choice(figures=columns).of(OF_ALL if format.data else OF_MODEL, formula)
+        figures = Choice(figures=columns).of(FIGURES if format.data else OF_MODEL, formula)
         lacking = [figure for figure in figures if not formula.whole.exact(figure)]
         heads = [Head(d.name, look.text(d.name), "number", 0) for d in formula.domains]
         for rank, figure in enumerate(figures, 1):
             bound = look.glyphs.at_least if figure in lacking else ""
             heads.append(Head(figure, bound + _title(figure, formula, look), "number", rank))
         notes = [*formula.notes, *([f"uncounted: lower bounds: {', '.join(lacking)}"] if lacking else [])]
-        sheet = Sheet(
-            heads=tuple(heads),
-            lines=tuple(Line((*point.values(), *(totals[f] for f in figures))) for point, totals in values),
-            about=_about(formula, look),
-            notes=tuple(map(look.text, notes)),
-            complete=True,
-        )
-        return [sheet]
+        lines = tuple(Line((*point.values(), *(totals[f] for f in figures))) for point, totals in values)
+        return [Sheet(tuple(heads), lines, about=_about(formula, look), notes=_texts(notes, look), complete=True)]
 
     def content() -> dict[str, Any]:
         return {
             "schema": "flopwise.formula-values/1",
-            "model": {"name": formula.graph.name, "source": formula.graph.source, "format": formula.graph.format},
-            "convention": {"name": formula.convention.name, "unit": formula.convention.unit},
+            "model": fields(formula.graph, "name source format"),
+            "convention": fields(formula.convention, "name unit"),
             "values": [{"at": point, **totals} for point, totals in values],
             "lower_bounds": [figure for figure in formula.whole.terms if not formula.whole.exact(figure)],
             "notes": list(formula.notes),
@@ -176,13 +159,9 @@ def values_report(
     return Report(sheets, content)
 
 
-#: Figures of the whole model.
-_WHOLE = ("peak_activation_bytes", "state_bytes")
-
-
 def _term(formula: Formula, group: Group, figure: str) -> Any:
     """A figure of a group; those of the whole model belong to it alone."""
-    return formula.term(figure) if group is formula.whole and figure in _WHOLE else group.term(figure)
+    return formula.term(figure) if group is formula.whole and figure in WHOLE else group.term(figure)
 
 
 def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[str, int]]) -> Report:
@@ -217,18 +196,15 @@ def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[st
             )
         if not all(answer.certain for _, answer in answers):
             notes.append("the cost may fall again: larger sizes than those tried may fit as well")
-        return [Sheet(tuple(heads), tuple(lines), about=_about(formula, look), notes=tuple(map(look.text, notes)))]
+        return [Sheet(tuple(heads), tuple(lines), about=_about(formula, look), notes=_texts(notes, look))]
 
     def content() -> dict[str, Any]:
         return {
             "schema": "flopwise.formula-solution/1",
-            "model": {"name": formula.graph.name, "source": formula.graph.source, "format": formula.graph.format},
-            "figure": limit.figure,
-            "most": limit.most,
+            "model": fields(formula.graph, "name source format"),
+            **fields(limit, "figure most"),
             "symbol": symbol,
-            "solutions": [
-                {"at": point, "size": a.size, "value": a.value, "certain": a.certain} for point, a in answers
-            ],
+            "solutions": [{"at": point, **fields(answer, "size value certain")} for point, answer in answers],
         }
 
     return Report(sheets, content)
@@ -246,17 +222,17 @@ def _about(formula: Formula, look: Look) -> tuple[str, ...]:
     ]
     if len(formula.inputs) > FEW:
         inputs.append(counted(len(formula.inputs) - FEW, "more input"))
-    parts = (graph_name(graph), *inputs, f"convention {convention.name}, unit {convention.unit}")
-    return tuple(look.text(part) for part in parts)
+    parts = (name_of(graph.name, graph.source), *inputs, f"convention {convention.name}, unit {convention.unit}")
+    return _texts(parts, look)
+
+
+def _texts(lines: Iterable[str], look: Look) -> tuple[str, ...]:
+    return tuple(map(look.text, lines))
 
 
 def _size(formula: Formula, term: Any) -> str:
     text = formula.text(term)
     return text if text.isalnum() or text.isidentifier() else f"({text})"
-
-
-def _bound(group: Group, figure: str, look: Look) -> str:
-    return "" if group.exact(figure) else look.glyphs.at_least
 
 
 def _cell(formula: Formula, group: Group, figure: str, look: Look, choice: Choice, data: bool) -> str | None:
@@ -268,7 +244,7 @@ def _cell(formula: Formula, group: Group, figure: str, look: Look, choice: Choic
     text = formula.text(term, choice.at)
     if one is not group and text != "0":
         text = f"{group.times} {look.glyphs.times} {f'({text})' if ' ' in text else text}"
-    return _bound(group, figure, look) + look.text(text)
+    return ("" if group.exact(figure) else look.glyphs.at_least) + look.text(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +274,8 @@ def _totals(formula: Formula, choice: Choice, look: Look) -> Iterator[_Total]:
         for first, ways in parts:
             yield _Total(title, first, figure, look.text("where " + " or ".join(regions(formula, ways))))
             title = ""
-        rest = "otherwise" if formula.closed else "where " + " or ".join(regions(formula, last[1]))
-        yield _Total(title, last[0], figure, look.text(rest) if parts else "")
+        others = "otherwise" if formula.closed else "where " + " or ".join(regions(formula, last[1]))
+        yield _Total(title, last[0], figure, look.text(others) if parts else "")
 
 
 def _written(total: _Total, choice: Choice, look: Look) -> tuple[str, str, str]:
@@ -308,23 +284,24 @@ def _written(total: _Total, choice: Choice, look: Look) -> tuple[str, str, str]:
     return "=" if total.exact else look.glyphs.at_least.strip(), text, total.where
 
 
-def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], Group | None]:
-    """The lines to show, and what is not shown as one."""
+def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], bool]:
+    """The lines to show; and whether the last stands for what is not shown."""
     groups = formula.by(choice.by, choice.depth)
     if choice.at is not None and choice.by in ("op", "formula"):
         groups = formula.most_expensive(groups, choice.at)
     if choice.top is None or choice.top >= len(groups):
-        return groups, None
+        return groups, False
     groups = formula.most_expensive(groups, choice.at)
-    rest = groups[choice.top :]
-    rows = {id(row): row for group in rest for row in group.rows}  # a module's rows are its parent's, too
-    return groups[: choice.top], Group(f"{len(rest)} more", tuple(rows.values()), depth=rest[0].depth)
+    hidden = groups[choice.top :]
+    rows = {id(row): row for group in hidden for row in group.rows}  # a module's rows are its parent's, too
+    together = Group(f"{len(hidden)} more", tuple(rows.values()), depth=hidden[0].depth)
+    return [*groups[: choice.top], together], True
 
 
 def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = OF_LINE) -> Sheet:
     """The lines below the totals."""
-    figures = [f for f in choice.of(usual, formula) if f not in _WHOLE]
-    groups, rest = _groups(formula, choice)
+    figures = [f for f in choice.of(usual, formula) if f not in WHOLE]
+    groups, cut = _groups(formula, choice)
     heads = [Head("name", NAMED[choice.by], "text", 0)]
     if choice.by != "op":
         heads.append(Head("op", "class" if choice.by in ("module", "block") else "op", "text", 1))
@@ -339,11 +316,10 @@ def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = 
         cells = [_cell(formula, group, figure, look, choice, usual != OF_LINE) for figure in figures]
         unknown = any(cell is None for cell in cells)
         lost = None if usual != OF_LINE else "?"
-        mark: Mark = "rest" if group is rest else "unknown" if unknown else ""
+        mark: Mark = "rest" if cut and group is groups[-1] else "unknown" if unknown else ""
         return Line((*values, *(lost if cell is None else cell for cell in cells)), mark)
 
-    lines = tuple(line(group) for group in (*groups, *([rest] if rest else [])))
-    return Sheet(tuple(heads), lines, complete=True)
+    return Sheet(tuple(heads), tuple(map(line, groups)), complete=True)
 
 
 def _conditions(formula: Formula, look: Look) -> Iterator[str]:
@@ -368,42 +344,38 @@ def _conditions(formula: Formula, look: Look) -> Iterator[str]:
 def _verified(formula: Formula, look: Look) -> str:
     points = [" ".join(f"{n}={s}" for n, s in p.items()) for p in formula.verified_at]
     more = f" and {len(points) - POINTS_SHOWN} more" if len(points) > POINTS_SHOWN else ""
-    count = f"{len(points)} point" + ("s" if len(points) != 1 else "")
-    return look.text(f"checked against the profile at {count}: {', '.join(points[:POINTS_SHOWN])}{more}")
+    first = ", ".join(points[:POINTS_SHOWN])
+    return look.text(f"checked against the profile at {counted(len(points), 'point')}: {first}{more}")
 
 
 def _table(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     if look.header:
-        yield from _wrapped(look.glyphs.dot.join(_about(formula, look)), look)
+        yield from wrap(look.glyphs.dot.join(_about(formula, look)), look.width)
         yield ""
     totals = list(_totals(formula, choice, look))
     width = max(len(total.title) for total in totals)
     for total in totals:
         sign, text, where = _written(total, choice, look)
-        yield from _wrapped(f"{pad(total.title, width)} {sign} {text}", look, " " * (width + 3))
+        yield from wrap(f"{pad(total.title, width)} {sign} {text}", look.width, " " * (width + 3))
         if where:
-            yield from _wrapped(" " * (width + 3) + where, look, " " * (width + 5))
+            yield from wrap(" " * (width + 3) + where, look.width, " " * (width + 5))
     yield ""
     for condition in _conditions(formula, look):
-        yield from _wrapped(f"holds for {condition}", look)
+        yield from wrap(f"holds for {condition}", look.width)
     yield ""
     if formula.ways:
-        yield from _wrapped(look.text(_of_one_way(formula)), look)
+        yield from wrap(look.text(_of_one_way(formula)), look.width)
         yield ""
     yield from table.render_sheet(_sheet(formula, choice, look), look).splitlines()
     yield ""
-    yield from _wrapped(_verified(formula, look), look)
+    yield from wrap(_verified(formula, look), look.width)
     for note in formula.notes:
-        yield from _wrapped(look.text(note if is_gap(note) else f"note: {note}"), look)
+        yield from wrap(look.text(note if is_gap(note) else f"note: {note}"), look.width)
 
 
 def _of_one_way(formula: Formula) -> str:
     """To which sizes the lines below the totals belong."""
     return f"where {' or '.join(regions(formula, [formula]))}:"
-
-
-def _wrapped(text: str, look: Look, indent: str = "  ") -> Iterator[str]:
-    return wrap(text, look.width, indent)
 
 
 def _markdown(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
@@ -439,10 +411,10 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     yield from _aligned(totals, choice)
     if formula.ways:
         yield f"% {look.text(_of_one_way(formula))}"
-    groups, rest = _groups(formula, choice)
-    figures = [f for f in choice.of(OF_LINE, formula) if f not in _WHOLE]
+    groups, _ = _groups(formula, choice)
+    figures = [f for f in choice.of(OF_LINE, formula) if f not in WHOLE]
     lines = []
-    for group in (*groups, *([rest] if rest else [])):
+    for group in groups:
         many = f" ({len(group.rows)} layers)" if len(group.rows) > 1 else ""
         for figure in figures:
             of = f", {_title(figure, formula, look)}" if len(figures) > 1 else ""
@@ -497,22 +469,13 @@ def plotted(formula: Formula, points: Sequence[Mapping[str, int]], columns: Sequ
     Raises:
         InputError: not exactly one symbol has several sizes, matplotlib is missing, or the file cannot be written.
     """
-    import io
-    from pathlib import Path
-
     several = [name for name in points[0] if len({point[name] for point in points}) > 1]
     if len(several) != 1:
         raise InputError('give several sizes of one symbol to draw, such as --at "N=1 W=224 H=32:1024:32"')
     sizes = [point[several[0]] for point in points]
     others = {name: size for name, size in points[0].items() if name != several[0]}
     drawn = formula.plot(several[0], sizes, columns or ("macs",), **others)
-    kind = Path(path).suffix.lower().lstrip(".")
+    kind = os.path.splitext(path)[1].lower().lstrip(".")
     if kind not in drawn.canvas.get_supported_filetypes():
         raise InputError(f"{path}: plots are written as .png, .svg or .pdf")
-    content = io.BytesIO()
-    drawn.savefig(content, format=kind)
-    try:
-        with whole(path) as file:
-            file.write(content.getvalue())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    write(as_bytes(drawn, kind), path)

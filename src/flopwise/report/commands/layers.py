@@ -2,56 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.graph.names import layer_kind
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about
+from flopwise.report.sheet.columns import Shapes
+from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, about, plain_shape
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
-    from flopwise.graph import Graph, Tensor
+    from flopwise.graph import Tensor
     from flopwise.profiles.profile import Profile
-
-HEADS = (
-    Head("name", "layer", "text", 0),
-    Head("op", "op", "text", 1),
-    Head("input_names", "inputs", "text", 7),
-    Head("output_names", "outputs", "text", 6),
-    Head("input_shapes", "input shapes", "shapes", 3),
-    Head("output_shapes", "output shapes", "shapes", 2),
-)
 
 
 def layers_report(profile: Profile) -> Report:
     """Each layer's name and operator, and the names and shapes of its inputs (weights too) and outputs."""
     return Report(
-        lambda format, look: [_sheet(profile, look, "; " if format.data else ", ", not format.data)],
+        lambda format, look: [_sheet(profile, look, format.data)],
         lambda: _content(profile),
         {"layers": (profile,)},
     )
 
 
-def _sheet(profile: Profile, look: Look, separator: str, kinds: bool) -> Sheet:
-    return Sheet(
-        heads=HEADS,
-        lines=tuple(Line(_values(row, separator, profile.graph if kinds else None)) for row in profile.rows),
+def _sheet(profile: Profile, look: Look, data: bool) -> Sheet:
+    between = "; " if data else ", "
+
+    def names(tensors: Sequence[Tensor]) -> str:
+        return between.join(t.name for t in tensors)
+
+    def shapes(tensors: Sequence[Tensor]) -> Shapes:
+        return tuple(t.shape for t in tensors)
+
+    def kind(row: Row) -> str:
+        return row.type if data or row.type != row.node.op else layer_kind(row.node, profile.graph)
+
+    columns: tuple[Field[Row], ...] = (
+        Field(Head("name", "layer", "text", 0), lambda r: r.name),
+        Field(Head("op", "op", "text", 1), kind),
+        Field(Head("input_names", "inputs", "text", 7), lambda r: names(r.node.known_inputs)),
+        Field(Head("output_names", "outputs", "text", 6), lambda r: names(r.node.known_outputs)),
+        Field(Head("input_shapes", "input shapes", "shapes", 3), lambda r: shapes(r.node.known_inputs)),
+        Field(Head("output_shapes", "output shapes", "shapes", 2), lambda r: shapes(r.node.known_outputs)),
+    )
+    return Sheet.of(
+        columns,
+        profile.rows,
         about=about(profile, look, counted=False),
         notes=tuple(look.text(note) for note in profile.graph.warnings),
         complete=True,
-    )
-
-
-def _values(row: Row, separator: str, graph: Graph | None) -> tuple[Value, ...]:
-    inputs, outputs = row.node.known_inputs, row.node.known_outputs
-    names = [separator.join(t.name for t in tensors) for tensors in (inputs, outputs)]
-    return (
-        row.name,
-        row.type if graph is None or row.type != row.node.op else layer_kind(row.node, graph),
-        *names,
-        tuple(t.shape for t in inputs),
-        tuple(t.shape for t in outputs),
     )
 
 
@@ -73,5 +73,4 @@ def _content(profile: Profile) -> dict[str, Any]:
 
 
 def _tensor(tensor: Tensor) -> dict[str, Any]:
-    shape = None if tensor.shape is None else [d if isinstance(d, int) else str(d) for d in tensor.shape]
-    return {"name": tensor.name, "dtype": tensor.dtype, "kind": tensor.kind, "shape": shape}
+    return {**fields(tensor, "name dtype kind"), "shape": plain_shape(tensor)}

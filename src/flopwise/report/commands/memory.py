@@ -6,26 +6,16 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flopwise.errors import InputError
 from flopwise.graph.names import layer_names
-from flopwise.memory import ALIGNMENT, Buffer, Liveness, Plan, liveness, plan_arena, weight_bytes_by_dtype
+from flopwise.memory import ALIGNMENT, Buffer, Liveness, Place, Plan, liveness, plan_arena, weight_bytes_by_dtype
+from flopwise.report.formats.json import fields, render_content
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, figure, without_empty
+from flopwise.report.sheet.sheet import Field, Head, Line, Look, Sheet, about, figure, shapes_of, without_empty
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
-    from flopwise.profiles.training import Training
-
-HEADS = (
-    Head("name", "tensor", "text", 0),
-    Head("shape", "shape", "shapes", 2),
-    Head("dtype", "dtype", "text", 6),
-    Head("bytes", "bytes", "bytes", 1),
-    Head("share", "% of peak", "percent", 4),
-    Head("made_by", "made by", "text", 3),
-    Head("last_used_by", "last used by", "text", 3),
-    Head("shared_by", "shared by", "text", 7),
-)
 
 #: Who makes a tensor that is there from the start, and who uses one that is there at the end.
 CALLER = "(caller)"
@@ -36,7 +26,7 @@ class Memory:
     """Everything about the memory of one model."""
 
     profile: Profile
-    found: Liveness
+    lives: Liveness
     #: None when a size is missing.
     plan: Plan | None
     #: What is not known, and why.
@@ -59,14 +49,14 @@ class Memory:
 
     def step(self, step: int) -> str:
         """The layer that runs at a step; "start" before the first."""
-        position = self.found.steps[step]
+        position = self.lives.steps[step]
         return "start" if position is None else self.layers[position]
 
     @property
     def at_peak(self) -> tuple[Buffer, ...]:
         """What is alive at the peak, the largest first; what takes no bytes is left out."""
-        step = self.found.peak_step
-        return () if step is None else tuple(b for b in self.found.at(step) if b.nbytes)
+        step = self.lives.peak_step
+        return () if step is None else tuple(b for b in self.lives.at(step) if b.nbytes)
 
 
 def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMENT) -> Memory:
@@ -96,41 +86,29 @@ def memory_report(memory: Memory) -> Report:
 
 def sheet(memory: Memory, look: Look, data: bool = False) -> Sheet:
     """One line for each tensor that is alive at the peak; the total is the peak."""
-    peak, profile = memory.found.peak, memory.profile
-    step = memory.found.peak_step
+    peak, profile = memory.lives.peak, memory.profile
+    step = memory.lives.peak_step
     when = () if step is None else (look.text(f"alive at the peak, at {memory.step(step)}:"),)
-    whole = Sheet(
-        heads=HEADS,
-        lines=tuple(Line(_values(memory, buffer, peak or 0)) for buffer in memory.at_peak),
+    columns: tuple[Field[Buffer], ...] = (
+        Field(Head("name", "tensor", "text", 0), lambda b: b.tensors[0].name),
+        Field(Head("shape", "shape", "shapes", 2), lambda b: shapes_of(b.tensors[0])),
+        Field(Head("dtype", "dtype", "text", 6), lambda b: b.tensors[0].dtype or "?"),
+        Field(Head("bytes", "bytes", "bytes", 1), lambda b: b.nbytes),
+        Field(Head("share", "% of peak", "percent", 4), lambda b: 100 * b.nbytes / (peak or 1)),
+        Field(Head("made_by", "made by", "text", 3), memory.maker),
+        Field(Head("last_used_by", "last used by", "text", 3), memory.user),
+        Field(Head("shared_by", "shared by", "text", 7), lambda b: ", ".join(t.name for t in b.tensors[1:])),
+    )
+    whole = Sheet.of(
+        columns,
+        memory.at_peak,
         total=None if data or peak is None else Line(("Total", "", "", peak, 100.0 if peak else 0.0, "", "", "")),
         about=(*about(profile, look, counted=False), *when),
-        summary=() if data else figures(memory, look),
+        summary=() if data else tuple(figure(title, value, "B", look) for _, title, value in totals(memory)),
         notes=tuple(look.text(note) for note in (*memory.notes, *profile.notes)),
         complete=True,
     )
     return whole if data else without_empty(whole)
-
-
-def _values(memory: Memory, buffer: Buffer, peak: int) -> tuple[Value, ...]:
-    first, *rest = buffer.tensors
-    shapes = (first.shape,) if first.items is None else tuple(t.shape for t in first.items)
-    also = ", ".join(t.name for t in rest)
-    share = 100 * buffer.nbytes / peak
-    return (
-        first.name,
-        shapes,
-        first.dtype or "?",
-        buffer.nbytes,
-        share,
-        memory.maker(buffer),
-        memory.user(buffer),
-        also,
-    )
-
-
-def figures(memory: Memory, look: Look) -> tuple[Figure, ...]:
-    """The figures of the whole model, ready to be shown."""
-    return tuple(figure(title, value, "B", look) for _, title, value in totals(memory))
 
 
 def totals(memory: Memory) -> list[tuple[str, str, Value]]:
@@ -143,7 +121,7 @@ def totals(memory: Memory) -> list[tuple[str, str, Value]]:
     rows += [(f"weight_bytes.{dtype}", f"  {dtype}", value) for dtype, value in by_dtype.items() if len(by_dtype) > 1]
     rows += [
         ("output_bytes", "all activation bytes", cell(COLUMNS["output_bytes"], profile.sum, profile)),
-        ("peak_activation_bytes", "peak activation bytes", memory.found.peak),
+        ("peak_activation_bytes", "peak activation bytes", memory.lives.peak),
         ("arena_bytes", "arena bytes", plan.size if plan else None),
     ]
     if training is not None:
@@ -160,7 +138,7 @@ def totals(memory: Memory) -> list[tuple[str, str, Value]]:
 
 def content(memory: Memory) -> dict[str, Any]:
     """The JSON schema ``flopwise.memory/1``: every number an integer or null."""
-    profile, lives, plan, training = memory.profile, memory.found, memory.plan, memory.profile.training
+    profile, lives, plan, training = memory.profile, memory.lives, memory.plan, memory.profile.training
     whole, peak_step = profile.to_dict(), lives.peak_step
     return {
         "schema": "flopwise.memory/1",
@@ -172,25 +150,18 @@ def content(memory: Memory) -> dict[str, Any]:
             "output_bytes": profile.sum.output_bytes,
             "peak_activation_bytes": lives.peak,
             "arena_bytes": plan.size if plan else None,
-            "training": None if training is None else _training(training),
+            "training": None
+            if training is None
+            else {
+                "optimizer": training.optimizer.name if training.optimizer else None,
+                **fields(training, "weight_bytes gradient_bytes state_bytes saved_bytes memory_bytes exact"),
+            },
         },
         "peak_layer": None if peak_step is None else memory.step(peak_step),
         "alive": [_entry(memory, buffer) for buffer in memory.at_peak],
         "steps": [{"layer": memory.step(step), "bytes": alive} for step, alive in enumerate(lives.alive)],
         "coverage": {"unresolved": list(lives.missing)},
         "notes": list(memory.notes),
-    }
-
-
-def _training(training: Training) -> dict[str, Any]:
-    return {
-        "optimizer": training.optimizer.name if training.optimizer else None,
-        "weight_bytes": training.weight_bytes,
-        "gradient_bytes": training.gradient_bytes,
-        "state_bytes": training.state_bytes,
-        "saved_bytes": training.saved_bytes,
-        "memory_bytes": training.memory_bytes,
-        "exact": training.exact,
     }
 
 
@@ -203,5 +174,43 @@ def _entry(memory: Memory, buffer: Buffer) -> dict[str, Any]:
         "bytes": buffer.nbytes,
         "made_by": None if buffer.maker is None else memory.maker(buffer),
         "last_used_by": None if buffer.kept or buffer.user is None else memory.user(buffer),
+        "shared_by": [t.name for t in buffer.tensors[1:]],
+    }
+
+
+def render_plan(memory: Memory) -> str:
+    """The JSON schema ``flopwise.plan/1``: an offset for each activation in one block of ``arena_bytes``.
+
+    A tensor lies there from step ``first`` to step ``last``, both included; "steps" names the layer of each. What
+    shares its storage is listed with it. Stored tensors are not part of the plan.
+
+    Raises:
+        InputError: there is no plan.
+    """
+    plan, whole = memory.plan, memory.profile.to_dict()
+    if plan is None:
+        raise InputError(f"there is no plan of the activations; {memory.notes[0]}")
+    return render_content(
+        {
+            "schema": "flopwise.plan/1",
+            "model": whole["model"],
+            "inputs": whole["inputs"],
+            "arena_bytes": plan.size,
+            "peak_activation_bytes": plan.bound,
+            **fields(plan, "alignment order"),
+            "steps": [memory.step(step) for step in range(len(memory.lives.steps))],
+            "tensors": [_placed(place, memory) for place in plan.places],
+        }
+    )
+
+
+def _placed(place: Place, memory: Memory) -> dict[str, Any]:
+    buffer = place.buffer
+    return {
+        "name": buffer.name,
+        "offset": place.offset,
+        "bytes": buffer.nbytes,
+        **fields(buffer, "first last"),
+        "made_by": None if buffer.maker is None else memory.maker(buffer),
         "shared_by": [t.name for t in buffer.tensors[1:]],
     }

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, scaled, sources
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, without_empty
+from flopwise.report.sheet.sheet import Field, Head, Line, Look, Sheet, data_sheet, without_empty
 
 if TYPE_CHECKING:
     from flopwise.report.formats.format import Format
@@ -88,45 +89,24 @@ def _sources(figures: Sequence[Figure], versions: dict[str, str]) -> Sheet:
 
 
 def _lines(figures: Sequence[Figure], look: Look) -> Sheet:
-    lines = [
-        Line(
-            (
-                f.model,
-                f.source,
-                look.text(f.input.replace("x", look.glyphs.times)),
-                f.quantity,
-                f"{f.stated} {f.unit}".strip(),
-                counted(f),
-                f.way,
-                f.note,
-            ),
-            "" if f.reproduced else "unknown",
-        )
-        for f in figures
-    ]
-    sheet = Sheet(
-        heads=(
-            Head("model", "model", "text", 0),
-            Head("source", "source", "text", 5),
-            Head("input", "input", "text", 4),
-            Head("quantity", "of", "text", 3),
-            Head("stated", "stated", "text", 1),
-            Head("counted", "counted", "text", 1),
-            Head("way", "under", "text", 1),
-            Head("note", "why not", "text", 2, prose=True),
-        ),
-        lines=tuple(lines),
-        about=_about(figures),
+    columns: tuple[Field[Figure], ...] = (
+        Field(Head("model", "model", "text", 0), lambda f: f.model),
+        Field(Head("source", "source", "text", 5), lambda f: f.source),
+        Field(Head("input", "input", "text", 4), lambda f: look.text(f.input.replace("x", look.glyphs.times))),
+        Field(Head("quantity", "of", "text", 3), lambda f: f.quantity),
+        Field(Head("stated", "stated", "text", 1), lambda f: f"{f.stated} {f.unit}".strip()),
+        Field(Head("counted", "counted", "text", 1), counted),
+        Field(Head("way", "under", "text", 1), lambda f: f.way),
+        Field(Head("note", "why not", "text", 2, prose=True), lambda f: f.note),
     )
+    sheet = Sheet.of(columns, figures, lambda f: "" if f.reproduced else "unknown", about=_about(figures))
     return without_empty(sheet)
 
 
 def _data(figures: Sequence[Figure]) -> Sheet:
     keys = ("source", "model", "quantity", "stated", "unit", "input", "year", "page", "build", "way", "count", "note")
-    return Sheet(
-        tuple(Head(key, key, "number" if key in ("year", "count") else "text") for key in keys),
-        tuple(Line(tuple(getattr(figure, key) for key in keys)) for figure in figures),
-    )
+    texts = [key for key in keys if key not in ("year", "count")]
+    return data_sheet(keys, texts, (tuple(getattr(figure, key) for key in keys) for figure in figures))
 
 
 def _content(figures: Sequence[Figure], versions: dict[str, str]) -> dict[str, Any]:
@@ -137,8 +117,8 @@ def _content(figures: Sequence[Figure], versions: dict[str, str]) -> dict[str, A
         "versions": versions,
         "figures": [
             {
-                **{key: getattr(f, key) for key in ("source", "model", "quantity", "stated", "unit", "input", "year")},
-                **{key: getattr(f, key) or None for key in ("page", "build")},
+                **fields(f, "source model quantity stated unit input year"),
+                **{key: value or None for key, value in fields(f, "page build").items()},
                 "convention": f.way or None,
                 "count": f.count,
                 "note": f.note or None,

@@ -10,21 +10,10 @@ from flopwise.graph import STORED, Tensor
 from flopwise.graph.names import layer_names
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, without_empty
+from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, about, plain_shape, shapes_of, without_empty
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
-
-HEADS = (
-    Head("name", "tensor", "text", 0),
-    Head("kind", "kind", "text", 3),
-    Head("dtype", "dtype", "text", 2),
-    Head("shape", "shape", "shapes", 1),
-    Head("op", "made by", "text", 5),
-    Head("layer", "layer", "text", 6),
-    Head("note", "note", "text", 4),
-)
 
 
 class _Entry(NamedTuple):
@@ -44,9 +33,19 @@ def shapes_report(profile: Profile) -> Report:
 
 
 def _sheet(profile: Profile, format: Format, look: Look) -> Sheet:
-    sheet = Sheet(
-        heads=HEADS,
-        lines=tuple(Line(_values(entry), "" if entry.tensor.resolved else "unknown") for entry in _entries(profile)),
+    columns: tuple[Field[_Entry], ...] = (
+        Field(Head("name", "tensor", "text", 0), lambda e: e.tensor.name),
+        Field(Head("kind", "kind", "text", 3), lambda e: e.kind),
+        Field(Head("dtype", "dtype", "text", 2), lambda e: e.tensor.dtype or "?"),
+        Field(Head("shape", "shape", "shapes", 1), lambda e: shapes_of(e.tensor)),
+        Field(Head("op", "made by", "text", 5), lambda e: e.op),
+        Field(Head("layer", "layer", "text", 6), lambda e: e.layer),
+        Field(Head("note", "note", "text", 4), _note),
+    )
+    sheet = Sheet.of(
+        columns,
+        _entries(profile),
+        lambda e: "" if e.tensor.resolved else "unknown",
         about=about(profile, look, counted=False),
         notes=tuple(look.text(note) for note in profile.graph.warnings),
         complete=True,
@@ -71,13 +70,8 @@ def _entries(profile: Profile) -> Iterator[_Entry]:
             yield _Entry(tensor, "output")
 
 
-def _values(entry: _Entry) -> tuple[Value, ...]:
+def _note(entry: _Entry) -> str:
     tensor = entry.tensor
-    shapes = (tensor.shape,) if tensor.items is None else tuple(t.shape for t in tensor.items)
-    return (tensor.name, entry.kind, tensor.dtype or "?", shapes, entry.op, entry.layer, _note(tensor))
-
-
-def _note(tensor: Tensor) -> str:
     several = "" if tensor.items is None else counted(len(tensor.items), "tensor")
     return ", ".join(filter(None, (several, "upper bound" if tensor.bound else "")))
 
@@ -101,13 +95,9 @@ def _tensor(entry: _Entry) -> dict[str, Any]:
         "name": tensor.name,
         "kind": entry.kind,
         "dtype": tensor.dtype,
-        "shape": _shape(tensor),
+        "shape": plain_shape(tensor),
         "op": entry.op or None,
         "layer": entry.layer or None,
         **({"bound": True} if tensor.bound else {}),
-        **({} if tensor.items is None else {"items": [_shape(t) for t in tensor.items]}),
+        **({} if tensor.items is None else {"items": [plain_shape(t) for t in tensor.items]}),
     }
-
-
-def _shape(tensor: Tensor) -> list[Any] | None:
-    return None if tensor.shape is None else [d if isinstance(d, int) else str(d) for d in tensor.shape]

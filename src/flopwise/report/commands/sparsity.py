@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias, cast
 
 from flopwise.analyses.sparsity.measuring import Measured
 from flopwise.analyses.sparsity.result import Effective, Layer, Sparsity
@@ -12,23 +13,13 @@ from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet import units
 from flopwise.report.sheet.columns import AtLeast, Value
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, figure, only, without_empty
+from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Look, Sheet, figure, name_of, only, without_empty
 
 #: The title of blocks: rows are outputs, columns are what an output sums over, as in --block.
 BLOCK = "block (out x in)"
 
 #: What a line is.
 GROUPINGS = ("tensor", "layer")
-
-
-class _Column(NamedTuple):
-    head: Head
-    tensor: Callable[[Measured], Value]
-
-
-class _OfLayer(NamedTuple):
-    head: Head
-    layer: Callable[[Layer], Value]
 
 
 _Total: TypeAlias = "dict[str, Value]"
@@ -59,24 +50,20 @@ def sparsity_report(sparsity: Sparsity, by: str = "", top: int | None = None) ->
 
 def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, data: bool) -> Sheet:
     """The lines, their sum, and the figures of the whole model."""
-    heads, lines, total = (_by_tensor if by == "tensor" else _by_layer)(sparsity)
-    zeros = [head.key for head in heads].index("zeros")
-    hidden = 0
-    if top is not None and top < len(lines):
-        hidden = len(lines) - top
-        lines = sorted(lines, key=lambda line: _most(line.values[zeros]))[:top]
-    more = (
-        (f"{counted(hidden, 'more weight')} {'is' if hidden == 1 else 'are'} not shown; the total is of all",)
-        if hidden and not data
-        else ()
-    )
-    whole = Sheet(
-        heads=tuple(heads),
-        lines=tuple(lines),
-        total=None if data else total,
-        about=() if data else (_about(sparsity, look), look.text(_searched(sparsity))),
+    whole = _by_tensor(sparsity) if by == "tensor" else _by_layer(sparsity)
+    totals = _total(sparsity, by_layer=by == "layer")
+    zeros = [head.key for head in whole.heads].index("zeros")
+    hidden, lines = max(len(whole.lines) - top, 0) if top is not None else 0, whole.lines
+    if hidden:
+        lines = tuple(sorted(lines, key=lambda line: _most(line.values[zeros]))[:top])
+    more = f"{counted(hidden, 'more weight')} {'is' if hidden == 1 else 'are'} not shown; the total is of all"
+    whole = replace(
+        whole,
+        lines=lines,
+        total=None if data else Line(tuple(totals.get(head.key, "") for head in whole.heads)),
+        about=() if data else (look.text(name_of(sparsity.name, sparsity.source)), look.text(_searched(sparsity))),
         summary=() if data else figures(sparsity, look),
-        notes=tuple(look.text(note) for note in (*more, *sparsity.notes)),
+        notes=tuple(look.text(note) for note in (*([more] if hidden and not data else []), *sparsity.notes)),
         complete=True,
     )
     return whole if data else without_empty(_without_blocks(whole))
@@ -96,13 +83,6 @@ def _most(zeros: Value) -> int:
     return -zeros if isinstance(zeros, int) else -(1 << 100)
 
 
-def _about(sparsity: Sparsity, look: Look) -> str:
-    name, source = sparsity.name, sparsity.source
-    if not source or source.startswith("<"):
-        return look.text(name or "model")
-    return look.text(source if not name or name in source else f"{name} ({source})")
-
-
 def _searched(sparsity: Sparsity) -> str:
     query = sparsity.asked
     ranks = "every rank" if query.ranks is None else "rank " + ", ".join(map(str, sorted(query.ranks)))
@@ -116,87 +96,61 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _by_tensor(sparsity: Sparsity) -> tuple[list[Head], list[Line], Line]:
-    columns = [
-        _Column(Head("name", "weight", "text", 0), lambda t: t.name),
-        _Column(Head("layer", "layer", "text", 7), lambda t: t.layer),
-        _Column(Head("op", "op", "text", 6), lambda t: t.op),
-        _Column(Head("shape", "shape", "shapes", 4), lambda t: (t.shape,)),
-        _Column(Head("dtype", "dtype", "text", 7), lambda t: t.dtype),
-        _Column(Head("elements", "elements", "number", 3), lambda t: t.elements),
-        _Column(Head("zero_point", "zero is", "text", 8), lambda t: t.zero_point),
-        _Column(Head("zeros", "zeros", "number", 2), lambda t: t.zeros),
-        _Column(Head("sparsity", "zeros %", "percent", 1), lambda t: _percent(t.ratio)),
-        _Column(Head("zero_block", BLOCK, "text", 2), lambda t: str(t.block or "")),
-        _Column(
-            Head("zero_block%", "zero blocks %", "percent", 2), lambda t: _percent(t.found.ratio) if t.found else ""
-        ),
+def _by_tensor(sparsity: Sparsity) -> Sheet:
+    columns: list[Field[Measured]] = [
+        Field(Head("name", "weight", "text", 0), lambda t: t.name),
+        Field(Head("layer", "layer", "text", 7), lambda t: t.layer),
+        Field(Head("op", "op", "text", 6), lambda t: t.op),
+        Field(Head("shape", "shape", "shapes", 4), lambda t: (t.shape,)),
+        Field(Head("dtype", "dtype", "text", 7), lambda t: t.dtype),
+        Field(Head("elements", "elements", "number", 3), lambda t: t.elements),
+        Field(Head("zero_point", "zero is", "text", 8), lambda t: t.zero_point),
+        Field(Head("zeros", "zeros", "number", 2), lambda t: t.zeros),
+        Field(Head("sparsity", "zeros %", "percent", 1), lambda t: _percent(t.ratio)),
+        Field(Head("zero_block", BLOCK, "text", 2), lambda t: str(t.block or "")),
+        Field(Head("zero_block%", "zero blocks %", "percent", 2), lambda t: _percent(t.found.ratio) if t.found else ""),
+        *(_ratio(str(block), i, "blocks") for i, block in enumerate(sparsity.asked.blocks)),
+        *(_ratio(str(pattern), i, "patterns") for i, pattern in enumerate(sparsity.asked.patterns)),
+        Field(Head("zero_outputs", "zero rows", "number", 6), lambda t: t.zero_outputs if len(t.shape) > 1 else ""),
+        Field(Head("zero_inputs", "zero columns", "number", 6), lambda t: t.zero_inputs if len(t.shape) > 1 else ""),
+        Field(Head("note", "note", "text", 9), lambda t: t.note),
     ]
-    for i, block in enumerate(sparsity.asked.blocks):
-        columns.append(_Column(_share(str(block)), _block_ratio(i)))
-    for i, pattern in enumerate(sparsity.asked.patterns):
-        columns.append(_Column(_share(str(pattern)), _pattern_ratio(i)))
-    columns += [
-        _Column(Head("zero_outputs", "zero rows", "number", 6), lambda t: t.zero_outputs if len(t.shape) > 1 else ""),
-        _Column(Head("zero_inputs", "zero columns", "number", 6), lambda t: t.zero_inputs if len(t.shape) > 1 else ""),
-        _Column(Head("note", "note", "text", 9), lambda t: t.note),
-    ]
-    heads = [column.head for column in columns]
-    lines = [
-        Line(tuple(column.tensor(t) for column in columns), "unknown" if t.zeros is None else "")
-        for t in sparsity.tensors
-    ]
-    return heads, lines, _sum(heads, _total(sparsity, by_layer=False))
+    return Sheet.of(columns, sparsity.tensors, lambda t: "unknown" if t.zeros is None else "")
 
 
-def _share(key: str) -> Head:
-    return Head(key, f"{key} %", "percent", 2)
+def _ratio(key: str, index: int, of: str) -> Field[Measured]:
+    """The share of the blocks or groups of a pattern that hold it, as asked for."""
+
+    def value(tensor: Measured) -> Value:
+        counts = getattr(tensor, of)
+        return _percent(counts[index].ratio) if counts else None
+
+    return Field(Head(key, f"{key} %", "percent", 2), value)
 
 
-def _block_ratio(index: int) -> Callable[[Measured], Value]:
-    return lambda t: _percent(t.blocks[index].ratio) if t.blocks else None
-
-
-def _pattern_ratio(index: int) -> Callable[[Measured], Value]:
-    return lambda t: _percent(t.patterns[index].ratio) if t.patterns else None
-
-
-def _by_layer(sparsity: Sparsity) -> tuple[list[Head], list[Line], Line]:
+def _by_layer(sparsity: Sparsity) -> Sheet:
     def share(layer: Layer) -> float | None:
         return None if layer.zeros is None else 100 * layer.zeros / layer.elements if layer.elements else 0.0
 
-    columns = [
-        _OfLayer(Head("name", "layer", "text", 0), lambda r: r.name),
-        _OfLayer(Head("op", "op", "text", 6), lambda r: r.row.node.op),
-        _OfLayer(Head("elements", "elements", "number", 4), lambda r: r.elements),
-        _OfLayer(Head("zeros", "zeros", "number", 4), lambda r: r.zeros),
-        _OfLayer(Head("sparsity", "zeros %", "percent", 1), share),
-        _OfLayer(Head("zero_block", BLOCK, "text", 3), lambda r: str(r.block or "")),
-        _OfLayer(
-            Head("zero_block%", "zero blocks %", "percent", 3), lambda r: _percent(r.found.ratio) if r.found else ""
-        ),
-        _OfLayer(Head("macs", "MACs", "number", 2), lambda r: r.effective.macs),
-        _OfLayer(Head("effective_macs", "without zeros", "number", 1), lambda r: r.effective.zeros),
-        _OfLayer(Head("block_macs", "without blocks found", "number", 5), lambda r: r.effective.found),
+    def without(key: str, index: int, of: str) -> Field[Layer]:
+        head = Head(f"macs_{key}", f"without {key}", "number", 2)
+        return Field(head, lambda r: cast(Value, getattr(r.effective, of)[index]))
+
+    columns: list[Field[Layer]] = [
+        Field(Head("name", "layer", "text", 0), lambda r: r.name),
+        Field(Head("op", "op", "text", 6), lambda r: r.row.node.op),
+        Field(Head("elements", "elements", "number", 4), lambda r: r.elements),
+        Field(Head("zeros", "zeros", "number", 4), lambda r: r.zeros),
+        Field(Head("sparsity", "zeros %", "percent", 1), share),
+        Field(Head("zero_block", BLOCK, "text", 3), lambda r: str(r.block or "")),
+        Field(Head("zero_block%", "zero blocks %", "percent", 3), lambda r: _percent(r.found.ratio) if r.found else ""),
+        Field(Head("macs", "MACs", "number", 2), lambda r: r.effective.macs),
+        Field(Head("effective_macs", "without zeros", "number", 1), lambda r: r.effective.zeros),
+        Field(Head("block_macs", "without blocks found", "number", 5), lambda r: r.effective.found),
+        *(without(str(block), i, "blocks") for i, block in enumerate(sparsity.asked.blocks)),
+        *(without(str(pattern), i, "patterns") for i, pattern in enumerate(sparsity.asked.patterns)),
     ]
-    for i, block in enumerate(sparsity.asked.blocks):
-        columns.append(_OfLayer(_macs(str(block)), lambda r, i=i: r.effective.blocks[i]))  # type: ignore[misc]
-    for i, pattern in enumerate(sparsity.asked.patterns):
-        columns.append(_OfLayer(_macs(str(pattern)), lambda r, i=i: r.effective.patterns[i]))  # type: ignore[misc]
-    heads = [column.head for column in columns]
-    lines = [
-        Line(tuple(column.layer(r) for column in columns), "unknown" if r.effective.zeros is None else "")
-        for r in sparsity.layers
-    ]
-    return heads, lines, _sum(heads, _total(sparsity, by_layer=True))
-
-
-def _macs(key: str) -> Head:
-    return Head(f"macs_{key}", f"without {key}", "number", 2)
-
-
-def _sum(heads: Sequence[Head], total: _Total) -> Line:
-    return Line(tuple(total.get(head.key, "") for head in heads))
+    return Sheet.of(columns, sparsity.layers, lambda r: "unknown" if r.effective.zeros is None else "")
 
 
 def _total(sparsity: Sparsity, by_layer: bool) -> _Total:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from flopwise.errors import InputError, counted
+from flopwise.errors import InputError, counted, entry
+from flopwise.report.formats.json import fields
 from flopwise.report.formats.latex import escape
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, is_gap, shape_text
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, data_sheet, is_gap, shape_text
 from flopwise.report.sheet.units import PREFIXES, count_title, exact
 
 if TYPE_CHECKING:
@@ -115,13 +116,21 @@ class _Paper:
                     "name": name,
                     "source": profile.graph.source,
                     "inputs": profile.to_dict()["inputs"],
-                    "convention": {"name": profile.convention.name, "unit": profile.convention.unit},
+                    "convention": fields(profile.convention, "name unit"),
                     **dict(zip(self.keys, values, strict=True)),
                     "exact": profile.exact,
                 }
                 for name, profile, values in zip(self.names, self.profiles, self.values, strict=True)
             ],
         }
+
+
+def gaps(profiles: Iterable[Profile], names: Iterable[str]) -> tuple[str, ...]:
+    """What is missing, model by model."""
+    pairs = zip(names, profiles, strict=True)
+    return tuple(
+        f"unknown in {name}: {note.removeprefix('unknown: ')}" for name, p in pairs for note in p.notes if is_gap(note)
+    )
 
 
 def _sheet(paper: _Paper, scales: Sequence[_Scale], look: Look) -> Sheet:
@@ -137,21 +146,18 @@ def _sheet(paper: _Paper, scales: Sequence[_Scale], look: Look) -> Sheet:
         (Head("name", "model", "text"), *heads),
         tuple(Line((name, *map(text, values, scales))) for name, values in zip(paper.names, paper.values, strict=True)),
         about=_about(paper.profiles, paper.names, look),
-        notes=_notes(paper.profiles, paper.names),
+        notes=gaps(paper.profiles, paper.names),
     )
 
 
 def _data(paper: _Paper, look: Look) -> Sheet:
     """The table for programs: each line with its convention, its unit and whether its figures are complete."""
-    keys = ("name", *paper.keys, "convention", "unit", "complete")
     texts = ("name", "convention", "unit", "complete")
-    return Sheet(
-        tuple(Head(key, key, "text" if key in texts else "number") for key in keys),
-        tuple(
-            Line((name, *values, p.convention.name, p.convention.unit, "yes" if p.exact else "no"))
-            for name, values, p in zip(paper.names, paper.values, paper.profiles, strict=True)
-        ),
+    lines = (
+        (name, *values, p.convention.name, p.convention.unit, "yes" if p.exact else "no")
+        for name, values, p in zip(paper.names, paper.values, paper.profiles, strict=True)
     )
+    return data_sheet((texts[0], *paper.keys, *texts[1:]), texts, lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +193,7 @@ def _keys(columns: Sequence[str] | None, profiles: Sequence[Profile]) -> list[st
     keys = []
     for name in columns:
         key = ALIASES.get(name.lower(), name.lower())
-        if key not in MEASURES:
-            import difflib
-
-            near = difflib.get_close_matches(key, [*MEASURES, *ALIASES], 1)
-            hint = f" did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"unknown column {name!r};{hint} known: {', '.join(MEASURES)}")
+        entry(MEASURES, key, others=ALIASES, name=name)
         keys.append(key)
     return list(dict.fromkeys(keys))
 
@@ -219,17 +220,13 @@ def _scale(sizes: Sequence[int], power: int | None, human: bool) -> _Scale:
     largest = max(sizes, default=0)
     if power is None:
         middle = sorted(sizes)[len(sizes) // 2] if sizes else 0
-        power = min(_thousands(middle), len(PREFIXES) - 1)
+        power = min((len(str(middle)) - 1) // 3, len(PREFIXES) - 1)
     if not human or power == 0:
         return _Scale(0, 0, len(str(largest)), grouped=True)
     smallest = min((size for size in sizes if size * 10 >= 1000**power), default=0)
     wanted = 2 - math.floor(math.log10(smallest) - 3 * power) if smallest else DECIMALS
     digits = len(str(largest // 1000**power))
     return _Scale(power, min(max(wanted, 0), DECIMALS), digits, grouped=False)
-
-
-def _thousands(value: int) -> int:
-    return (len(str(value)) - 1) // 3
 
 
 def _head(key: str, scale: _Scale, profile: Profile, look: Look) -> Head:
@@ -242,56 +239,32 @@ def _head(key: str, scale: _Scale, profile: Profile, look: Look) -> Head:
 def _about(profiles: Sequence[Profile], names: Sequence[str], look: Look) -> tuple[str, ...]:
     """The convention, and the inputs where they are the same for all."""
     conventions = dict.fromkeys(f"convention {p.convention.name}, unit {p.convention.unit}" for p in profiles)
-    inputs = [_inputs(p, look) for p in profiles]
+    inputs = [", ".join(shape_text(tensor.shape, look) for tensor in p.graph.inputs) or "none" for p in profiles]
     if len(set(inputs)) == 1:
         return (*map(look.text, conventions), f"input {inputs[0]}")
     each = (f"{look.text(name)} {shapes}" for name, shapes in zip(names, inputs, strict=True))
     return (*map(look.text, conventions), f"inputs {', '.join(each)}")
 
 
-def _inputs(profile: Profile, look: Look) -> str:
-    return ", ".join(shape_text(tensor.shape, look) for tensor in profile.graph.inputs) or "none"
-
-
-def _notes(profiles: Sequence[Profile], names: Sequence[str]) -> tuple[str, ...]:
-    """What is missing, model by model."""
-    return tuple(
-        f"unknown in {name}: {note.removeprefix('unknown: ')}"
-        for name, p in zip(names, profiles, strict=True)
-        for note in p.notes
-        if is_gap(note)
-    )
-
-
 def _latex(paper: _Paper, scales: Sequence[_Scale], look: Look) -> str:
     """A table environment with booktabs rules and siunitx columns, in which the points stand below each other."""
     sheet = _sheet(paper, scales, look)
+    titles = ["Model", *(f"{{{_title(head.title)}}}" for head in sheet.heads[1:])]
+    figures = zip(paper.names, paper.values, strict=True)
     lines = [
         "% needs \\usepackage{booktabs} and \\usepackage{siunitx}",
         "\\begin{table}",
         "  \\centering",
-        f"  \\caption{{{_sentence([*sheet.about, *sheet.notes])}}}",
+        f"  \\caption{{{_title('; '.join([*sheet.about, *sheet.notes]))}.}}",
         f"  \\begin{{tabular}}{{l{''.join(_column(scale) for scale in scales)}}}",
         "    \\toprule",
-        *(
-            [_row(["Model", *(f"{{{_title(head.title)}}}" for head in sheet.heads[1:])]), "    \\midrule"]
-            if look.header
-            else []
-        ),
-        *(
-            _row([escape(look.text(name)), *map(_number, values, scales)])
-            for name, values in zip(paper.names, paper.values, strict=True)
-        ),
+        *([_row(titles), "    \\midrule"] if look.header else []),
+        *(_row([escape(look.text(name)), *map(_number, values, scales)]) for name, values in figures),
         "    \\bottomrule",
         "  \\end{tabular}",
         "\\end{table}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _sentence(parts: Sequence[str]) -> str:
-    text = "; ".join(parts)
-    return f"{escape(text[:1].upper() + text[1:])}."
 
 
 def _column(scale: _Scale) -> str:
@@ -302,7 +275,7 @@ def _column(scale: _Scale) -> str:
 
 
 def _title(title: str) -> str:
-    """The title with a capital; a unit stays in brackets, which braces protect."""
+    """The text with a capital; a unit stays in brackets, which braces protect."""
     return escape(title[:1].upper() + title[1:])
 
 

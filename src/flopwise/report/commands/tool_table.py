@@ -48,7 +48,10 @@ class Tool:
         self.rows = [row for row in profile.rows if row.count != 0 or table.lists(row)]
         #: Whether each layer has a line of its own.
         self.layers = full or table.detailed
-        self.sums = self._sums()
+        #: The sum of each column that adds up, over all layers, by its key.
+        columns = list(zip(*map(self._values, self.rows), strict=True)) or [()] * len(table.columns)
+        pairs = zip(table.columns, columns, strict=True)
+        self.sums: dict[str, Any] = {column.key: _sum(values) for column, values in pairs if column.kind in ADDED}
         #: Key, title and value of each figure that the tool prints of the model.
         self.totals: list[tuple[str, str, Any]] = [
             (t.key, t.title, t.value(profile.rows) if t.value else self.sums[t.key]) for t in table.totals
@@ -65,12 +68,6 @@ class Tool:
             except (ArithmeticError, FlopwiseError, LookupError, TypeError, ValueError):  # a layer without sense
                 values.append(None)
         return values
-
-    def _sums(self) -> dict[str, Any]:
-        """The sum of each column that adds up, over all layers, by its key."""
-        columns = list(zip(*map(self._values, self.rows), strict=True)) or [()] * len(self.table.columns)
-        pairs = zip(self.table.columns, columns, strict=True)
-        return {column.key: _sum(values) for column, values in pairs if column.kind in ADDED}
 
     def _entries(self) -> list[Entry] | None:
         if self.layers:
@@ -181,7 +178,6 @@ def sheet(profile: Profile, full: bool, look: Look, format: Format) -> Sheet:
         summary=figures if beside else (),
         notes=(*totals, *map(look.text, profile.notes)),
         squeeze=True,
-        complete=True,
     )
 
 

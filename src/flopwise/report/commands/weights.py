@@ -1,17 +1,17 @@
-"""The weights of a model as a table: one line for each layer or tensor."""
+"""The weights of a model as a table: one line for each layer or tensor, and the columns that there are."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.weights.result import PERCENTILES, Entry, Histogram
-from flopwise.errors import InputError, counted
-from flopwise.report.commands.weights_columns import Column, chosen, column
+from flopwise.errors import InputError, counted, entry
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Value
+from flopwise.report.sheet.columns import Kind, Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
 
 if TYPE_CHECKING:
@@ -22,6 +22,73 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 #: Bars of an inline histogram; a terminal of fewer cells than NARROW has none.
 CELLS, NARROW = 20, 76
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its key for programs, its title for people, and how it gives way where a table is too wide."""
+
+    key: str
+    title: str
+    kind: Kind
+    rank: int
+    #: Where the value is not a figure of an entry.
+    value: Callable[[Entry], Any] | None = None
+
+    def of(self, entry: Entry) -> Any:
+        """The value; None where it is not known."""
+        return entry.figure(self.key) if self.value is None else self.value(entry)
+
+
+COLUMNS: dict[str, Column] = {
+    column.key: column
+    for column in (
+        Column("name", "{one}", "text", 0),
+        Column("op", "op", "text", 7),
+        Column("dtype", "dtype", "text", 7, lambda e: ", ".join(e.dtypes)),
+        Column("shape", "shape", "shapes", 8, lambda e: e.shapes),
+        Column("bytes", "bytes", "bytes", 9, lambda e: e.nbytes),
+        Column("length", "length", "number", 1),
+        Column("max", "max", "number", 2),
+        Column("min", "min", "number", 2),
+        Column("mean", "mean", "number", 6),
+        Column("deviation", "deviation", "number", 3),
+        Column("zeros", "zeros", "number", 6),
+        Column("zero%", "zeros %", "percent", 9),
+        Column("nan", "NaN", "number", 5),
+        Column("infinite", "infinite", "number", 5),
+        Column("absmax", "abs. max", "number", 10),
+        Column("l1", "L1", "number", 11),
+        Column("l2", "L2", "number", 11),
+        *(Column(key, key, "number", 12) for key in PERCENTILES),
+        Column("histogram", "histogram", "number", 8, lambda e: e.histogram),
+    )
+}
+
+#: Grouping -> the columns of a table; NaN and infinities are added where there are any.
+SHOWN: dict[str, tuple[str, ...]] = {
+    "layer": ("name", "op", "length", "max", "min", "deviation", "histogram"),
+    "tensor": tuple(key for key in COLUMNS if key not in ("op", "zero%")),
+}
+
+#: Columns that are left to a table.
+DRAWN = ("histogram",)
+
+
+def chosen(keys: Sequence[str] | None, by: str, total: Entry, drawn: bool) -> list[Column]:
+    """The columns to show.
+
+    Raises:
+        InputError: there is no column of that name.
+    """
+    wanted = list(keys) if keys is not None else list(SHOWN[by])
+    if keys is None:
+        wanted = [key for key in wanted if key not in ("nan", "infinite")]
+        strange = [key for key in ("nan", "infinite") if getattr(total, key)]
+        at = wanted.index("histogram")
+        wanted[at:at] = strange
+    columns = [entry(COLUMNS, key) for key in wanted]
+    return columns if drawn else [c for c in columns if c.key not in DRAWN]
 
 
 def weights_report(
@@ -55,41 +122,36 @@ def _sheet(
 ) -> Sheet:
     every = _sorted(weights.entries, sort or ("length" if top is not None else None))
     entries = every if top is None else every[:top]
-    lines = [Line(tuple(_cell(c, entry, look, data) for c in shown), _mark(entry)) for entry in entries]
+    lines = [
+        Line(tuple(_cell(c, e, look, data) for c in shown), "unknown" if e.nan or e.infinite else "") for e in entries
+    ]
     if len(entries) < len(every) and not data:
-        rest = every[len(entries) :]
+        hidden = every[len(entries) :]
         values: dict[str, Value] = {
-            "name": f"{look.glyphs.cut} {counted(len(rest), f'more {weights.by}')}",
-            "length": sum(e.length for e in rest),
-            "bytes": sum(e.nbytes for e in rest),
+            "name": f"{look.glyphs.cut} {counted(len(hidden), f'more {weights.by}')}",
+            "length": sum(e.length for e in hidden),
+            "bytes": sum(e.nbytes for e in hidden),
         }
         lines.append(Line(tuple(values.get(c.key, "") for c in shown), "rest"))
+    by_layer = weights.by == "layer"
+    what = "floating-point weights, one line per layer" if by_layer else "one line per tensor"
+    more = "all columns with --by tensor or --columns" if by_layer else "other columns with --columns"
     return Sheet(
         heads=tuple(Head(c.key, c.title.format(one=weights.by), c.kind, c.rank) for c in shown),
         lines=tuple(lines),
         total=Line(tuple(_total(c, weights.total, look) for c in shown)),
-        about=_about(weights, look),
+        about=(look.text(weights.model or "model"), what, "population standard deviation"),
         notes=tuple(look.text(note) for note in weights.notes),
-        hint=_hint(weights) if len(every) > 20 else "",
+        hint=f"{more}; figures with --figures DIR" if len(every) > 20 else "",
         complete=True,
     )
-
-
-def _hint(weights: Weights) -> str:
-    more = "all columns with --by tensor or --columns" if weights.by == "layer" else "other columns with --columns"
-    return f"{more}; figures with --figures DIR"
-
-
-def _about(weights: Weights, look: Look) -> tuple[str, ...]:
-    what = "floating-point weights, one line per layer" if weights.by == "layer" else "one line per tensor"
-    return (look.text(weights.model or "model"), what, "population standard deviation")
 
 
 def _sorted(entries: Sequence[Entry], key: str | None) -> list[Entry]:
     """The entries, the largest first; those without a value last."""
     if key is None:
         return list(entries)
-    by = column(key)
+    by = entry(COLUMNS, key)
     if key in ("name", "op", "dtype"):
         return sorted(entries, key=by.of)
 
@@ -100,10 +162,6 @@ def _sorted(entries: Sequence[Entry], key: str | None) -> list[Entry]:
     if key in ("shape", "histogram"):
         raise InputError(f"cannot sort by {key}")
     return sorted(entries, key=value, reverse=True)
-
-
-def _mark(entry: Entry) -> Any:
-    return "unknown" if entry.nan or entry.infinite else ""
 
 
 def _total(column: Column, total: Entry, look: Look) -> Value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import re
@@ -10,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.weights.result import Entry, Histogram
-from flopwise.errors import InputError
 from flopwise.report.commands.weights import number
+from flopwise.report.drawings import STYLE, write_all
 from flopwise.report.sheet.sheet import Look
 from flopwise.report.sheet.text import shorten
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from flopwise.analyses.weights.result import Weights
-
-FORMATS = ("png", "svg", "pdf")
 
 #: Panels of a page of the overview: columns and rows, so that a panel stays legible in print.
 ACROSS, DOWN = 4, 8
@@ -31,30 +28,22 @@ FILL, ZERO, CENTRE, FRAME = "#4477AA", "#CC3311", "#222222", "#999999"
 #: Names in figures and of files are cut to this many characters.
 LONG, LONGEST_FILE = 44, 80
 
-#: What makes the same figure the same file.
-_REPEATABLE: dict[str, dict[str, Any]] = {
-    "png": {"metadata": {"Software": None}},
-    "svg": {"metadata": {"Date": None, "Creator": None}},
-    "pdf": {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}},
+#: Settings of matplotlib while figures are drawn.
+_STYLE = {
+    **STYLE,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.edgecolor": FRAME,
+    "axes.linewidth": 0.6,
+    "xtick.color": CENTRE,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "ytick.minor.size": 0,
+    "svg.fonttype": "none",
+    "savefig.dpi": 150,
+    "axes.formatter.use_mathtext": False,
+    "axes.unicode_minus": False,
 }
-
-
-def prepare(directory: str) -> None:
-    """Make the directory, and see whether figures can be drawn at all, before the weights are read.
-
-    Raises:
-        InputError: matplotlib is missing, or the directory cannot be made or written to.
-    """
-    try:
-        import matplotlib  # noqa: F401 - only whether it is there
-    except ImportError:
-        raise InputError("figures need matplotlib: pip install 'flopwise[figures]'") from None
-    try:
-        os.makedirs(directory, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory}: the directory cannot be made ({error.strerror})") from error
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise InputError(f"{directory}: nothing can be written into this directory")
 
 
 def draw(
@@ -67,48 +56,7 @@ def draw(
     Raises:
         InputError: the format is unknown, matplotlib is missing, or a file cannot be written.
     """
-    from flopwise.writers.atomic import whole
-
-    if format not in FORMATS:
-        raise InputError(f"unknown format of figures {format!r}; known: {', '.join(FORMATS)}")
-    prepare(directory)
-    import matplotlib
-
-    paths: list[str] = []
-    with matplotlib.rc_context(_style()):
-        for name, figure in _figures(weights, progress):
-            paths.append(os.path.join(directory, f"{name}.{format}"))
-            content = io.BytesIO()
-            figure.savefig(content, format=format, **_REPEATABLE[format])
-            try:
-                with whole(paths[-1]) as file:
-                    file.write(content.getvalue())
-            except OSError as error:
-                raise InputError(f"{paths[-1]}: cannot be written ({error.strerror})") from error
-    return paths
-
-
-def _style() -> Any:
-    """Settings of matplotlib while figures are drawn."""
-    return {
-        "font.family": "DejaVu Sans",
-        "font.size": 9,
-        "axes.edgecolor": FRAME,
-        "axes.linewidth": 0.6,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "xtick.color": CENTRE,
-        "xtick.major.width": 0.6,
-        "ytick.major.width": 0.6,
-        "ytick.minor.size": 0,
-        "svg.hashsalt": "flopwise",
-        "svg.fonttype": "none",
-        "pdf.fonttype": 42,
-        "savefig.dpi": 150,
-        "text.parse_math": False,
-        "axes.formatter.use_mathtext": False,
-        "axes.unicode_minus": False,
-    }
+    return write_all(_figures(weights, progress), directory, format, _STYLE)
 
 
 def _figures(weights: Weights, progress: Callable[[str], None] | None) -> Iterator[tuple[str, Figure]]:
@@ -165,7 +113,7 @@ def _single(entry: Entry, histogram: Histogram) -> Figure:
     figure.text(0.02, 0.95, _text(_titled(entry), 70), fontsize=11, fontweight="bold", va="center")
     figure.text(0.02, 0.87, "\n".join(_said(entry)), fontsize=8, va="center", color="#444444", linespacing=1.4)
     unit = f" in units of 1e{power}" if power else ""
-    bins = f"{len(histogram.counts)} bins of width {number(_width(histogram))}"
+    bins = f"{len(histogram.counts)} bins of width {number(histogram.edges[1] - histogram.edges[0])}"
     axes.set_xlabel(f"value of the weights ({', '.join(entry.dtypes)}){unit}, {bins}")
     axes.set_ylabel("elements in a bin, log scale")
     _key(figure, entry)
@@ -193,10 +141,6 @@ def _said(entry: Entry) -> list[str]:
     if entry.nan or entry.infinite:
         second.append(f"{entry.nan:,} NaN and {entry.infinite:,} infinite not drawn")
     return ["    ".join(first), "    ".join(second)]
-
-
-def _width(histogram: Histogram) -> float:
-    return histogram.edges[1] - histogram.edges[0]
 
 
 def _key(figure: Figure, entry: Entry) -> None:

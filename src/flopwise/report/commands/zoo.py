@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -17,25 +18,23 @@ if TYPE_CHECKING:
 
 def query_report(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Report:
     """The result of a query; JSON is a list of objects, one for each row."""
-    plain = [[_plain(value) for value in row] for row in rows]
-    sheet = Sheet(
-        heads=tuple(Head(name, name, _kind(name, [row[i] for row in plain]), i) for i, name in enumerate(columns)),
-        lines=tuple(Line(tuple(map(_shown, columns, row))) for row in plain),
-    )
+    sheet, plain = _sheet(columns, rows)
     return Report(lambda format, look: [sheet], lambda: [dict(zip(columns, row, strict=True)) for row in plain])
 
 
 def overview_report(overview: Overview) -> Report:
     """A data set: its figures and its models as a sheet; its page has all the rest."""
-    columns = overview.models.columns
-    plain = [[_plain(value) for value in row] for row in overview.models.rows]
-    sheet = Sheet(
-        heads=tuple(Head(name, name, _kind(name, [row[i] for row in plain]), i) for i, name in enumerate(columns)),
-        lines=tuple(Line(tuple(map(_shown, columns, row))) for row in plain),
-        about=(overview.name,),
-        summary=tuple(Figure(title, f"{count:,}", human(count)) for title, count in overview.totals.items()),
-    )
-    return Report(lambda format, look: [sheet], subjects={"zoo": (overview,)})
+    sheet, _ = _sheet(overview.models.columns, overview.models.rows)
+    figures = tuple(Figure(title, f"{count:,}", human(count)) for title, count in overview.totals.items())
+    whole = replace(sheet, about=(overview.name,), summary=figures)
+    return Report(lambda format, look: [whole], subjects={"zoo": (overview,)})
+
+
+def _sheet(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[Sheet, list[list[Any]]]:
+    """The rows as a sheet, and as JSON has them."""
+    plain = [[_plain(value) for value in row] for row in rows]
+    heads = (Head(name, name, _kind(name, [row[i] for row in plain]), i) for i, name in enumerate(columns))
+    return Sheet(tuple(heads), tuple(Line(tuple(map(_shown, columns, row))) for row in plain)), plain
 
 
 def _plain(value: Any) -> Any:

@@ -18,9 +18,21 @@ FEW = 8
 _encode = json.JSONEncoder().encode
 
 
-def render_content(content: Any, look: Look) -> str:
-    """The values as JSON; how a report should look says nothing to programs."""
-    return dump(content)
+def fields(item: object, keys: str) -> dict[str, Any]:
+    """What stands in JSON under the names that it has in an object: its attributes by key, in this order.
+
+    >>> fields(3 + 4j, "real imag")
+    {'real': 3.0, 'imag': 4.0}
+    """
+    return {key: getattr(item, key) for key in keys.split()}
+
+
+def render_content(content: Any, look: Look | None = None) -> str:
+    """JSON with an indent of 2, in which shapes, figures by class and whatever is short stand on one line.
+
+    Only ASCII characters: others are escaped. How a report should look says nothing to programs.
+    """
+    return _dump(content, "") + "\n"
 
 
 def join(texts: Sequence[str]) -> str:
@@ -28,24 +40,13 @@ def join(texts: Sequence[str]) -> str:
     return "[\n" + ",\n".join(texts) + "\n]"
 
 
-def dump(content: Any) -> str:
-    """JSON with an indent of 2, in which shapes, figures by class and whatever is short stand on one line.
-
-    Only ASCII characters: others are escaped.
-    """
-    return _dump(content, "") + "\n"
-
-
-def _figures(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(v, int) for v in value.values())
-
-
 def _dump(value: Any, indent: str) -> str:
     if type(value) is int:
         return repr(value)
     inner = indent + "  "
     if isinstance(value, Mapping) and value:
-        if _figures(value) or (len(value) <= FEW and "{" not in (one := _encode(value))[1:] and len(one) <= LINE):
+        figures = all(isinstance(v, int) for v in value.values())
+        if figures or (len(value) <= FEW and "{" not in (one := _encode(value))[1:] and len(one) <= LINE):
             return _encode(value)
         opening, closing = "{", "}"
         parts = [f"{_key(key)}: {_dump(v, inner)}" for key, v in value.items()]

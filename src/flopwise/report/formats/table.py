@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, is_gap, show
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, is_gap, show
 from flopwise.report.sheet.text import cells, pad, shorten, wrap
 
 #: In the short form of a figure: the same in another unit.
@@ -93,7 +93,7 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
             placed = (_place(*of, look, how) for of in zip(piece, widths.values(), shown, strict=True))
             lines.append(paint(GAP.join(placed).rstrip(), how, look))
     lost = list(dict.fromkeys(head.alone or head.title for i, head in enumerate(heads) if i not in widths))
-    if lost and sheet.complete:
+    if lost and (sheet.complete or sheet.squeeze):
         many = len(heads) - len(widths)
         which = ", ".join(lost) if len(lost) <= FEW_LOST else f"{many} of {len(heads)} columns"
         lines += wrap(f"too narrow for {which}: widen the terminal, or write a file with -o", look.width)
@@ -201,7 +201,9 @@ def _summary(sheet: Sheet, look: Look) -> list[str]:
     first = max((cells(f.title) for f in sheet.summary), default=0)
     second = max((cells(f.exact) for f in sheet.summary), default=0)
     exact = [f"{pad(f.title, first)}{GAP}{pad(f.exact, second, right=True)}" for f in sheet.summary]
-    both = [f"{line}{GAP}{_brief(f)}".rstrip() for line, f in zip(exact, sheet.summary, strict=True)]
+    # the short form where it says more, or less
+    brief = ["" if f.short in (f.exact, f"{f.exact} B") else f.short for f in sheet.summary]
+    both = [f"{line}{GAP}{short}".rstrip() for line, short in zip(exact, brief, strict=True)]
     if look.width is None or max(map(cells, both), default=0) <= look.width:
         return both
     lines: list[str] = []
@@ -213,11 +215,6 @@ def _summary(sheet: Sheet, look: Look) -> list[str]:
         else:  # without it the figure could not be compared with those beside it
             lines += [line, *wrap(f"  {f.short}", look.width, "    ")]
     return lines
-
-
-def _brief(figure: Figure) -> str:
-    """The short form where it says more, or less."""
-    return "" if figure.short in (figure.exact, f"{figure.exact} B") else figure.short
 
 
 def _below(sheet: Sheet, look: Look) -> list[str]:

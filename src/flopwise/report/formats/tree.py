@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flopwise.report.formats import table
@@ -12,15 +12,15 @@ from flopwise.report.sheet.listing import (
     LONG,
     Choice,
     columns_of,
+    framed,
     heavy,
     labelled,
     mark,
-    notes,
     sorting,
     together,
     within,
 )
-from flopwise.report.sheet.sheet import Line, Look, Sheet, about, head, summary, without_empty
+from flopwise.report.sheet.sheet import Line, Look, without_empty
 from flopwise.report.sheet.units import exact
 from flopwise.rows import Row, Sum
 
@@ -57,19 +57,9 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
             lines.append(Line(values, mark(branch.item, heaviest), indent, branch.name))
         else:
             label = f"{look.glyphs.cut} {exact(len(branch))} more"
-            rest = labelled(label, together(branch), columns, profile, "rest")
-            lines.append(Line(rest.values, "rest", indent))
-    sheet = Sheet(
-        heads=tuple(head(column, profile, "tree", look) for column in columns),
-        lines=tuple(lines),
-        total=labelled("Total", profile.sum, columns, profile),
-        about=about(profile, look),
-        summary=summary(profile, look),
-        notes=notes(profile, "module", look),
-        hint="" if len(lines) <= LONG or choice.top else "to shorten this: --depth 2, --top 5",
-        squeeze=bool(choice.columns),
-        complete=bool(choice.columns),
-    )
+            lines.append(replace(labelled(label, together(branch), columns, profile, "rest"), indent=indent))
+    hint = "" if len(lines) <= LONG or choice.top else "to shorten this: --depth 2, --top 5"
+    sheet = framed(profile, columns, lines, "tree", hint, bool(choice.columns), look)
     return table.render_sheet(sheet if choice.columns else without_empty(sheet), look)
 
 
@@ -96,27 +86,24 @@ def _grow(profile: Profile, depth: int | None) -> _Branch:
 
 def _settle(root: _Branch, starts: dict[int, int]) -> _Branch:
     """The same tree, its children in order, and a module of a single layer shown as one line."""
+
+    def start(branch: _Branch) -> int:
+        """The place of its first layer; modules in which nothing ran come last."""
+        first = branch.item if isinstance(branch.item, Row) else next(iter(branch.item.rows), None)
+        return len(starts) if first is None else starts[id(first)]
+
     pending = [root]
     while pending:
         branch = pending.pop()
-        branch.children.sort(key=lambda b: _start(b.item, starts))
+        branch.children.sort(key=start)
         pending += branch.children
-        if isinstance(branch.item, Sum) and branch.item.depth and _single(branch):
+        alone = len(branch.children) == 1 and isinstance(branch.children[0].item, Row)
+        if isinstance(branch.item, Sum) and branch.item.depth and alone:
             kind = branch.item.kind
             branch.item = branch.children[0].item
             branch.name += f" ({kind})" if kind else ""
             branch.children = []
     return root
-
-
-def _start(item: Item, starts: dict[int, int]) -> int:
-    """The place of its first layer; modules in which nothing ran come last."""
-    first = item if isinstance(item, Row) else next(iter(item.rows), None)
-    return len(starts) if first is None else starts[id(first)]
-
-
-def _single(branch: _Branch) -> bool:
-    return len(branch.children) == 1 and isinstance(branch.children[0].item, Row)
 
 
 def _short(row: Row) -> str:

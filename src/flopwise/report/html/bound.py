@@ -9,13 +9,13 @@ from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
-    from flopwise.report.sheet.sheet import Figure
+    from flopwise.report.sheet.sheet import Figure, Look
 
 LAYOUT = Layout(
     folder="bound",
     sections={"summary": "Summary", "roofline": "Roofline", "waterfall": "Waterfall", "rows": "Layers"},
+    scripts="summary roofline waterfall rows",
     styles=("bound/page.css",),
-    scripts=("bound/summary.js", "bound/roofline.js", "bound/waterfall.js", "bound/rows.js"),
 )
 
 #: Operators that have a bar of their own in the waterfall; the rest share one.
@@ -24,7 +24,7 @@ OWN_BARS = 8
 _NAMES = {"l1": "L1", "l2": "L2", "llc": "last cache", "dram": "memory"}
 
 
-def render(bound: Bound, title: str, device: str, summary: Sequence[Figure]) -> str:
+def render_bound(bound: Bound, title: str, device: str, summary: Sequence[Figure], look: Look) -> str:
     """The page.
 
     Args:
@@ -32,6 +32,7 @@ def render(bound: Bound, title: str, device: str, summary: Sequence[Figure]) -> 
         title: what the model is called.
         device: the device, and how much of it is used.
         summary: the figures of the whole model, as a table shows them.
+        look: the page has a look of its own.
     """
     figures = [(figure.title, figure.exact, figure.short) for figure in summary]
     data = {"model": title, "device": device, "summary": figures, **page_data(bound)}

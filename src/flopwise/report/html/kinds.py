@@ -74,7 +74,8 @@ def kinds_of(
     for index, made in enumerate(makers):
         for maker in made:
             users[maker].append(index)
-    named = [_by_name(node.op.rpartition("::")[2]) for node in nodes]
+    names = (node.op.rpartition("::")[2] for node in nodes)
+    named = [next((kind for pattern, kind in _OPERATORS if pattern.search(name)), None) for name in names]
     attention = _pairs(nodes, products, makers, users) | {i for i, kind in enumerate(named) if kind == "attention"}
     projections = {
         index
@@ -119,10 +120,6 @@ def kinds_of(
             kind = "element-wise"
         kinds.append(KINDS.index(kind))
     return kinds
-
-
-def _by_name(op: str) -> str | None:
-    return next((kind for pattern, kind in _OPERATORS if pattern.search(op)), None)
 
 
 def _product(node: Node, row: Row) -> str:
@@ -173,7 +170,7 @@ def _embeds(node: Node) -> bool:
 
 
 def _moves(node: Node, row: Row) -> bool:
-    known = find(node.op)
-    if known is not None and (known.claim == "nothing" or known.carries):
+    operator = find(node.op)
+    if operator is not None and (operator.claim == "nothing" or operator.carries):
         return True
     return row.counts is not None and not any(row.counts)

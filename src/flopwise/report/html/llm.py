@@ -10,22 +10,23 @@ from flopwise.report.sheet.units import human
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.report.sheet.columns import Value
-    from flopwise.report.sheet.sheet import Sheet
+    from flopwise.report.sheet.sheet import Look, Sheet
 
 LAYOUT = Layout(
     folder="llm",
     sections={"summary": "Summary", "costs": "Request", "cost": "Cost", "memory": "Memory"},
+    scripts="summary curves",
     styles=("bound/page.css", "llm/page.css"),
-    scripts=("llm/summary.js", "llm/curves.js"),
 )
 
 
-def render(result: Inference, sheet: Sheet) -> str:
+def render_llm(result: Inference, sheet: Sheet, look: Look) -> str:
     """The page.
 
     Args:
         result: a request with a curve.
         sheet: its figures as a table shows them.
+        look: the page has a look of its own.
     """
     return page(LAYOUT, f"{result.source} – language model – flopwise", page_data(result, sheet))
 

@@ -1,12 +1,22 @@
-"""A profile as one HTML page that needs nothing else."""
+"""A profile as one HTML page that needs nothing else: values column by column, so that 5,000 layers stay small."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.garbage import no_search_for_garbage
-from flopwise.report.html.data import page_data
+from flopwise.graph.names import layer_names
+from flopwise.memory import Buffer, liveness
+from flopwise.report.html.kinds import KINDS, kinds_of
+from flopwise.report.html.modules import Layers, groups
 from flopwise.report.html.page import Layout, page
+from flopwise.report.html.views import Views, views
+from flopwise.report.sheet.columns import COLUMNS, AtLeast, cell
+from flopwise.report.sheet.listing import Choice
+from flopwise.report.sheet.sheet import Look, is_gap, model_name, shape_text
+from flopwise.rows import Row
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -22,28 +32,266 @@ LAYOUT = Layout(
         "graph": "Graph",
         "layers": "Layers",
     },
-    scripts=(
-        "model/base.js",
-        "model/summary.js",
-        "model/operators.js",
-        "model/treemap.js",
-        "model/flame.js",
-        "model/where.js",
-        "model/depth.js",
-        "model/memory.js",
-        "model/intensity.js",
-        "table.js",
-        "model/layers.js",
-        "model/graph.js",
-        "model/start.js",
-    ),
+    scripts="base summary operators treemap flame where depth memory intensity table layers graph start",
     graph=True,
     controls=True,
 )
 
+#: Integers beyond this lose digits in JavaScript; they travel as text.
+EXACT = 2**53
 
-def render(profile: Profile, title: str) -> str:
-    """The page of a profile."""
+#: Figures of a layer that do not depend on the convention.
+FIGURES = ("macs", "flops", "params", "buffers", "weight_bytes", "input_bytes", "output_bytes", "activations")
+
+#: The same of a training step.
+OF_TRAINING = ("backward_macs", "backward_flops", "saved_bytes")
+
+#: So many tensors alive at the peak are listed; the page says how many more there are.
+AT_PEAK = 200
+
+#: Of the shapes of a layer with very many inputs or outputs, these are shown.
+SHAPES = 8
+
+_LOOK = Look()
+
+
+def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
+    """The page: all layers, whatever a text table would show; its table is sorted and filtered where it is read."""
     with no_search_for_garbage():
         data = page_data(profile)
-    return page(LAYOUT, title, data)
+    return page(LAYOUT, f"{model_name(profile, look)} – flopwise", data)
+
+
+def page_data(profile: Profile) -> dict[str, Any]:
+    """The profile for the page: totals as in its JSON, and a list for each figure with an entry for each layer.
+
+    A number that is None is unknown. A count that is "" belongs to a layer which the convention does not list. Where a
+    convention counts every layer as an earlier one does, the number of that one stands in place of its counts.
+    """
+    seen = views(profile)
+    nodes, rows = _layers(profile, seen)
+    names = layer_names(profile.graph.nodes)
+    position = {id(node): index for index, node in enumerate(profile.graph.nodes)}
+    own = {id(row.node): row.name for row in reversed(profile.rows)}
+    called = [text(own.get(id(node)) or names[position[id(node)]]) for node in nodes]
+    edges = _edges(profile.graph, nodes)
+    makers = _makers(edges, len(nodes))
+    alike = Layers([_likeness(node, row) for node, row in zip(nodes, rows, strict=True)], makers)
+    modules, owners = groups(text(profile.graph.name or "model"), nodes, called, alike)
+    content = profile.to_dict()
+    shapes, ops = Index(), Index()
+    layers = {
+        "name": called,
+        "op": [ops.of(text(node.op)) for node in nodes],
+        "kind": kinds_of(nodes, rows, modules, owners, makers),
+        "origin": _sparse(text(node.origin) if node.origin != node.op else "" for node in nodes),
+        "scope": _sparse(text(node.module) for node in nodes),
+        "group": owners,
+        "inputs": [_shapes((t for t in node.known_inputs if t.kind not in STORED), shapes) for node in nodes],
+        "outputs": [_shapes(node.known_outputs, shapes) for node in nodes],
+        "weights": [
+            _shapes((t for t in node.known_inputs if t.kind in ("weight", "buffer")), shapes) for node in nodes
+        ],
+        **{key: [number(getattr(row, key)) for row in rows] for key in FIGURES},
+        **(_trained(profile, rows) if profile.training else {}),
+        "times": _sparse(row.times if row.within else "" for row in rows),
+        "note": _sparse(text(row.note) for row in rows),
+    }
+    return {
+        "schema": "flopwise.html/1",
+        "model": {key: text(value) for key, value in content["model"].items()},
+        "inputs": [port(t) for t in profile.graph.inputs],
+        "outputs": [port(t) for t in profile.graph.outputs],
+        "convention": profile.convention.name,
+        "conventions": _shared(_view(view, nodes, seen.backward.get(name)) for name, view in seen.profiles.items()),
+        "refused": [{"name": name, "why": text(why)} for name, why in seen.refused.items()],
+        "totals": {
+            key: number(value) for key, value in content["totals"].items() if key not in ("count", "ops", "own")
+        },
+        "training": _training(profile),
+        "atLeast": [key for key in FIGURES if isinstance(cell(COLUMNS[key], profile.sum, profile), AtLeast)],
+        "shapes": shapes.values,
+        "ops": ops.values,
+        "kinds": KINDS,
+        "groups": [
+            [text(g.name), text(g.kind), -1 if g.parent is None else g.parent, g.period + 1 if g.period else int(g.run)]
+            for g in modules
+        ],
+        "layers": layers,
+        "edges": [end for maker, user, shape in edges for end in (maker, user, shapes.of(shape))],
+        "memory": _memory(profile.graph, nodes),
+    }
+
+
+class Index:
+    """Values by number, each listed once."""
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def of(self, value: str) -> int:
+        if value not in self._numbers:
+            self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return self._numbers[value]
+
+
+def text(name: str) -> str:
+    """A name or a note, safe to show."""
+    return _LOOK.text(name)
+
+
+def number(value: Any) -> Any:
+    """A figure that JavaScript keeps exact; text for a large integer and for a figure in symbols."""
+    if value is None or (isinstance(value, int) and abs(value) <= EXACT):
+        return value
+    return str(value)
+
+
+def _sparse(values: Iterable[Any]) -> dict[int, Any]:
+    """The values that say something, by index."""
+    return {index: value for index, value in enumerate(values) if value != ""}
+
+
+def port(tensor: Tensor) -> dict[str, str]:
+    """An input or output of a model."""
+    return {"name": text(tensor.name), "dtype": tensor.dtype or "?", "shape": shape_text(tensor.shape, _LOOK)}
+
+
+def _shapes(tensors: Iterable[Tensor], texts: Index) -> list[int]:
+    shapes = [texts.of(shape_text(tensor.shape, _LOOK)) for tensor in tensors]
+    return shapes if len(shapes) <= SHAPES else [*shapes[:SHAPES], texts.of(f"+{len(shapes) - SHAPES}")]
+
+
+def _layers(profile: Profile, seen: Views) -> tuple[list[Node], list[Row]]:
+    """Every node that a convention lists, in the order of execution, with the row that tells its other figures."""
+    rows: dict[int, Row] = {}
+    for view in (profile, *seen.profiles.values()):
+        for row in view.rows:
+            rows.setdefault(id(row.node), row)
+    nodes = [node for node in profile.graph.nodes if id(node) in rows]
+    return nodes, [rows[id(node)] for node in nodes]
+
+
+def _trained(profile: Profile, rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """The figures of a training step; "" for a layer that only other conventions list."""
+    own = {id(row) for row in profile.rows}
+    return {key: [number(getattr(row, key)) if id(row) in own else "" for row in rows] for key in OF_TRAINING}
+
+
+def _training(profile: Profile) -> dict[str, Any] | None:
+    """What a training step takes, as in the JSON; None when nobody asked for it."""
+    if profile.training is None:
+        return None
+    step = profile.training.to_dict(profile.rows, profile.sum)
+    keys = ("backward_macs", "backward_flops", "optimizer_flops", "gradient_bytes", "state_bytes", "saved_bytes")
+    return {
+        **{key: number(step[key]) for key in (*keys, "memory_bytes")},
+        "optimizer": step["optimizer"],
+        "least": any(row.backward_counts is None for row in profile.rows),
+        "exact": step["exact"],
+    }
+
+
+def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | None] | None) -> dict[str, Any]:
+    """What one convention says: its total, and the count of each layer; of a training step the backward pass too."""
+    counts: dict[int, Any] = {}
+    for row in view.rows:
+        before = counts.get(id(row.node), 0)
+        counts[id(row.node)] = None if row.count is None or before is None else before + row.count
+    counted = not view.rows or view.sum.unknown < len(view.rows)
+    return {
+        **convention_data(view),
+        "total": number(view.sum.count if counted else None),
+        "unknown": {text(op): many for op, many in view.unknown.items()},
+        "uncounted": sum(row.count is None for row in view.rows),
+        "unresolved": len(view.unresolved),
+        "listed": len(view.rows),
+        "own": {text(name): number(value) for name, value in view.own.items()},
+        "notes": [{"text": text(note), "gap": is_gap(note)} for note in view.notes],
+        "backward": backward and [number(backward.get(id(node), "")) for node in nodes],
+        "counts": [number(counts[id(node)]) if id(node) in counts else "" for node in nodes],
+    }
+
+
+def convention_data(profile: Profile) -> dict[str, str]:
+    """What there is to say about a profile's convention."""
+    return {key: text(getattr(profile.convention, key)) for key in ("name", "unit", "summary", "source")}
+
+
+def _shared(conventions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The conventions, with the number of an earlier one in place of counts that it has too."""
+    listed: list[dict[str, Any]] = []
+    firsts: dict[tuple[Any, ...], int] = {}
+    for view in conventions:
+        first = firsts.setdefault(tuple(view["counts"]), len(listed))
+        listed.append(view if first == len(listed) else {**view, "counts": first})
+    return listed
+
+
+def _edges(graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int, str]]:
+    """From, to and shape of each value that one layer hands to another; -1 is the outside.
+
+    Through an operator that is not a layer, such as one on constants alone, nothing flows.
+    """
+    layer = {id(node): index for index, node in enumerate(nodes)}
+    maker = {t.name: -1 for t in graph.inputs}
+    for node in graph.nodes:
+        if id(node) in layer:
+            maker.update({t.name: layer[id(node)] for t in node.known_outputs})
+    edges: dict[tuple[int, int, str], None] = {}
+    for index, node in enumerate(nodes):
+        for tensor in node.known_inputs:
+            if tensor.name in maker and maker[tensor.name] != index:
+                edges[maker[tensor.name], index, shape_text(tensor.shape, _LOOK)] = None
+    for tensor in graph.outputs:
+        if maker.get(tensor.name, -1) >= 0:
+            edges[maker[tensor.name], -1, shape_text(tensor.shape, _LOOK)] = None
+    return list(edges)
+
+
+def _makers(edges: Sequence[tuple[int, int, str]], layers: int) -> list[list[int]]:
+    """For each layer the layers whose results it takes."""
+    makers: list[list[int]] = [[] for _ in range(layers)]
+    for maker, user, _ in edges:
+        if maker >= 0 and user >= 0:
+            makers[user].append(maker)
+    return makers
+
+
+def _likeness(node: Node, row: Row) -> tuple[Any, ...]:
+    """What a layer has in common with another one that does the same work on tensors of the same sizes."""
+    tensors = tuple(
+        None if t is None else (t.shape, t.dtype, t.kind in STORED) for t in (*node.inputs, None, *node.outputs)
+    )
+    return node.op, node.origin, tensors, row.counts, row.times
+
+
+def _memory(graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:
+    """Bytes alive at each step, the layer that runs then (-1 for the start), and what is alive at the peak."""
+    lives = liveness(graph)
+    if lives.missing or lives.peak_step is None:
+        return {"missing": [text(name) for name in lives.missing[:5]], "bytes": [], "more": len(lives.missing)}
+    index = {id(node): place for place, node in enumerate(nodes)}
+    layer: Callable[[int | None], int] = lambda at: -1 if at is None else index.get(id(graph.nodes[at]), -1)  # noqa: E731
+    alive = lives.at(lives.peak_step)
+    return {
+        "missing": [],
+        "bytes": [number(b) for b in lives.alive],
+        "layer": [layer(step) for step in lives.steps],
+        "peak": lives.peak_step,
+        "alive": [_buffer(b, layer) for b in alive[:AT_PEAK]],
+        "more": max(len(alive) - AT_PEAK, 0),
+    }
+
+
+def _buffer(buffer: Buffer, layer: Callable[[int | None], int]) -> Mapping[str, Any]:
+    return {
+        "name": text(buffer.name),
+        "bytes": number(buffer.nbytes),
+        "shape": shape_text(buffer.tensors[0].shape, _LOOK),
+        "made": layer(buffer.maker),
+        "used": layer(buffer.user),
+        "kept": buffer.kept,
+    }

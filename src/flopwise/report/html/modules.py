@@ -1,19 +1,52 @@
-"""The modules of a model as a tree that a page can show one level at a time."""
+"""The modules of a model as a tree that a page can show one level at a time, with parts that repeat folded."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flopwise.graph import Module, Node
-from flopwise.report.html.folds import Layers, Part, fold
 
 #: The longest name of a run that is made of the names of its first and last part.
 SHORT = 16
 
 #: A module with more parts than this is cut into runs of parts, so that no level needs a graph of thousands of boxes.
 MOST = 60
+
+#: The longest sequence of parts that is looked for as one period.
+LONGEST = 40
+
+#: A period in which no part has so many layers, such as a projection with its Reshape, is folded only when it comes
+#: ``OFTEN`` times.
+FEW, OFTEN = 3, 6
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A module with its parts in the order in which they first run, or a layer."""
+
+    name: str
+    kind: str = ""
+    layer: int | None = None
+    #: Whether it is a run of consecutive parts and no module of the model.
+    run: bool = False
+    #: Of parts that repeat: how many of them are one period; 0 for everything else.
+    period: int = 0
+    parts: list[Part] = field(default_factory=list)
+    modules: dict[str, Part] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What makes layers alike."""
+
+    #: For each layer what it must have in common with another one: operator, shapes, work.
+    likeness: Sequence[Hashable]
+    #: For each layer the layers whose results it takes.
+    inputs: Sequence[Sequence[int]]
 
 
 class Group(NamedTuple):
@@ -45,48 +78,38 @@ def groups(
         layers: what makes layers alike; None: nothing repeats.
     """
     root = Part(name)
-    paths = [_path(node.scope) for node in nodes]
+    paths = [tuple(module for module in node.scope if module.path) for node in nodes]
     if not any(paths):
         paths = _prefixes(names)
     for index, path in enumerate(paths):
         around = root
         for module in path:
             if module.path not in around.modules:
-                around.modules[module.path] = Part(_short(module.path, around), module.kind)
+                around.modules[module.path] = Part(_short(module.path), module.kind)
                 around.parts.append(around.modules[module.path])
             around = around.modules[module.path]
         around.parts.append(Part(names[index], nodes[index].op, layer=index))
     if layers is not None:
         fold(root, layers)
-    found: list[Group] = []
+    tree: list[Group] = []
     owners = [0] * len(nodes)
     pending: list[tuple[Part, int | None]] = [(root, None)]
     while pending:
         part, parent = pending.pop()
-        own = len(found)
-        found.append(Group(part.name, part.kind, parent, part.run, part.period))
+        own = len(tree)
+        tree.append(Group(part.name, part.kind, parent, part.run, part.period))
         part.parts = _in_runs(part.parts)
         for inner in part.parts:
             if inner.layer is not None:
                 owners[inner.layer] = own
         pending += [(inner, own) for inner in reversed(part.parts) if inner.layer is None]
-    return found, owners
-
-
-def _path(scope: Sequence[Module]) -> tuple[Module, ...]:
-    return tuple(module for module in scope if module.path)
+    return tree, owners
 
 
 def _prefixes(names: Sequence[str]) -> list[tuple[Module, ...]]:
     """What stands before the last "/" of each name, where more than one layer shares it."""
-    found: list[tuple[Module, ...]] = []
-    often: dict[str, int] = {}
-    for name in names:
-        for prefix in _beginnings(name):
-            often[prefix] = often.get(prefix, 0) + 1
-    for name in names:
-        found.append(tuple(Module(prefix, "") for prefix in _beginnings(name) if often[prefix] > 1))
-    return found
+    often = Counter(prefix for name in names for prefix in _beginnings(name))
+    return [tuple(Module(prefix, "") for prefix in _beginnings(name) if often[prefix] > 1) for name in names]
 
 
 def _beginnings(name: str) -> Iterator[str]:
@@ -95,11 +118,11 @@ def _beginnings(name: str) -> Iterator[str]:
         yield "/".join(parts[:count])
 
 
-def _short(path: str, around: Part) -> str:
-    """The path as seen from the module around it, of which ``modules`` are not yet asked."""
+def _short(path: str) -> str:
+    """The path as seen from the module around it."""
     for mark in (".", "/"):
-        head, found, tail = path.rpartition(mark)
-        if found and head and tail:
+        head, _, tail = path.rpartition(mark)
+        if head and tail:
             return tail
     return path
 
@@ -125,3 +148,107 @@ def _called(run: list[Part]) -> str:
     while last.layer is None:
         last = last.parts[-1]
     return f"#{first.layer + 1}–{last.layer + 1}"
+
+
+def fold(root: Part, layers: Layers) -> None:
+    """Put parts that repeat, one period after the other with the same layers wired alike, into a part of their own."""
+    order: list[Part] = [root]
+    for part in order:
+        order += (inner for inner in part.parts if inner.layer is None)
+    likeness: dict[int, int] = {}
+    numbers: dict[Hashable, int] = {}
+    sizes: dict[int, int] = {}
+
+    def number(part: Part) -> int:
+        if part.layer is not None:
+            return numbers.setdefault(("layer", layers.likeness[part.layer]), len(numbers))
+        return likeness[id(part)]
+
+    for part in reversed(order):
+        alike = [number(inner) for inner in part.parts]
+        likeness[id(part)] = numbers.setdefault((part.kind, tuple(alike)), len(numbers))
+        sizes[id(part)] = sum(1 if inner.layer is not None else sizes[id(inner)] for inner in part.parts)
+        own = [1 if inner.layer is not None else sizes[id(inner)] for inner in part.parts]
+        part.parts = list(_folded(part.parts, alike, own, layers.inputs, part.name))
+
+
+def _folded(
+    parts: Sequence[Part], alike: Sequence[int], sizes: Sequence[int], inputs: Sequence[Sequence[int]], around: str
+) -> Iterator[Part]:
+    at = 0
+    while at < len(parts):
+        period, times = _longest(alike, sizes, at)
+        if times:
+            times = _wired_alike(parts[at : at + period * times], period, inputs)
+        if times > 1 and _worth(sizes[at : at + period], times):
+            repeated = list(parts[at : at + period * times])
+            at += len(repeated)
+            yield Part(*_names(repeated, period, around), period=period, parts=repeated)
+        else:
+            yield parts[at]
+            at += 1
+
+
+def _longest(alike: Sequence[int], sizes: Sequence[int], at: int) -> tuple[int, int]:
+    """The period that begins here and repeats over most parts, the shortest of those, and how often it comes."""
+    best, most = (0, 0), 0
+    for period in range(1, min(LONGEST, (len(alike) - at) // 2) + 1):
+        if alike[at] != alike[at + period]:
+            continue
+        end = at + period
+        while end < len(alike) and alike[end] == alike[end - period]:
+            end += 1
+        times = (end - at) // period
+        if times > 1 and times * period > most and _worth(sizes[at : at + period], times):
+            best, most = (period, times), times * period
+    return best
+
+
+def _worth(sizes: Sequence[int], times: int) -> bool:
+    return max(sizes) >= FEW or times >= OFTEN
+
+
+def _wired_alike(parts: Sequence[Part], period: int, inputs: Sequence[Sequence[int]]) -> int:
+    """How many periods, from the first one, take their inputs from the same places inside themselves."""
+    first = _wires(parts[:period], inputs)
+    times = len(parts) // period
+    for index in range(1, times):
+        if _wires(parts[index * period : (index + 1) * period], inputs) != first:
+            return index
+    return times
+
+
+def _wires(parts: Sequence[Part], inputs: Sequence[Sequence[int]]) -> list[list[int]]:
+    """For each layer the places of those of its inputs that are made in these parts."""
+    layers = sorted(layer for part in parts for layer in layers_of(part))
+    place = {layer: index for index, layer in enumerate(layers)}
+    return [[place[maker] for maker in inputs[layer] if maker in place] for layer in layers]
+
+
+def layers_of(part: Part) -> Iterator[int]:
+    """The layers in a part."""
+    pending = [part]
+    while pending:
+        now = pending.pop()
+        if now.layer is not None:
+            yield now.layer
+        pending += now.parts
+
+
+def _names(parts: Sequence[Part], period: int, around: str) -> tuple[str, str]:
+    """What parts that repeat are called ("22 × LlamaDecoderLayer") and which they are ("0 … 21").
+
+    Modules without a class are called by the name of the module around them.
+    """
+    times = f"{len(parts) // period:,} × "
+    one = parts[:period]
+    span = f"{parts[0].name} … {parts[-1].name}"
+    kinds = list(dict.fromkeys(part.kind for part in one))
+    if period == 1:
+        own = around if parts[0].name.isdecimal() else ""
+        return (times + (kinds[0] or own), span) if kinds[0] or own else (times + span, "")
+    if len(kinds) == 1 and kinds[0]:
+        return f"{times}{period} {kinds[0]}", span
+    if all(kinds):
+        return f"{times}({', '.join(kinds[:3])}{' …' if len(kinds) > 3 else ''})", span
+    return f"{times}{period} parts", span

@@ -37,8 +37,8 @@ class Layout:
     folder: str
     #: Id of a section -> its link in the bar; the first link of the keyboard skips to the last of them.
     sections: Mapping[str, str]
-    #: Its own scripts, after those of every page.
-    scripts: Sequence[str]
+    #: Names of the scripts in its folder, after those of every page; "table" is the table of layers that pages share.
+    scripts: str
     #: Its own style sheets, after ``page.css``.
     styles: Sequence[str] = ()
     #: Whether it lays out a graph.
@@ -49,7 +49,8 @@ class Layout:
     def all_scripts(self) -> tuple[str, ...]:
         """Names of all scripts in the order in which they run; the last one says that the page stands."""
         dagre = ("vendor/dagre.min.js",) if self.graph else ()
-        return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", *self.scripts, "ready.js")
+        own = (f"{name}.js" if name == "table" else f"{self.folder}/{name}.js" for name in self.scripts.split())
+        return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", *own, "ready.js")
 
 
 def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ def views(profile: Profile) -> Views:
     from flopwise.profiles.count import profile_graph
 
     first = profile.convention.name
-    found = {first: profile}
+    counted = {first: profile}
     refused: dict[str, str] = {}
     trained = profile.training is not None
     symbols = any(not isinstance(dim, int) for tensor in profile.graph.inputs for dim in tensor.shape or ())
@@ -47,9 +47,9 @@ def views(profile: Profile) -> Views:
         if lost:
             refused[name] = f"cannot count {', '.join(lost[:4])}{' and others' if len(lost) > 4 else ''}"
         else:
-            found[name] = other
-    order = [name for name in CONVENTIONS if name in found]
-    seen = {name: found[name] for name in dict.fromkeys([*order, first])}
+            counted[name] = other
+    order = [name for name in CONVENTIONS if name in counted]
+    seen = {name: counted[name] for name in dict.fromkeys([*order, first])}
     backward = {name: own for name, view in seen.items() if trained and (own := _backward(view, profile)) is not None}
     return Views(seen, refused, backward)
 

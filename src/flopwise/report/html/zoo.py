@@ -5,10 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from flopwise.report.html.model import EXACT
 from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
     from flopwise.analyses.zoo.overview import Overview, Table
+    from flopwise.report.sheet.sheet import Look
 
 LAYOUT = Layout(
     folder="zoo",
@@ -19,16 +21,13 @@ LAYOUT = Layout(
         "curves": "Unique layers",
         "tables": "Tables",
     },
+    scripts="summary scatter shares curves tables",
     styles=("bound/page.css", "zoo/page.css"),
-    scripts=("zoo/summary.js", "zoo/scatter.js", "zoo/shares.js", "zoo/curves.js", "zoo/tables.js"),
 )
 
-#: Largest integer that JavaScript holds exactly; larger ones travel as text.
-_EXACT = 1 << 53
 
-
-def render(overview: Overview) -> str:
-    """The page."""
+def render_zoo(overview: Overview, look: Look) -> str:
+    """The page: models, operators and unique layers of a data set."""
     return page(LAYOUT, f"{overview.name} – zoo – flopwise", page_data(overview))
 
 
@@ -37,26 +36,20 @@ def page_data(overview: Overview) -> dict[str, Any]:
     return {
         "name": overview.name,
         "totals": [[title, _plain(count)] for title, count in overview.totals.items()],
-        "models": _table(overview.models),
-        "by_family": _table(overview.by_family),
-        "by_year": _table(overview.by_year),
-        "growth": _table(overview.growth),
-        "layers_covered": _table(overview.layers_covered),
-        "macs_covered": _table(overview.macs_covered),
-        "tables": {
-            "unique": _table(overview.unique),
-            "chains": _table(overview.chains),
-            "census": _table(overview.census),
-            "failures": _table(overview.failures),
-        },
+        **_tables(overview, "models by_family by_year growth layers_covered macs_covered"),
+        "tables": _tables(overview, "unique chains census failures"),
     }
 
 
-def _table(table: Table) -> dict[str, Any]:
-    return {"columns": list(table.columns), "rows": [[_plain(value) for value in row] for row in table.rows]}
+def _tables(overview: Overview, names: str) -> dict[str, Any]:
+    tables: dict[str, Table] = {name: getattr(overview, name) for name in names.split()}
+    return {
+        name: {"columns": list(table.columns), "rows": [[_plain(value) for value in row] for row in table.rows]}
+        for name, table in tables.items()
+    }
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
-    return str(value) if isinstance(value, int) and abs(value) >= _EXACT else value
+    return str(value) if isinstance(value, int) and abs(value) >= EXACT else value

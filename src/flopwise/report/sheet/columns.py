@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, entry
 from flopwise.graph import STORED, Shape, Tensor
 from flopwise.graph.names import layer_kind
 from flopwise.operators.counts import CLASSES
@@ -63,8 +63,14 @@ def _name(item: Item, profile: Profile) -> str:
     return item.name or profile.graph.name or "model"
 
 
-def _figure(key: str) -> Callable[[Item, Profile], Value]:
-    return lambda item, profile: getattr(item, key)
+def _own(key: str, title: str, kind: Kind, about: str, rank: int = 9) -> Column:
+    """The column of a figure that rows and sums have under that name."""
+    return Column(key, title, kind, lambda item, profile: getattr(item, key), about, rank)
+
+
+def _step(key: str, title: str, kind: Kind, about: str, rank: int = 9) -> Column:
+    """The same of a training step; empty where none was counted."""
+    return Column(key, title, kind, _trained(lambda item, profile: getattr(item, key)), about, rank)
 
 
 def _class(key: str) -> Callable[[Item, Profile], Value]:
@@ -118,16 +124,8 @@ def _trained(value: Callable[[Item, Profile], Value]) -> Callable[[Item, Profile
     return lambda item, profile: "" if profile.training is None else value(item, profile)
 
 
-def _layers(item: Item, profile: Profile) -> int:
-    return 1 if isinstance(item, Row) else len(item.rows)
-
-
 def _times(item: Item, profile: Profile) -> int | str | None:
     return item.times if isinstance(item, Row) else ""
-
-
-def _depth(item: Item, profile: Profile) -> int:
-    return 0 if isinstance(item, Row) else item.depth
 
 
 def _shapes(tensors: Iterable[Tensor]) -> Shapes:
@@ -178,37 +176,31 @@ _TABLE = (
     Column("scope", "module", "text", _of_row(lambda r: r.node.module), "path of the module around the layer"),
     Column("times", "runs", "number", _times, "how often the layer runs in one inference, inside control flow", 3),
     Column("within", "within", "text", _of_row(lambda r: " ".join(r.within)), "the control flow around the layer"),
-    Column("depth", "depth", "number", _depth, "how deep the module lies"),
-    Column("layers", "layers", "number", _layers, "how many layers", 6),
-    Column("unknown", "unknown", "number", _figure("unknown"), "how many layers have no count"),
+    Column("depth", "depth", "number", lambda i, p: 0 if isinstance(i, Row) else i.depth, "how deep the module lies"),
+    Column("layers", "layers", "number", lambda i, p: 1 if isinstance(i, Row) else len(i.rows), "how many layers", 6),
+    _own("unknown", "unknown", "number", "how many layers have no count"),
     Column("inputs", "inputs", "shapes", _inputs, "shapes of the inputs, without weights", 7),
     Column("weights", "weights", "shapes", _weights, "shapes of the weights"),
     Column("outputs", "output", "shapes", _outputs, "shapes of the outputs", 5),
-    Column("params", "params", "number", _figure("params"), "trained parameters, shared ones counted once", 3),
+    _own("params", "params", "number", "trained parameters, shared ones counted once", 3),
     Column("params%", "params %", "percent", _share("params"), "share of the model's parameters"),
-    Column("macs", "MACs", "number", _figure("macs"), "multiply-accumulates, canonical", 6),
-    Column(
-        "needed_macs",
-        "needed MACs",
-        "number",
-        _figure("needed_macs"),
-        "multiply-accumulates, of attention only those that masks leave",
-    ),
+    _own("macs", "MACs", "number", "multiply-accumulates, canonical", 6),
+    _own("needed_macs", "needed MACs", "number", "multiply-accumulates, of attention only those that masks leave"),
     Column("macs%", "MACs %", "percent", _share("macs"), "share of the model's multiply-accumulates"),
-    Column("flops", "FLOPs", "number", _figure("flops"), "floating-point operations, canonical"),
+    _own("flops", "FLOPs", "number", "floating-point operations, canonical"),
     Column("flops%", "FLOPs %", "percent", _share("flops"), "share of the model's floating-point operations"),
-    Column("count", "{count}", "number", _figure("count"), "operations in the chosen convention", 1),
+    _own("count", "{count}", "number", "operations in the chosen convention", 1),
     Column("count%", "%", "percent", _share("count"), "share of the model's operations", 2),
     *(Column(c, c, "number", _class(c), f"operations of the class {c}, canonical") for c in CLASSES),
-    Column("buffers", "buffers", "number", _figure("buffers"), "elements of statistics kept beside the weights"),
-    Column("activations", "activations", "number", _figure("activations"), "elements of all outputs"),
-    Column("weight_bytes", "weight bytes", "bytes", _figure("weight_bytes"), "stored bytes, shared ones counted once"),
+    _own("buffers", "buffers", "number", "elements of statistics kept beside the weights"),
+    _own("activations", "activations", "number", "elements of all outputs"),
+    _own("weight_bytes", "weight bytes", "bytes", "stored bytes, shared ones counted once"),
     Column("weight_bytes%", "weights %", "percent", _share("weight_bytes"), "share of the stored bytes"),
-    Column("input_bytes", "input bytes", "bytes", _figure("input_bytes"), "bytes of the inputs, without weights"),
-    Column("output_bytes", "output bytes", "bytes", _figure("output_bytes"), "bytes of all outputs"),
+    _own("input_bytes", "input bytes", "bytes", "bytes of the inputs, without weights"),
+    _own("output_bytes", "output bytes", "bytes", "bytes of all outputs"),
     Column("output_bytes%", "outputs %", "percent", _share("output_bytes"), "share of the bytes of all outputs"),
-    Column("read_bytes", "bytes read", "bytes", _figure("read_bytes"), "bytes of the operands, stored ones included"),
-    Column("written_bytes", "bytes written", "bytes", _figure("written_bytes"), "bytes of the results, without views"),
+    _own("read_bytes", "bytes read", "bytes", "bytes of the operands, stored ones included"),
+    _own("written_bytes", "bytes written", "bytes", "bytes of the results, without views"),
     Column("moved_bytes", "bytes moved", "bytes", _moved, "bytes read and written"),
     Column("intensity", "FLOP/byte", "ratio", _intensity, "arithmetic intensity: FLOPs for each byte moved, canonical"),
     Column("sparsity", "zeros %", "percent", zeros.share, "zeros in the weights (reads them)"),
@@ -217,25 +209,17 @@ _TABLE = (
     Column("effective_macs", "effective MACs", "number", zeros.effective_macs, "MACs without those of zero weights"),
     Column("memory", "memory bytes", "bytes", _memory, "stored bytes and bytes of all outputs", 8),
     Column("memory%", "memory %", "percent", _share("memory"), "share of the memory", 8),
-    Column("backward", "backward", "number", _trained(_figure("backward")), "operations of the backward pass", 3),
+    _step("backward", "backward", "number", "operations of the backward pass", 3),
     Column("backward%", "backward %", "percent", _trained(_share("backward")), "share of the model's backward pass", 4),
-    Column("backward_macs", "backward MACs", "number", _trained(_figure("backward_macs")), "MACs backward", 7),
-    Column("backward_flops", "backward FLOPs", "number", _trained(_figure("backward_flops")), "FLOPs backward"),
-    Column(
+    _step("backward_macs", "backward MACs", "number", "MACs backward", 7),
+    _step("backward_flops", "backward FLOPs", "number", "FLOPs backward"),
+    _step(
         "recomputed_macs",
         "recomputed MACs",
         "number",
-        _trained(_figure("recomputed_macs")),
         "MACs of the forward pass that fused attention executes once more",
     ),
-    Column(
-        "saved_bytes",
-        "saved bytes",
-        "bytes",
-        _trained(_figure("saved_bytes")),
-        "activations saved for it",
-        5,
-    ),
+    _step("saved_bytes", "saved bytes", "bytes", "activations saved for it", 5),
     Column("convention", "convention", "text", lambda i, p: p.convention.name, "name of the counting convention"),
     Column("unit", "unit", "text", lambda i, p: p.convention.unit, "unit of the count"),
     Column("note", "note", "text", _of_row(lambda r: r.note), "why a figure is missing"),
@@ -312,21 +296,11 @@ def select(keys: str | Sequence[str]) -> tuple[Column, ...]:
         InputError: there is no such column, or none is named.
     """
     names = keys.split(",") if isinstance(keys, str) else keys
-    chosen = tuple(_find(name.strip()) for name in names if name.strip())
-    if not chosen:
+    names = [name.strip() for name in names if name.strip()]
+    if not names:
         raise InputError(f"no columns are named; known: {', '.join(COLUMNS)}")
-    return tuple(dict.fromkeys(chosen))
-
-
-def _find(name: str) -> Column:
-    key = ALIASES.get(name.lower(), name.lower())
-    if key in COLUMNS:
-        return COLUMNS[key]
-    import difflib
-
-    near = difflib.get_close_matches(key, [*COLUMNS, *ALIASES], 1)
-    hint = f" did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"unknown column {name!r};{hint} known: {', '.join(COLUMNS)}")
+    chosen = {ALIASES.get(name.lower(), name.lower()): name for name in names}
+    return tuple(entry(COLUMNS, key, others=ALIASES, name=name) for key, name in chosen.items())
 
 
 def order(column: Column, profile: Profile) -> Callable[[Item], Any]:

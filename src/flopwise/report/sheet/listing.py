@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Audience
 from flopwise.report.sheet.columns import COLUMNS, Column, Item, cell, defaults, order, select
 from flopwise.report.sheet.sheet import NAMED, Line, Look, Mark, Sheet, about, head, summary, without_empty
-from flopwise.report.sheet.units import exact
 from flopwise.rows import Row, Sum, add_up
 
 if TYPE_CHECKING:
@@ -78,7 +77,8 @@ def listing(profile: Profile, choice: Choice, look: Look, audience: Audience) ->
         Line(
             values=tuple(cell(column, item, profile) for column in columns),
             mark=mark(item, heaviest),
-            indent="  " * _level(item) if nested or bodies else "",
+            # a module in modules, a layer in control flow
+            indent="  " * (item.depth if isinstance(item, Sum) else len(item.within)) if nested or bodies else "",
         )
         for item in shown
     ]
@@ -86,26 +86,28 @@ def listing(profile: Profile, choice: Choice, look: Look, audience: Audience) ->
         lines = _relative(lines, shown)
     if len(shown) < len(items):
         lines.append(_rest(items[len(shown) :], columns, profile, choice.by, look))
-    sheet = Sheet(
-        heads=tuple(head(column, profile, choice.by, look) for column in columns),
+    hint = _hint(choice, len(lines), any(row.missing == "rule" for row in profile.rows))
+    sheet = framed(profile, columns, lines, choice.by, hint, bool(choice.columns), look)
+    return sheet if choice.columns or audience == "program" else without_empty(sheet)
+
+
+def framed(
+    profile: Profile, columns: Sequence[Column], lines: Sequence[Line], by: str, hint: str, squeeze: bool, look: Look
+) -> Sheet:
+    """The lines of a profile between what they are about and their total, the model's figures and its notes."""
+    return Sheet(
+        heads=tuple(head(column, profile, by, look) for column in columns),
         lines=tuple(lines),
         total=labelled("Total", profile.sum, columns, profile),
         about=about(profile, look),
         summary=summary(profile, look),
-        notes=notes(profile, choice.by, look),
-        hint=_hint(choice, len(lines), any(row.missing == "rule" for row in profile.rows)),
-        squeeze=bool(choice.columns),
-        complete=bool(choice.columns),
+        notes=_notes(profile, "module" if by == "tree" else by, look),
+        hint=hint,
+        squeeze=squeeze,
     )
-    return sheet if choice.columns or audience == "program" else without_empty(sheet)
 
 
-def _level(item: Item) -> int:
-    """How deep an item lies: a module in modules, a layer in control flow."""
-    return item.depth if isinstance(item, Sum) else len(item.within)
-
-
-def notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
+def _notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
     """The profile's notes, after what the grouping has to say."""
     flat = by == "module" and profile.rows and not any(row.node.scope for row in profile.rows)
     own = ["the model has no module names; all layers are at the top level"] if flat else []
@@ -117,19 +119,13 @@ def notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
 def _uncalled(profile: Profile) -> list[str]:
     """The modules that were not called, the outermost of each branch, in one line."""
     called = {call.path for call in profile.graph.calls}
-    around = {path[: len(path) - len(rest)] for path in called for rest in _rests(path)}
+    around = {path[: at + 1] for path in called for at, character in enumerate(path) if character == "."}
     idle = [m.path for m in profile.graph.modules if m.path not in called and f"{m.path}." not in around]
     outermost = [path for path in idle if path.rpartition(".")[0] not in idle]
     if not outermost or not called:
         return []
     more = f" and {len(outermost) - 5} more" if len(outermost) > 5 else ""
     return [f"not called: {', '.join(outermost[:5])}{more}"]
-
-
-def _rests(path: str) -> Iterator[str]:
-    """What follows each point of a path."""
-    while path := path.partition(".")[2]:
-        yield path
 
 
 def labelled(label: str, total: Sum, columns: Sequence[Column], profile: Profile, mark: Mark = "") -> Line:
@@ -143,7 +139,7 @@ def labelled(label: str, total: Sum, columns: Sequence[Column], profile: Profile
 
 def _rest(items: Sequence[Item], columns: Sequence[Column], profile: Profile, by: str, look: Look) -> Line:
     """The line that stands for what is not shown. Modules overlap, so theirs has no figures."""
-    label = f"{look.glyphs.cut} {exact(len(items))} more {NAMED[by][0]}{'s' if len(items) > 1 else ''}"
+    label = f"{look.glyphs.cut} {counted(len(items), f'more {NAMED[by][0]}')}"
     line = labelled(label, together(items), columns, profile, "rest")
     if by != "module":
         return line

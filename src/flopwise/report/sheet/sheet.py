@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from flopwise.errors import printable
-from flopwise.graph import Graph, Shape, Tensor
+from flopwise.graph import Shape, Tensor
 from flopwise.operators.counts import FLOPS
 from flopwise.report.sheet import units
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Column, Kind, Value, cell
@@ -15,6 +15,8 @@ from flopwise.report.sheet.text import ASCII, UNICODE, Glyphs, ascii_only
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
+
+T = TypeVar("T")
 
 #: What sets a line apart: it is among the heaviest, it has no count, or it stands for lines that are not shown.
 Mark: TypeAlias = Literal["", "heavy", "unknown", "rest"]
@@ -90,6 +92,14 @@ NAMED = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Field(Generic[T]):
+    """A column of a sheet, and its value of what a line is about."""
+
+    head: Head
+    value: Callable[[T], Value]
+
+
 class Figure(NamedTuple):
     """A figure of the whole model: its title, with every digit, and in short."""
 
@@ -112,10 +122,30 @@ class Sheet:
     notes: tuple[str, ...] = ()
     #: Shown after a long table on a terminal.
     hint: str = ""
-    #: Whether names are shortened as far as they go before a column is left out for want of width.
-    squeeze: bool = False
     #: Whether to say which columns are left out for want of width.
     complete: bool = False
+    #: Whether names are shortened as far as they go before a column is left out; then that is said, too.
+    squeeze: bool = False
+
+    @classmethod
+    def of(
+        cls, fields: Sequence[Field[T]], items: Iterable[T], mark: Callable[[T], Mark] | None = None, **parts: Any
+    ) -> Sheet:
+        """A sheet with a line for each item.
+
+        Args:
+            fields: the columns.
+            items: what the lines are about.
+            mark: what sets the line of an item apart.
+            parts: the other parts of the sheet, by name.
+        """
+        lines = (Line(tuple(f.value(item) for f in fields), mark(item) if mark else "") for item in items)
+        return cls(tuple(field.head for field in fields), tuple(lines), **parts)
+
+
+def data_sheet(keys: Sequence[str], texts: Collection[str], lines: Iterable[tuple[Value, ...]]) -> Sheet:
+    """A sheet for programs: columns that are called by their keys, of text or of numbers."""
+    return Sheet(tuple(Head(key, key, "text" if key in texts else "number") for key in keys), tuple(map(Line, lines)))
 
 
 def head(column: Column, profile: Profile, by: str, look: Look) -> Head:
@@ -164,6 +194,16 @@ def shape_text(shape: Shape | None, look: Look) -> str:
     return look.glyphs.times.join(look.text(str(d)) for d in shape) or "scalar"
 
 
+def shapes_of(tensor: Tensor) -> tuple[Shape | None, ...]:
+    """The shape of a tensor; of a list of tensors all of theirs."""
+    return (tensor.shape,) if tensor.items is None else tuple(t.shape for t in tensor.items)
+
+
+def plain_shape(tensor: Tensor) -> list[Any] | None:
+    """The shape of a tensor for JSON: integers, and texts for what is symbolic; None where it is unknown."""
+    return None if tensor.shape is None else [d if isinstance(d, int) else str(d) for d in tensor.shape]
+
+
 def show(value: Value, head: Head, look: Look) -> str:
     """A value as people read it."""
     if isinstance(value, tuple):
@@ -203,12 +243,11 @@ def about(profile: Profile, look: Look, counted: bool = True) -> tuple[str, ...]
 
 def model_name(profile: Profile, look: Look) -> str:
     """Where the model came from, and its name if that says more."""
-    return look.text(graph_name(profile.graph))
+    return look.text(name_of(profile.graph.name, profile.graph.source))
 
 
-def graph_name(graph: Graph) -> str:
-    """Where a graph came from, and its name if that says more."""
-    name, source = graph.name, graph.source
+def name_of(name: str, source: str) -> str:
+    """Where a model of that name came from, and its name if that says more."""
     if not source or source.startswith("<"):
         return name or "model"
     return source if name in source else f"{name} ({source})"
@@ -218,27 +257,20 @@ def _input(tensor: Tensor, look: Look) -> str:
     return f"{look.text(tensor.name)} {look.text(tensor.dtype or '?')} {shape_text(tensor.shape, look)}"
 
 
-#: What the summary names beside the count: key of the column, title, unit.
-_SUMMARY = (
-    ("macs", "MACs", "MAC"),
-    ("flops", "FLOPs", "FLOP"),
-    ("params", "parameters", ""),
-    ("buffers", "buffers", ""),
-    ("weight_bytes", "weight bytes", "B"),
-    ("activations", "activation elements", ""),
-)
+#: What the summary names beside the count: key of the column, unit.
+_SUMMARY = {"macs": "MAC", "flops": "FLOP", "params": "", "buffers": "", "weight_bytes": "B", "activations": ""}
 
 
 def summary(profile: Profile, look: Look) -> tuple[Figure, ...]:
     """The model's totals."""
     convention = profile.convention
-    count = ("count", units.count_title(convention.unit, convention.name), convention.unit)
+    titles = {**units.TITLES, "count": units.count_title(convention.unit, convention.name)}
     figures = []
-    for key, title, unit in (count, *_SUMMARY):
+    for key, unit in {"count": convention.unit, **_SUMMARY}.items():
         if key == convention.name:  # flops counts FLOPs and macs MACs: once is enough
             continue
         value = cell(COLUMNS[key], profile.sum, profile)
-        figures.append(figure(title, value, unit, look, convention.display.human if key == "count" else None))
+        figures.append(figure(titles[key], value, unit, look, convention.display.human if key == "count" else None))
     figures.append(figure("peak activation bytes", profile.peak_activation_bytes, "B", look))
     return (*figures, *_training(profile, look))
 

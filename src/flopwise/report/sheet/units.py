@@ -1,10 +1,25 @@
-"""Numbers for people: every digit, or three of them and an SI prefix."""
+"""Figures for people: what they are called, and numbers with every digit, or three of them and an SI prefix."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
+
+
+#: Figure of a whole model -> what it is called; of the count the convention says it.
+TITLES = {
+    "macs": "MACs",
+    "flops": "FLOPs",
+    "params": "parameters",
+    "buffers": "buffers",
+    "weight_bytes": "weight bytes",
+    "activations": "activation elements",
+    "input_bytes": "input bytes",
+    "output_bytes": "output bytes",
+    "peak_activation_bytes": "peak activation bytes",
+    "state_bytes": "state bytes",
+}
 
 
 def count_title(unit: str, convention: str) -> str:

@@ -35,7 +35,9 @@ def render(profile: Profile) -> str:
     ids = _ids(profile.graph)
     results = {ids[at]: {"value": _value(counts[at])} for at in sorted(counts)}
     gradient = [{"stop": stop, "bgColor": ground, "textColor": ink} for stop, ground, ink in GRADIENT]
-    return json.dump({"name": count_title(convention.unit, convention.name), "results": results, "gradient": gradient})
+    return json.render_content(
+        {"name": count_title(convention.unit, convention.name), "results": results, "gradient": gradient}
+    )
 
 
 def _value(counts: Sequence[int | None]) -> int | str:

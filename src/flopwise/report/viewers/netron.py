@@ -9,6 +9,7 @@ would be wrong for all but one, so there is none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -62,12 +63,13 @@ def render(profile: Profile) -> str:
     for name, tensor in values.values():
         metrics.add(name, _sizes(tensor))
         metadata.add(name, {"shape": shape_text(tensor.shape, _PLAIN), "type": tensor.dtype or "?"})
+    remarks = {f"note {number}": note for number, note in enumerate(profile.notes, start=1)}
     content = {
         "signature": SIGNATURE,
-        "metadata": [*_of_model(profile, _notes(profile)), *notes.items(), *metadata.items()],
+        "metadata": [*_of_model(profile, remarks), *notes.items(), *metadata.items()],
         "metrics": [*_of_model(profile, _whole(profile)), *nodes.items(), *metrics.items()],
     }
-    return json.dump(content)
+    return json.render_content(content)
 
 
 class _Items:
@@ -75,14 +77,14 @@ class _Items:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._told: dict[str, _Facts | None] = {}
+        self._agreed: dict[str, _Facts | None] = {}
         self._more: dict[str, _Facts] = {}
 
     def add(self, name: str, facts: _Facts) -> None:
         """Add facts about an object; a name that several objects share keeps only those on which they agree."""
         key = _key(name)
         if key:
-            self._told[key] = facts if self._told.get(key, facts) == facts else None
+            self._agreed[key] = facts if self._agreed.get(key, facts) == facts else None
 
     def more(self, name: str, facts: _Facts) -> None:
         """Tell something that no other object of the name can contradict."""
@@ -90,8 +92,8 @@ class _Items:
 
     def items(self) -> Iterator[dict[str, Any]]:
         """The items, object by object."""
-        for key in dict.fromkeys([*self._told, *self._more]):
-            yield from _item(self.kind, key, {**(self._told.get(key) or {}), **self._more.get(key, {})})
+        for key in dict.fromkeys([*self._agreed, *self._more]):
+            yield from _item(self.kind, key, {**(self._agreed.get(key) or {}), **self._more.get(key, {})})
 
 
 def _key(name: str) -> str:
@@ -112,10 +114,8 @@ def _of_model(profile: Profile, facts: _Facts) -> Iterator[dict[str, Any]]:
 
 def _unique(nodes: Iterable[Node]) -> set[str]:
     """The names that one node alone bears."""
-    seen: dict[str, int] = {}
-    for node in nodes:
-        seen[_key(node.name)] = seen.get(_key(node.name), 0) + 1
-    return {name for name, times in seen.items() if name and times == 1}
+    times = Counter(_key(node.name) for node in nodes)
+    return {name for name, number in times.items() if name and number == 1}
 
 
 def _number(value: Value) -> Any:
@@ -163,11 +163,6 @@ def _whole(profile: Profile) -> _Facts:
     title = _count(profile)
     count = {title: _number(cell(COLUMNS["count"], profile.sum, profile))} if title else {}
     return {**about, **count, **figures, "peak activation bytes": _number(profile.peak_activation_bytes)}
-
-
-def _notes(profile: Profile) -> _Facts:
-    """What a reader of the figures should know."""
-    return {f"note {number}": note for number, note in enumerate(profile.notes, start=1)}
 
 
 def _sizes(tensor: Tensor) -> _Facts:

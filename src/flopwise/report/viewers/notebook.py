@@ -6,10 +6,10 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flopwise.report.sheet.columns import Kind, Value
+from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.listing import Choice, listing
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, is_gap, model_name, shape_text, show
-from flopwise.report.sheet.units import human
+from flopwise.report.sheet.units import TITLES, human
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare.comparison import Comparison
@@ -21,14 +21,8 @@ TOP, LONG = 12, 30
 _LOOK = Look(human=True)
 _EXACT = Look()
 
-#: What a comparison shows: figure, title, what it holds.
-_COMPARED: tuple[tuple[str, str, Kind], ...] = (
-    ("count", "", "number"),
-    ("macs", "MACs", "number"),
-    ("params", "parameters", "number"),
-    ("weight_bytes", "weight bytes", "bytes"),
-    ("peak_activation_bytes", "peak activation bytes", "bytes"),
-)
+#: What a comparison shows.
+_COMPARED = ("count", "macs", "params", "weight_bytes", "peak_activation_bytes")
 
 
 def profile_html(profile: Profile) -> str:
@@ -49,23 +43,23 @@ def comparison_html(comparison: Comparison) -> str:
         )
     heads = [Head("figure", "", "text"), *(Head(str(i), n, "text") for i, n in enumerate(comparison.labels))]
     lines = []
-    for figure, title, kind in _COMPARED:
+    for figure in _COMPARED:
         values = comparison.total(figure)
         least = [] if figure == "peak_activation_bytes" else [not exact for exact in comparison.exact(figure)]
         units = dict.fromkeys(p.convention.unit for p in comparison.profiles)
-        cells: list[Value] = [title or " / ".join(units)]
+        cells: list[Value] = [TITLES.get(figure) or " / ".join(units)]
         for index, value in enumerate(values):
-            cells.append(_compared(value, values[0], kind, index, bool(least) and least[index]))
+            cells.append(_compared(value, values[0], figure, index, bool(least) and least[index]))
         lines.append(Line(tuple(cells)))
     notes = tuple(dict.fromkeys(note for p in comparison.profiles for note in p.notes))
     return _whole(tuple(about), [_table(Sheet(tuple(heads), tuple(lines)), _EXACT, right=True)], notes)
 
 
-def _compared(value: Value, first: Value, kind: Kind, index: int, least: bool) -> str:
+def _compared(value: Value, first: Value, figure: str, index: int, least: bool) -> str:
     """A figure and, of a later model, the difference from the first."""
     if not isinstance(value, int):
         return "?" if value is None else str(value)
-    text = ("≥ " if least else "") + human(value, "B" if kind == "bytes" else "")
+    text = ("≥ " if least else "") + human(value, "B" if figure.endswith("bytes") else "")
     if not index or not isinstance(first, int) or not first:
         return text
     return f"{text} ({100 * (value - first) / first:+.1f} %)"

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flopwise.errors import InputError, did_you_mean
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Head, Mark
 
@@ -171,17 +170,6 @@ def items_of(bound: Bound, by: str) -> list[Item]:
     for row in bound.rows:
         groups.setdefault(row.op, []).append(row)
     return [Item(op, op, tuple(rows)) for op, rows in groups.items()]
-
-
-def column_named(key: str) -> BoundColumn:
-    """The column of a key.
-
-    Raises:
-        InputError: there is none.
-    """
-    if key not in COLUMNS:
-        raise InputError(f"unknown column {key!r}{did_you_mean(key, COLUMNS) or ';'} known: {', '.join(COLUMNS)}")
-    return COLUMNS[key]
 
 
 def order(value: Value) -> tuple[int, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
+from flopwise.report.drawings import FORMATS, STYLE, as_bytes, require_matplotlib
 from flopwise.report.html.bound import roofs, waterfall
 from flopwise.report.sheet.sheet import Look, model_name
 from flopwise.report.sheet.text import shorten
@@ -15,18 +15,9 @@ from flopwise.report.sheet.units import human, ratio
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
 
-FORMATS = ("png", "svg", "pdf")
-
 #: Colours that stay apart in grey and for colour-blind readers (Paul Tol's bright and muted schemes).
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
 SUM, LOSS, GAIN = "#4477AA", "#EE8866", "#228833"
-
-#: What makes the same figure the same file.
-_REPEATABLE: dict[str, dict[str, Any]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
 
 
 def format_of(path: str) -> str:
@@ -38,10 +29,7 @@ def format_of(path: str) -> str:
     name = os.path.splitext(path)[1][1:].lower()
     if name not in FORMATS:
         raise InputError(f"{path}: a figure ends in {', '.join('.' + f for f in FORMATS)}")
-    try:
-        import matplotlib  # noqa: F401 - only whether it is there
-    except ImportError:
-        raise InputError("figures need matplotlib: pip install 'flopwise[figures]'") from None
+    require_matplotlib()
     return name
 
 
@@ -54,21 +42,14 @@ def figure(bound: Bound, format: str) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "flopwise"} | {
-        "text.parse_math": False,
-        "pdf.fonttype": 42,
-    }
-    with matplotlib.rc_context(style):
+    with matplotlib.rc_context(STYLE):
         drawn = Figure(figsize=(11, 4.4), layout="constrained")
         left, right = drawn.subplots(1, 2, width_ratios=(1.1, 1))
         _roofline(bound, left)
         _waterfall(bound, right)
-        drawn.suptitle(
-            f"{shorten(model_name(bound.profile, Look()), 60)} · {shorten(bound.device.name, 40)}", fontsize=9
-        )
-        out = io.BytesIO()
-        drawn.savefig(out, format=format, dpi=160, metadata=_REPEATABLE[format])
-    return out.getvalue()
+        model, device = shorten(model_name(bound.profile, Look()), 60), shorten(bound.device.name, 40)
+        drawn.suptitle(f"{model} · {device}", fontsize=9)
+        return as_bytes(drawn, format)
 
 
 def _roofline(bound: Bound, axes: Any) -> None:

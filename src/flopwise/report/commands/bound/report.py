@@ -1,33 +1,32 @@
-"""The report of a bound: its table, the table of what-ifs, and what the page draws."""
+"""The report of a bound: its table and its figures, the table of what-ifs, its JSON, and what the page draws."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.timing.engine import what_ifs
-from flopwise.errors import InputError, counted
+from flopwise.errors import InputError, counted, entry
 from flopwise.report.commands.bound.columns import (
     COLUMNS,
     DEFAULT,
     MEASURED,
     NO_TOTAL,
     Item,
-    column_named,
     items_of,
     mark_of,
     order,
 )
-from flopwise.report.commands.bound.content import content
-from flopwise.report.commands.bound.summary import device_text, summary_of
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, model_name
+from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, model_name
+from flopwise.report.sheet.units import human, percent, ratio
 
 #: Grouping -> what a line is.
 NOUNS = {"layer": "layer", "op": "operator"}
 
 if TYPE_CHECKING:
-    from flopwise.analyses.timing.bound import Bound
+    from flopwise.analyses.timing.bound import Bound, EngineFloor, Floor
     from flopwise.report.formats.format import Format
 
 
@@ -57,24 +56,21 @@ def bound_report(
     if by not in DEFAULT:
         raise InputError(f"cannot group by {by!r}; choose layer or op")
     for key in (*(columns or ()), *([sort] if sort else ())):
-        column_named(key)
+        entry(COLUMNS, key)
     shown = (MEASURED if bound.engine is not None else DEFAULT)[by].split()
 
     def sheet(data: bool, look: Look) -> Sheet:
-        chosen = [column_named(key) for key in columns or (tuple(COLUMNS) if data else shown)]
+        chosen = [COLUMNS[key] for key in columns or (COLUMNS if data else shown)]
         items = items_of(bound, by)
         if sort or top or by == "op":
-            key = column_named(sort or ("time" if bound.engine is not None else "roofline"))
+            key = COLUMNS[sort or ("time" if bound.engine is not None else "roofline")]
             items.sort(key=lambda item: order(key.value(item, bound)))
-        first, rest = items[:top], items[top:] if top else []
+        first, hidden = items[:top], items[top:] if top else []
         lines = [Line(tuple(c.value(i, bound) for c in chosen), mark_of(i)) for i in first]
-        if rest:
-            left = Item(
-                f"{look.glyphs.cut} {counted(len(rest), f'more {NOUNS[by]}')}",
-                "",
-                tuple(row for item in rest for row in item.rows),
-            )
-            lines.append(Line(tuple(c.value(left, bound) for c in chosen), "rest"))
+        if hidden:
+            label = f"{look.glyphs.cut} {counted(len(hidden), f'more {NOUNS[by]}')}"
+            together = Item(label, "", tuple(row for item in hidden for row in item.rows))
+            lines.append(Line(tuple(c.value(together, bound) for c in chosen), "rest"))
         whole = Item("Total", "", bound.rows)
         total = Line(tuple("" if c.head.key in NO_TOTAL else c.value(whole, bound) for c in chosen))
         return Sheet(
@@ -113,3 +109,159 @@ def _what_if_sheet(bound: Bound, workers: int, look: Look) -> Sheet:
         notes=() if bound.engine else ("what-ifs need a measured model: flopwise bench",),
         complete=True,
     )
+
+
+def device_text(bound: Bound) -> str:
+    """The device, and how much of it is used."""
+    cores = f", {bound.threads} of {bound.device.cores} cores" if bound.threads and bound.device.cores else ""
+    return f"{bound.device.name}{cores}"
+
+
+def summary_of(bound: Bound, look: Look) -> Iterable[Figure]:
+    """The floors of the whole model, and the figures that they rest on."""
+    if bound.engine is not None:
+        yield from _engine(bound, bound.engine, look)
+    floor = bound.physical
+    unknown = any(row.status == "unknown" for row in bound.rows)
+    at_least = look.glyphs.at_least if unknown else ""
+    yield Figure(look.text("physical floor"), at_least + milliseconds(floor.ns), f"{floor.roof}-bound")
+    yield Figure(look.text("  arithmetic at peak"), milliseconds(floor.compute_ns), _rates(floor, bound, "FLOP/s"))
+    moved = f"{human(floor.movement.total, 'B')} from {_LEVELS[floor.level]} at {_rates(floor, bound, 'B/s')}"
+    yield Figure(look.text("  bytes that must move"), milliseconds(floor.memory_ns), moved)
+    if bound.machine is not None:
+        yield Figure(look.text("at measured peaks"), milliseconds(bound.machine.ns), f"{bound.machine.roof}-bound")
+    yield Figure(look.text("rooflines added up"), milliseconds(bound.roofline_ns), "an estimate: nothing fused")
+
+
+_VERDICTS = {
+    "holds": "the floor is not above the measured time",
+    "noisy": "it holds, but the machine was busy",
+    "BROKEN": "the floor is above the measured time",
+    "roofline": "the whole was not measured",
+}
+
+
+def _engine(bound: Bound, engine: EngineFloor, look: Look) -> Iterable[Figure]:
+    """The engine's floor beside the measured time."""
+    facts = engine.environment.get("engine", {})
+    threads = facts.get("threads", 1)
+    many = "s" if threads > 1 else ""
+    how = f"{facts.get('name')} {facts.get('version')}, {facts.get('level')}, {threads} thread{many}"
+    yield Figure("measured", milliseconds(engine.measured_ns), how)
+    if engine.noise is not None:
+        count = f"best of {engine.sessions} sessions" if engine.sessions > 1 else "one session"
+        yield Figure("  noise", f"{percent(100 * engine.noise)} %", f"of two equal runs, {count}")
+    bound_mark = "" if engine.complete else look.glyphs.at_least
+    over = "" if engine.ratio is None else f"{100 * engine.ratio:.1f} % of the measured time"
+    yield Figure("engine floor", bound_mark + milliseconds(engine.hot_ns), over)
+    yield Figure("  verdict", bound.verdict, _VERDICTS.get(bound.verdict, ""))
+    error = ""
+    if engine.measured_ns:
+        error = f"an estimate, {100 * (engine.streamed_ns / engine.measured_ns - 1):+.1f} % off"
+    yield Figure("  with streamed weights", bound_mark + milliseconds(engine.streamed_ns), error)
+    if engine.critical_ns < 0.999 * engine.hot_ns:
+        yield Figure("  along the longest path", milliseconds(engine.critical_ns), "if independent nodes ran at once")
+    share = "" if engine.macs_share is None else f", {percent(100 * engine.macs_share)} % of the multiply-adds"
+    yield Figure("  coverage", f"{engine.measured_nodes} of {engine.nodes}", f"nodes{share}")
+
+
+_LEVELS = {"l1": "L1", "l2": "L2", "llc": "the last cache", "dram": "memory"}
+
+
+def milliseconds(nanoseconds: float | None) -> str:
+    """A time for people.
+
+    >>> milliseconds(2582.58), milliseconds(4.09e9), milliseconds(None)
+    ('0.00258 ms', '4,090 ms', '?')
+    """
+    return "?" if nanoseconds is None else f"{ratio(nanoseconds / 1e6)} ms"
+
+
+def _rates(floor: Floor, bound: Bound, unit: str) -> str:
+    rates = []
+    for peak in floor.peaks:
+        if peak.unit == unit:
+            text = human(round(peak.scaled(bound.threads)), unit)
+            rates.append(f"{text} {peak.dtype}" if peak.dtype else text)
+    return ", ".join(rates) or "an unknown rate"
+
+
+def content(bound: Bound, workers: int | None = None) -> dict[str, Any]:
+    """The JSON schema ``flopwise.bound/1``: nanoseconds are integers, what is not known is null.
+
+    Args:
+        bound: what to write.
+        workers: with a number, "what_if" holds other ways, one of them with so many nodes at once.
+    """
+    rows, engine = bound.rows, bound.engine
+    macs = sum(row.work.macs or 0 for row in rows)
+    measured = sum(row.work.macs or 0 for row in rows if row.engine_ns is not None)
+    others = [] if workers is None else what_ifs(bound, workers)
+    ways = [{"what": way.what, "ns": _whole(way.ns), "kind": way.kind} for way in others]
+    return {
+        "schema": "flopwise.bound/1",
+        "model": fields(bound.profile.graph, "name source format"),
+        "environment": _environment(bound),
+        "floors": {
+            "physical_ns": _whole(bound.physical.ns),
+            "engine_ns": _whole(engine.hot_ns) if engine else None,
+            "streamed_ns": _whole(engine.streamed_ns) if engine else None,
+            "critical_path_ns": _whole(engine.critical_ns) if engine else None,
+            "at_measured_peaks_ns": _whole(bound.machine.ns) if bound.machine else None,
+        },
+        "measured_ns": _whole(engine.measured_ns) if engine else None,
+        "noise": engine.noise if engine else None,
+        "coverage": {
+            "nodes": len(rows),
+            "measured": sum(row.engine_ns is not None for row in rows),
+            "macs_share": measured / macs if macs else None,
+        },
+        "verdict": bound.verdict,
+        "rows": [
+            {
+                **fields(row, "name op"),
+                "time_ns": _whole(row.engine_ns),
+                "floor_ns": _whole(row.floor_ns),
+                "physical_ns": _whole(row.physical_ns),
+                **fields(row, "roof status"),
+                "roofline_ns": _whole(row.roofline_ns),
+                **fields(row.work, "macs flops"),
+                "bytes": row.work.nbytes,
+                "dtypes": list(row.work.dtypes),
+                "streamed_ns": _whole(row.streamed_ns),
+                "layers": list(row.layers),
+            }
+            for row in rows
+        ],
+        "notes": list(bound.notes),
+        **({} if workers is None else {"what_if": ways}),
+    }
+
+
+def _environment(bound: Bound) -> dict[str, Any]:
+    device, floor = bound.device, bound.physical
+    return {
+        "device": fields(device, "id name kind cores"),
+        "threads": bound.threads,
+        "engine": dict(bound.engine.environment.get("engine", {})) if bound.engine else None,
+        "machine": dict(bound.engine.environment.get("machine", {})) if bound.engine else None,
+        "sessions": bound.engine.sessions if bound.engine else 0,
+        "roof": floor.roof,
+        "compute_ns": _whole(floor.compute_ns),
+        "memory_ns": _whole(floor.memory_ns),
+        "must_move": {**fields(floor.movement, "weights inputs outputs"), "level": floor.level},
+        "peaks": [
+            {
+                **fields(peak, "what dtype"),
+                "value": peak.scaled(bound.threads),
+                **fields(peak, "unit kind source"),
+                "url": peak.url or None,
+                "verified": peak.verified,
+            }
+            for peak in floor.peaks
+        ],
+    }
+
+
+def _whole(nanoseconds: float | None) -> int | None:
+    return None if nanoseconds is None else round(nanoseconds)

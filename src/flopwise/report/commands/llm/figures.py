@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from flopwise.errors import InputError
-from flopwise.report.commands.weights_figures import FORMATS, prepare
+from flopwise.report.drawings import write_all
 from flopwise.report.sheet.sheet import Look
 from flopwise.report.sheet.text import shorten
 from flopwise.report.sheet.units import human
@@ -20,22 +16,6 @@ if TYPE_CHECKING:
 
 #: Colours that stay apart in grey and for colour-blind readers (Paul Tol's bright scheme).
 BLUE, RED, GREEN, GREY = "#4477AA", "#EE6677", "#228833", "#666666"
-
-#: What makes the same figure the same file.
-_REPEATABLE: dict[str, dict[str, Any]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
-
-_STYLE: Any = {
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.hashsalt": "flopwise",
-    "pdf.fonttype": 42,
-    "text.parse_math": False,
-}
 
 
 def draw(result: Inference, directory: str, format: str = "png") -> list[str]:
@@ -49,31 +29,8 @@ def draw(result: Inference, directory: str, format: str = "png") -> list[str]:
     Raises:
         InputError: the format is unknown, matplotlib is missing, or a file cannot be written.
     """
-    from flopwise.writers.atomic import whole
-
-    if format not in FORMATS:
-        raise InputError(f"unknown format of figures {format!r}; known: {', '.join(FORMATS)}")
-    prepare(directory)
-    import matplotlib
-
-    paths: list[str] = []
-    with matplotlib.rc_context(_STYLE):
-        for name, figure in _figures(result):
-            content = io.BytesIO()
-            figure.savefig(content, format=format, dpi=160, metadata=_REPEATABLE[format])
-            paths.append(os.path.join(directory, f"{name}.{format}"))
-            try:
-                with whole(paths[-1]) as file:
-                    file.write(content.getvalue())
-            except OSError as error:
-                raise InputError(f"{paths[-1]}: cannot be written ({error.strerror})") from error
-    return paths
-
-
-def _figures(result: Inference) -> Iterator[tuple[str, Figure]]:
-    """File name without ending -> figure, one at a time."""
-    yield "cost", _cost(result)
-    yield "memory", _memory(result)
+    figures = {"cost": _cost, "memory": _memory}
+    return write_all(((name, drawn(result)) for name, drawn in figures.items()), directory, format)
 
 
 def _new(result: Inference) -> tuple[Figure, list[Any]]:

@@ -7,7 +7,7 @@ const flopwise = (() => {
   const listeners = {};
 
   const on = (event, listener) => (listeners[event] ||= []).push(listener);
-  const emit = (event, ...told) => (listeners[event] || []).forEach((listener) => listener(...told));
+  const emit = (event, ...details) => (listeners[event] || []).forEach((listener) => listener(...details));
 
   // Elements are made here and text is set as text: nothing from a model is ever read as HTML.
   function make(tag, attributes = {}, ...children) {
@@ -59,6 +59,10 @@ const flopwise = (() => {
     return `${list.some(unknown) ? "≥ " : ""}${sum(list.filter((value) => value !== "" && !unknown(value))).toLocaleString("en-US")}`;
   }
 
+  // Colours of series, models and operators, from those of kinds of work; the grey of movement for what is left over.
+  const SERIES = [0, 6, 5, 3, 2, 4, 8];
+  const series = (place) => `var(--k-${SERIES[place] ?? 9})`;
+  const onSeries = (place) => `var(--on-k-${SERIES[place] ?? 9})`;
   const noun = (many, one, more = `${one}s`) => `${many.toLocaleString("en-US")} ${many === 1 ? one : more}`;
   const cut = (text, room) => {
     if (text.length <= room) return text;
@@ -138,5 +142,5 @@ const flopwise = (() => {
     notes.querySelector("ul").append(...remarks.map((remark) => make("li", {}, remark)));
   }
 
-  return { cue, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, noun, counted, cut, choose, tip, untip, sized, svg };
+  return { cue, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, series, onSeries, noun, counted, cut, choose, tip, untip, sized, svg };
 })();

@@ -6,7 +6,7 @@
 // A tree stands layers together in a row that opens: folded() says whether it does, items are its rows, each with its
 // layers, its inner items and the item around it, and roots are its outermost items. In their rows a column shows
 // group(item), is sorted by size(item), and the column "name" has item.name. A row is a layer, or count + an item.
-flopwise.table = ({ box, columns: all, fits, name, empty, total, enter, drawn: told, tree = null }) => {
+flopwise.table = ({ box, columns: all, fits, name, empty, total, enter, drawn: shown, tree = null }) => {
   const { count, make, number, unknown, cut } = flopwise;
   const ALL = 400; // with more rows only those in view are in the page
   const PRINTED = 500;
@@ -103,7 +103,7 @@ flopwise.table = ({ box, columns: all, fits, name, empty, total, enter, drawn: t
     drawn = [-1, -1];
     rows();
     if (!order.length) body.append(make("tr", {}, make("td", { class: "empty", colspan: columns.length }, empty())));
-    told(layers, printing && order.length > PRINTED ? `; the first ${PRINTED} in this order are printed` : "");
+    shown(layers, printing && order.length > PRINTED ? `; the first ${PRINTED} in this order are printed` : "");
   }
 
   // The rows in view and some above and below.

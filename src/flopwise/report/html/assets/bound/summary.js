@@ -15,8 +15,8 @@ flopwise.bound = (() => {
   // The time that a dot and a line stand for: measured alone, else the roofline.
   const taken = d3.range(count).map((i) => rows.time[i] ?? rows.roofline[i]);
   const totals = d3.rollups(d3.range(count), (list) => d3.sum(list, (i) => taken[i] ?? 0), (i) => rows.op[i]).sort((a, b) => b[1] - a[1]);
-  const shades = new Map(totals.slice(0, 7).map(([op], place) => [op, `var(--op-${place})`]));
-  const shade = (op) => shades.get(op) ?? "var(--op-rest)";
+  const shades = new Map(totals.slice(0, 7).map(([op], place) => [op, flopwise.series(place)]));
+  const shade = (op) => shades.get(op) ?? flopwise.series(-1);
 
   flopwise.introduce(data.model, data.device, data.summary, data.notes);
   return { rows, taken, totals, shades, shade, time };

@@ -4,9 +4,8 @@ Object.assign(flopwise, (() => {
   const { data, state, emit, make, unknown, exact, parts } = flopwise;
   Object.assign(state, { measure: data.shown[0], other: 1 });
   const models = data.models.map((model, at) => ({ ...model, at, letter: String.fromCharCode(65 + (at % 26)) + (at < 26 ? "" : Math.floor(at / 26)) }));
-  // The first model is grey; of the others each has a colour, as long as there are any.
-  const COLOURS = ["var(--op-rest)", "var(--op-0)", "var(--op-4)", "var(--op-5)", "var(--op-6)", "var(--op-3)"];
-  models.forEach((model) => { model.colour = COLOURS[model.at] || "var(--faint)"; });
+  // The first model is grey, and so are those for which no colour is left.
+  models.forEach((model) => { model.colour = flopwise.series(model.at - 1); });
   const others = models.slice(1);
 
   const conventions = [...new Set(models.map((model) => model.convention.name))];
@@ -21,14 +20,14 @@ Object.assign(flopwise, (() => {
   const digits = /^-?\d+$/;
   const plain = (value) => typeof value === "number" || (typeof value === "string" && digits.test(value));
   const zero = (value) => (value === "" ? 0 : value);
-  // How much more the second has than the first; what is not there is 0. "told" has it for figures in symbols. null:
+  // How much more the second has than the first; what is not there is 0. "inSymbols" has it for figures in symbols. null:
   // unknown.
-  function difference(first, other, told) {
+  function difference(first, other, inSymbols) {
     if (first === "" && other === "") return "";
     const [a, b] = [zero(first), zero(other)];
     if (unknown(a) || unknown(b)) return null;
     if (plain(a) && plain(b)) return BigInt(b) - BigInt(a);
-    return first === "" ? b : other === "" ? `-(${a})` : told ?? null;
+    return first === "" ? b : other === "" ? `-(${a})` : inSymbols ?? null;
   }
   // In per cent of what the first has; null: it is unknown, or the first has nothing.
   function percent(first, more) {
@@ -65,15 +64,15 @@ Object.assign(flopwise, (() => {
   function gainsOf(at, figure = state.measure) {
     const key = `${figure} ${at}`;
     if (!gains.has(key)) {
-      const [first, other, told] = [values(0, figure), values(at, figure), data.layers.symbols[figure] || {}];
-      gains.set(key, first.map((value, layer) => (apart(figure, at) ? "" : difference(value, other[layer], told[layer]?.[at]))));
+      const [first, other, inSymbols] = [values(0, figure), values(at, figure), data.layers.symbols[figure] || {}];
+      gains.set(key, first.map((value, layer) => (apart(figure, at) ? "" : difference(value, other[layer], inSymbols[layer]?.[at]))));
     }
     return gains.get(key);
   }
   const opOf = (layer) => data.ops[data.layers.op[layer]];
   const nameOf = (layer, at) => { const name = data.layers.name[at][layer]; return name === 0 ? data.layers.name[0][layer] : name; };
   const anyName = (layer) => nameOf(layer, models.findIndex((model) => !unknown(nameOf(layer, model.at))));
-  const badge = (model) => { const made = make("b", { class: "badge" }, model.letter); made.style.background = model.colour; return made; };
+  const badge = (model) => { const made = make("b", { class: "badge" }, model.letter); made.style.background = model.colour; made.style.color = flopwise.onSeries(model.at - 1); return made; };
   function setMeasure(measure) { state.measure = measure; emit("measure"); }
   function setOther(other) { state.other = other; emit("measure"); }
 

@@ -53,13 +53,13 @@
     const middle = GAP + HIGH, low = middle + HIGH + GAP;
     const half = HIGH / 2;
     const nothing = (text) => (more.some((value) => typeof value !== "bigint" && value !== "") ? "not known in numbers" : text);
-    const told = (value) => human(Math.round(value), unit(figure, models[0]));
-    label(14, flopwise.cut(`A: ${models[0].label}`, 60), largest ? `top of the scale ${told(largest)}` : nothing("none"));
+    const short = (value) => human(Math.round(value), unit(figure, models[0]));
+    label(14, flopwise.cut(`A: ${models[0].label}`, 60), largest ? `top of the scale ${short(largest)}` : nothing("none"));
     bars(first, middle, largest || 1, () => models[0].colour);
     bars(second, middle, largest || 1, () => other.colour, -1);
     label(low - 4, flopwise.cut(`${other.letter}: ${other.label}`, 60), "");
-    label(low + 22, `${other.letter} − A`, most ? `top of the scale ${told(most)}` : nothing("no difference"));
-    bars(change, low + 34 + half, 2 * (most || 1), (value) => (value > 0 ? "var(--more)" : "var(--less)"));
+    label(low + 22, `${other.letter} − A`, most ? `top of the scale ${short(most)}` : nothing("no difference"));
+    bars(change, low + 34 + half, 2 * (most || 1), (value) => (value > 0 ? "var(--mark)" : "var(--k-5)"));
 
     const mark = svg.append("line").attr("class", "chosen-line").attr("y1", GAP).attr("y2", height).style("display", "none");
     const cross = svg.append("line").attr("class", "crosshair").attr("y1", GAP).attr("y2", height).style("display", "none");

@@ -5,7 +5,7 @@
   const L = data.layers;
   const kinds = document.getElementById("filter-kind");
   const named = ["structure", "weights", "order"];
-  const told = L.ways.some((ways) => ways.some((at) => named.includes(data.ways[at])));
+  const anyMatched = L.ways.some((ways) => ways.some((at) => named.includes(data.ways[at])));
   const renamed = others.filter((model) => L.name[model.at].some((name, i) => typeof name === "string" && L.name[0][i] !== null));
 
   const words = (key, text, value) => ({ key, title: () => text, kind: "text", value, text: value, first: "ascending", words: true });
@@ -60,7 +60,7 @@
     { ...words("name", "layer in A", own), kind: "text name", room: renamed.length ? 30 : 40 },
     ...others.filter((model) => L.name[model.at].some((name) => typeof name === "string")).map((model) => ({ ...words(`name:${model.at}`, `in ${model.letter}`, theirs(model)), kind: "text name", room: 30 })),
     words("op", "op", opOf),
-    told && { ...words("ways", "matched by", matched), kind: "text muted" },
+    anyMatched && { ...words("ways", "matched by", matched), kind: "text muted" },
     { key: "outputs", title: () => "output", kind: "text", value: (i) => number(values(0, "activations")[i]), text: shapes, room: 34 },
   ].filter(Boolean);
   // The bars stand beside the difference that they show.

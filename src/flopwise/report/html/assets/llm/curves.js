@@ -1,7 +1,7 @@
 "use strict";
 // Cost and memory against the length of the context: lines through the lengths that were run, and areas of what must fit.
 (() => {
-  const { data, tip, untip, sized, svg, human } = flopwise;
+  const { data, tip, untip, sized, svg, human, series } = flopwise;
   const points = data.curve;
   const tokens = (value) => `${value.toLocaleString("en-US")} tokens`;
 
@@ -55,16 +55,16 @@
   }
 
   lines("prompt-plot", "FLOPs of a prompt against its length", [
-    { name: "FLOPs of the prompt", colour: "var(--op-0)", unit: "FLOP", value: (p) => p.prefill_flops },
-    { name: "2 N for each token", colour: "var(--op-rest)", unit: "FLOP", value: (p) => p.rule, dashed: true },
+    { name: "FLOPs of the prompt", colour: series(0), unit: "FLOP", value: (p) => p.prefill_flops },
+    { name: "2 N for each token", colour: series(-1), unit: "FLOP", value: (p) => p.rule, dashed: true },
   ]);
   lines("step-plot", "FLOPs and bytes of the step after so many tokens", [
-    { name: "FLOPs of the step after it", colour: "var(--op-0)", unit: "FLOP", value: (p) => p.decode_flops },
-    { name: "bytes it reads", colour: "var(--op-1)", unit: "B", value: (p) => p.decode_bytes },
-    { name: "of the cache", colour: "var(--op-2)", unit: "B", value: (p) => p.cache_bytes, dashed: true },
+    { name: "FLOPs of the step after it", colour: series(0), unit: "FLOP", value: (p) => p.decode_flops },
+    { name: "bytes it reads", colour: series(1), unit: "B", value: (p) => p.decode_bytes },
+    { name: "of the cache", colour: series(2), unit: "B", value: (p) => p.cache_bytes, dashed: true },
   ]);
 
-  const parts = [["weights", "weight_bytes", "var(--op-rest)"], ["cache", "cache_bytes", "var(--op-2)"], ["activations", "activation_bytes", "var(--op-0)"]];
+  const parts = [["weights", "weight_bytes", series(-1)], ["cache", "cache_bytes", series(2)], ["activations", "activation_bytes", series(0)]];
   document.getElementById("memory-sub").textContent = `What must fit: weights, the cache after so many tokens, and the activations alive at once in the larger of prompt and step.${data.limit ? ` ${data.device} has ${human(data.limit, "B")}.` : ""}`;
   const box = document.getElementById("memory-plot");
   sized(box, (width) => {

@@ -20,11 +20,11 @@ Object.assign(flopwise, (() => {
   const values = (measure = state.measure) => measures[measure].of();
   // What is worked out once for each measure, and for each convention where it shows in the measure.
   function remembered(work) {
-    const known = new Map();
+    const results = new Map();
     return (measure = state.measure) => {
       const key = `${measure === "count" ? state.convention : measure} ${flopwise.state.fold}`;
-      if (!known.has(key)) known.set(key, work(measure));
-      return known.get(key);
+      if (!results.has(key)) results.set(key, work(measure));
+      return results.get(key);
     };
   }
   const total = remembered((measure) => values(measure).reduce((all, value) => all + number(value), 0));

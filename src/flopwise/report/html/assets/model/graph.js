@@ -61,13 +61,13 @@
     }
   }
   function visibleClosed() {
-    const found = [], visit = (group) => inner(group).forEach((part) => {
+    const closed = [], visit = (group) => inner(group).forEach((part) => {
       if (part.group === undefined || singles[part.group] >= 0) return;
       if (open.has(part.group)) visit(part.group);
-      else found.push(part.group);
+      else closed.push(part.group);
     });
     visit(0);
-    return found;
+    return closed;
   }
 
   // The box that stands for each layer, and the open modules around it.
@@ -234,8 +234,8 @@
   function tip(event, n) {
     if (n.layer >= 0) return flopwise.layerTip(event, n.layer);
     if (n.group >= 0) return flopwise.groupTip(event, n.group);
-    const told = n.id === "in" ? data.inputs : data.outputs;
-    return flopwise.tip(event, n.id === "in" ? "inputs" : "outputs", ...told.slice(0, 8).map((t) => `${t.name} ${t.dtype} ${t.shape}`), told.length > 8 ? `and ${told.length - 8} more` : "");
+    const ports = n.id === "in" ? data.inputs : data.outputs;
+    return flopwise.tip(event, n.id === "in" ? "inputs" : "outputs", ...ports.slice(0, 8).map((t) => `${t.name} ${t.dtype} ${t.shape}`), ports.length > 8 ? `and ${ports.length - 8} more` : "");
   }
   function act(n) {
     if (n.group >= 0) toggle(n.group);
@@ -292,9 +292,9 @@
   }
   function focus(id) {
     at = id;
-    const found = canvas.selectAll(".node").filter((n) => n.id === id).node();
-    if (!found) return;
-    found.focus({ preventScroll: true });
+    const box = canvas.selectAll(".node").filter((n) => n.id === id).node();
+    if (!box) return;
+    box.focus({ preventScroll: true });
     const [x, y] = zoomed.apply([shown.nodes.get(id).x, shown.nodes.get(id).y]);
     const [wide, high] = room();
     if (x < 90 || y < 40 || x > wide - 90 || y > high - 40) centre(id, false);

@@ -10,7 +10,7 @@
     box.hidden = i < 0;
     if (i < 0) return;
     const view = flopwise.convention();
-    const told = [
+    const facts = [
       [flopwise.counted(view), `${exact(view.counts[i])}${view.counts[i] === "" ? " (not listed)" : `, ${percent(flopwise.share(i, "count"))}`}`],
       ["MACs", exact(L.macs[i])], ["FLOPs", exact(L.flops[i])], ["params", exact(L.params[i])], ["buffers", exact(L.buffers[i])],
       ["weight bytes", exact(L.weight_bytes[i])], ["input bytes", exact(L.input_bytes[i])], ["output bytes", exact(L.output_bytes[i])],
@@ -24,7 +24,7 @@
         make("button", { type: "button", id: "to-graph", onclick: () => flopwise.emit("show-graph", i) }, "Show in graph"),
         make("button", { type: "button", id: "to-table", onclick: () => flopwise.emit("show-table", i) }, "Show in table"),
         make("button", { type: "button", class: "icon", "aria-label": "Close", onclick: () => flopwise.choose(-1) }, "×")),
-      make("dl", {}, ...told.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)))));
+      make("dl", {}, ...facts.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)))));
   }
   document.addEventListener("keydown", (event) => { if (event.key === "Escape" && flopwise.state.chosen >= 0) flopwise.choose(-1); });
   flopwise.on("choose", draw);

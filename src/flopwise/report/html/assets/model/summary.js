@@ -12,15 +12,15 @@
     data.model.format, noun(flopwise.count, "layer"),
   ].filter(Boolean).join(" · ");
   const SHOWN = 4;
-  const told = (list) => {
+  const listed = (list) => {
     const first = list.slice(0, SHOWN).map((t) => make("span", {}, `${t.name} `, make("small", {}, `${t.dtype} ${t.shape}`)));
     const spaced = first.flatMap((item, index) => (index ? [", ", item] : [item]));
     if (list.length > SHOWN) spaced.push(`, and ${list.length - SHOWN} more`);
     return spaced.length ? spaced : ["none"];
   };
   at("signature").append(
-    make("div", {}, make("dt", {}, "in"), make("dd", {}, ...told(data.inputs))),
-    make("div", {}, make("dt", {}, "out"), make("dd", {}, ...told(data.outputs))),
+    make("div", {}, make("dt", {}, "in"), make("dd", {}, ...listed(data.inputs))),
+    make("div", {}, make("dt", {}, "out"), make("dd", {}, ...listed(data.outputs))),
   );
 
   function card(key, name, value, unit, more = "", atLeast = false) {
@@ -33,18 +33,18 @@
 
   // What one training step takes beside the forward pass.
   function step(view) {
-    const found = data.training;
-    at("training").hidden = !found;
-    if (!found) return;
+    const training = data.training;
+    at("training").hidden = !training;
+    if (!training) return;
     const own = view.backward && !["flops", "macs"].includes(view.name);
-    const cards = [card("backward_macs", "Backward multiply-accumulates", found.backward_macs, "MAC", "", found.least), card("backward_flops", "Backward FLOPs", found.backward_flops, "FLOP", "", found.least)];
+    const cards = [card("backward_macs", "Backward multiply-accumulates", training.backward_macs, "MAC", "", training.least), card("backward_flops", "Backward FLOPs", training.backward_flops, "FLOP", "", training.least)];
     if (own) cards.unshift(card("backward", `Backward ${view.unit}, convention ${view.name}`, String(sum(view.backward)), view.unit, "", view.backward.includes(null)));
-    if (found.optimizer) cards.push(card("optimizer_flops", `FLOPs of a step of ${found.optimizer}`, found.optimizer_flops, "FLOP"));
-    cards.push(card("gradient_bytes", "Gradient bytes", found.gradient_bytes, "B"));
-    if (found.optimizer) cards.push(card("state_bytes", `State bytes of ${found.optimizer}`, found.state_bytes, "B"));
+    if (training.optimizer) cards.push(card("optimizer_flops", `FLOPs of a step of ${training.optimizer}`, training.optimizer_flops, "FLOP"));
+    cards.push(card("gradient_bytes", "Gradient bytes", training.gradient_bytes, "B"));
+    if (training.optimizer) cards.push(card("state_bytes", `State bytes of ${training.optimizer}`, training.state_bytes, "B"));
     cards.push(
-      card("saved_bytes", "Bytes saved for the backward pass", found.saved_bytes, "B", "", !found.exact),
-      card("memory_bytes", "Training memory bytes", found.memory_bytes, "B", "", !found.exact));
+      card("saved_bytes", "Bytes saved for the backward pass", training.saved_bytes, "B", "", !training.exact),
+      card("memory_bytes", "Training memory bytes", training.memory_bytes, "B", "", !training.exact));
     at("training-cards").replaceChildren(...cards);
   }
 

@@ -42,11 +42,11 @@
   }
   const points = (table, column) => table.rows.filter((row) => row[column] !== null).map((row) => [number(row[0]), number(row[column])]);
   curves("growth-plot", [
-    { name: "layers", points: points(data.growth, 1), colour: "var(--op-rest)" },
+    { name: "layers", points: points(data.growth, 1), colour: flopwise.series(-1) },
     { name: "unique layers", points: points(data.growth, 2), colour: "var(--mark)" },
   ], { logarithmic: false, title: "Layers and unique layers as models are added", across: "models" });
   curves("cover-plot", [
-    { name: "of the layers, by the most frequent", points: points(data.layers_covered, 1), colour: "var(--op-0)" },
-    { name: "of the MACs, by the most expensive", points: points(data.macs_covered, 1), colour: "var(--op-1)" },
+    { name: "of the layers, by the most frequent", points: points(data.layers_covered, 1), colour: flopwise.series(0) },
+    { name: "of the MACs, by the most expensive", points: points(data.macs_covered, 1), colour: flopwise.series(1) },
   ], { logarithmic: true, unit: "%", title: "Share that the first unique layers cover", across: "unique layers" });
 })();

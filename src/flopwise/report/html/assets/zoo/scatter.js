@@ -22,11 +22,11 @@
   }
 
   const families = d3.rollups(data.models.rows, (rows) => rows.length, get.family).sort((a, b) => b[1] - a[1]).slice(0, 7).map(([family]) => family);
-  const shade = (row) => { const place = families.indexOf(get.family(row)); return place < 0 ? "var(--op-rest)" : `var(--op-${place})`; };
+  const shade = (row) => flopwise.series(families.indexOf(get.family(row)));
   const key = document.getElementById("scatter-key");
   key.append(...[...families, ...(families.length < new Set(data.models.rows.map(get.family)).size ? [null] : [])].map((family, place) => {
     const dot = make("i", { class: "dot" });
-    dot.style.background = family === null ? "var(--op-rest)" : `var(--op-${place})`;
+    dot.style.background = flopwise.series(family === null ? -1 : place);
     return make("span", {}, dot, family === null ? "other families" : family || "no family");
   }));
   const total = number(new Map(data.totals).get("models"));

@@ -9,7 +9,7 @@
   const key = document.getElementById("shares-key");
 
   const shown = () => heaviest(measure.value).slice(0, 7);
-  const colour = (ops, op) => (ops.includes(op) ? `var(--op-${ops.indexOf(op)})` : "var(--op-rest)");
+  const colour = (ops, op) => flopwise.series(ops.indexOf(op));
 
   // Name of each bar -> the sizes of its parts, in the order of the colours.
   function bars(table, name) {

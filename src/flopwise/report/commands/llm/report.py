@@ -1,25 +1,41 @@
-"""What a request to a language model costs, on one page: prompt, one step, all steps, cache, what must fit."""
+"""What a language model costs: a request (prompt, steps, cache, what must fit), and a step of its training."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, figure
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
+    from flopwise.analyses.llm.training import TrainingStep
     from flopwise.report.sheet.columns import Value
+
+
+#: Figure of a step -> what it is called.
+_TITLES = {
+    "params": "parameters",
+    "forward_flops": "forward FLOPs",
+    "backward_flops": "backward FLOPs",
+    "optimizer_flops": "optimizer FLOPs",
+    "weight_bytes": "weights, bytes",
+    "gradient_bytes": "gradients, bytes",
+    "state_bytes": "optimizer's state, bytes",
+    "saved_bytes": "activations kept, bytes",
+    "memory_bytes": "memory, bytes",
+}
 
 
 def llm_report(result: Inference) -> Report:
     """The page of a request."""
-    drawn = (result, sheet(result, Look()))
-    return Report(lambda format, look: [sheet(result, look, format.data)], result.to_dict, {"llm": drawn})
+    drawn = (result, _request_sheet(result, Look()))
+    return Report(lambda format, look: [_request_sheet(result, look, format.data)], result.to_dict, {"llm": drawn})
 
 
-def sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
+def _request_sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
     """One line for each quantity; columns for the prompt, a single step, all steps, and prompt and steps together."""
     heads = (
         Head("quantity", "", "text", 0, prose=True),
@@ -35,7 +51,7 @@ def sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
         heads=heads,
         lines=lines,
         about=() if named else (look.text(f"{result.source} · {result.name} · {result.dtype}{kv} · {batch}"),),
-        summary=() if named else tuple(_figures(result, look)),
+        summary=() if named else tuple(_request_figures(result, look)),
         notes=tuple(look.text(note) for note in result.notes),
         complete=True,
     )
@@ -48,6 +64,8 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
     def both(name: str, of: str, generate: int | str = "", request: int | str = "") -> tuple[Value, ...]:
         return name, getattr(pre, of), getattr(step, of), generate, request
 
+    tokens = pre.tokens, step.tokens, result.batch * result.generate
+    rule = [2 * result.active_params * number for number in tokens]
     lines: list[tuple[Value, ...]] = [both("MACs", "macs", result.generated_macs, result.request_macs)]
     lines.append(both("MACs that the masks leave", "needed_macs"))
     lines += [
@@ -59,7 +77,8 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
             "",
         ),
         both("FLOPs", "flops", result.generated_flops, result.request_flops),
-        ("FLOPs by the rule of thumb, 2 N per token", *_rule(result)),
+        # a third of 6 N, which stands for training
+        ("FLOPs by the rule of thumb, 2 N per token", *rule, rule[0] + rule[2]),
         ("weights touched, bytes", pre.weights.most, step.weights.most, "", ""),
         ("cache read, bytes", pre.state_bytes, step.state_bytes, "", ""),
         both("weights and cache read, bytes", "bytes", result.generated_bytes, result.request_bytes),
@@ -79,13 +98,6 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
     return lines
 
 
-def _rule(result: Inference) -> tuple[int, int, int, int]:
-    """Two operations for each active parameter and token: a third of 6 N, which stands for training."""
-    counts = result.prefill.tokens, result.decode.tokens, result.batch * result.generate
-    prefill, step, generated = (2 * result.active_params * tokens for tokens in counts)
-    return prefill, step, generated, prefill + generated
-
-
 def _intensities(result: Inference) -> list[Fraction]:
     """FLOPs for each byte that must be read: of the prompt, of a step, of all steps, and of the request."""
     generated = Fraction(result.generated_flops, max(result.generated_bytes, 1))
@@ -93,7 +105,7 @@ def _intensities(result: Inference) -> list[Fraction]:
     return [result.prefill.intensity, result.decode.intensity, generated, request]
 
 
-def _figures(result: Inference, look: Look) -> list[Figure]:
+def _request_figures(result: Inference, look: Look) -> list[Figure]:
     """The figures of the whole model and of its memory, ready to be shown."""
     figures = [
         figure("parameters", result.params, "", look),
@@ -114,4 +126,46 @@ def _figures(result: Inference, look: Look) -> list[Figure]:
         )
         if device.largest_context is not None:
             figures.append(figure("longest context with this batch", device.largest_context, "", look))
+    return figures
+
+
+def training_report(result: TrainingStep) -> Report:
+    """The page of a training step."""
+    return Report(lambda format, look: [_training_sheet(result, look, format.data)], result.to_dict)
+
+
+def _training_sheet(result: TrainingStep, look: Look, named: bool = False) -> Sheet:
+    """One line for each quantity; a column for one device, and one for a rank of many."""
+    rank = result.rank
+    heads = [Head("quantity", "", "text", 0, prose=True), Head("step", "the whole step", "number", 1)]
+    if rank is not None:
+        shares = fields(rank.sharding, "dp fsdp tp pp ep")
+        ways = " × ".join(f"{way} {ranks}" for way, ranks in shares.items() if ranks > 1) or "1"
+        heads.append(Head("rank", f"one rank of {rank.sharding.devices:,} ({ways})", "number", 1))
+    steps = (result,) if rank is None else (result, rank)
+    lines = tuple(Line((title, *(getattr(step, key) for step in steps))) for key, title in _TITLES.items())
+    about = f"{result.source} · {result.name} · {result.dtype} · {result.batch} × {result.sequence:,} tokens"
+    how = f"{result.optimizer}, checkpointing {result.checkpointing}"
+    notes = [] if rank is None else [f"the rank with the most memory: stage {rank.stage + 1} of {rank.sharding.pp}"]
+    return Sheet(
+        heads=tuple(heads),
+        lines=lines,
+        about=() if named else (look.text(about), look.text(how)),
+        summary=() if named else tuple(_training_figures(result, look)),
+        notes=tuple(look.text(note) for note in (*notes, *result.notes)),
+    )
+
+
+def _training_figures(result: TrainingStep, look: Look) -> list[Figure]:
+    """The step's operations without what is computed twice, and what the rules of thumb make of them."""
+    exact = "forward and backward, nothing twice"
+    figures = [figure(exact, result.model_flops, "FLOP", look)]
+    if result.recomputed_flops:
+        figures.append(figure("computed once more", result.recomputed_flops, "FLOP", look))
+    run = result.run
+    if run is not None:
+        rate = f"{run.tokens_per_second:,.10g} tokens/s on {run.devices} × {run.device}"
+        figures.append(Figure(look.text(f"MFU at {rate}"), f"{100 * run.utilisation:.1f} %", ""))
+    for name, flops in result.rules_of_thumb.items():
+        figures.append(figure(f"the same by the rule {name}", flops, "FLOP", look))
     return figures

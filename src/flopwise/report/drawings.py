@@ -1,0 +1,108 @@
+"""What figures by matplotlib, the extra ``figures``, share: formats, style, the same bytes each time, files."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flopwise.errors import InputError
+from flopwise.writers.atomic import whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg", "pdf")
+
+#: Settings of matplotlib while figures are drawn.
+STYLE: Any = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "flopwise",
+    "pdf.fonttype": 42,
+    "savefig.dpi": 160,
+    "text.parse_math": False,
+}
+
+#: What makes the same figure the same file.
+_REPEATABLE: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+def require_matplotlib() -> None:
+    """See whether figures can be drawn at all.
+
+    Raises:
+        InputError: matplotlib is missing.
+    """
+    try:
+        import matplotlib  # noqa: F401 - only whether it is there
+    except ImportError:
+        raise InputError("figures need matplotlib: pip install 'flopwise[figures]'") from None
+
+
+def prepare(directory: str) -> None:
+    """Make the directory, and see whether figures can be drawn at all, before anything is computed.
+
+    Raises:
+        InputError: matplotlib is missing, or the directory cannot be made or written to.
+    """
+    require_matplotlib()
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{directory}: the directory cannot be made ({error.strerror})") from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise InputError(f"{directory}: nothing can be written into this directory")
+
+
+def as_bytes(figure: Figure, format: str) -> bytes:
+    """The figure as a file of that format."""
+    file = io.BytesIO()
+    figure.savefig(file, format=format, metadata=_REPEATABLE.get(format))
+    return file.getvalue()
+
+
+def write(content: bytes, path: str) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        with whole(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def write_all(
+    figures: Iterable[tuple[str, Figure]], directory: str, format: str, style: Mapping[str, Any] = STYLE
+) -> list[str]:
+    """Write figures into a directory, one at a time; the paths of the files.
+
+    Args:
+        figures: name of the file without its ending, and figure; drawn when it is that one's turn.
+        directory: where to; made where it is not there.
+        format: one of FORMATS.
+        style: settings of matplotlib.
+
+    Raises:
+        InputError: the format is unknown, matplotlib is missing, or a file cannot be written.
+    """
+    if format not in FORMATS:
+        raise InputError(f"unknown format of figures {format!r}; known: {', '.join(FORMATS)}")
+    prepare(directory)
+    import matplotlib
+
+    paths: list[str] = []
+    with matplotlib.rc_context(style):  # type: ignore[arg-type] # only some names are typed
+        for name, figure in figures:
+            paths.append(os.path.join(directory, f"{name}.{format}"))
+            write(as_bytes(figure, format), paths[-1])
+    return paths
