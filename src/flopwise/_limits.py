@@ -29,6 +29,8 @@ class Limits:
     checkpoint_values: int = 1 << 22
     #: Elements of a tensor that stores fewer than it has: repeated ones in a checkpoint.
     repeated_elements: int = 1 << 28
+    #: Bytes of a compressed part of a file that is unpacked as a whole: a program, a pickle, and arrays that grow much.
+    unpacked_bytes: int = 8 << 20
     #: Bytes of a file of text that an option names: a budget, rules, a list of models.
     text_bytes: int = 8 << 20
     #: Layers that the configuration of a language model may ask for.
@@ -82,6 +84,25 @@ def within_limit(name: str, value: float, what: str, unit: str = "bytes") -> Non
     most = getattr(_CURRENT.get(), name)
     if value > most:
         raise ModelError(f"{what} {value:,} {unit}, more than the limit {name} of {most:,}")
+
+
+#: How many times as long as it is stored an array may get without a limit.
+_PACKED = 64
+
+
+def within_unpacking(packed: int, unpacked: int, what: str) -> None:
+    """Nothing, where an array that is unpacked as a whole does not get much longer than it is stored.
+
+    Args:
+        packed: its bytes in the file.
+        unpacked: its bytes in memory.
+        what: the array, as the beginning of a sentence.
+
+    Raises:
+        ModelError: it gets more than 64 times as long, and longer than the limit ``unpacked_bytes``.
+    """
+    if unpacked > _PACKED * packed:
+        within_limit("unpacked_bytes", unpacked, f"{what} is stored in {packed:,} bytes and has")
 
 
 def _checked(name: str, value: object) -> float:

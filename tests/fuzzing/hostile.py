@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import struct
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -127,6 +128,67 @@ def _zip(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
         for name, data in members.items():
             archive.writestr(name, data)
     return buffer.getvalue()
+
+
+def _zeros(name: str, length: int, method: int, head: bytes = b"", fill: bytes = b"\0") -> bytes:
+    """An archive with a member that begins in some way, and then repeats itself."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive, archive.open(name, "w", force_zip64=True) as member:
+        member.write(head)
+        block = fill * ((1 << 20) // len(fill))
+        for _ in range(length >> 20):
+            member.write(block)
+    return buffer.getvalue()
+
+
+def _shared_modules() -> bytes:
+    """A TorchScript file whose modules hold the next one twice, and so on."""
+    module = b"c__torch__\nM\n)\x81"
+    pickled = b"\x80\x02" + module + b"}bq\x00"
+    for level in range(60):
+        children = b"".join(b"X\x01\0\0\0" + name + b"h" + bytes([level]) for name in (b"a", b"b"))
+        pickled += b"0" + module + b"}(" + children + b"ubq" + bytes([level + 1])
+    members = {"data.pkl": pickled + b".", "constants.pkl": b"\x80\x02).", "version": b"3", "code/__torch__.py": b""}
+    return _zip({f"a/{name}": data for name, data in members.items()})
+
+
+def _hdf5(write: Callable[[Any, Path], Any]) -> bytes:
+    """Caffe's weights whose first blob is made by ``write``, from its group and a folder with files of others."""
+    import h5py
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "secret").write_bytes(b"s" * 400)
+        with h5py.File(Path(folder) / "secret.h5", "w") as file:
+            file["w"] = numpy.ones(100, "f4")
+        with h5py.File(Path(folder) / "m.h5", "w") as file:
+            write(file.create_group("data/conv"), Path(folder))
+        return (Path(folder) / "m.h5").read_bytes()
+
+
+def _external_elements(group: Any, folder: Path) -> None:
+    group.create_dataset("0", (100,), "f4", external=[(str(folder / "secret"), 0, 400)])
+
+
+def _external_link(group: Any, folder: Path) -> None:
+    import h5py
+
+    group["0"] = h5py.ExternalLink(str(folder / "secret.h5"), "w")
+
+
+def _virtual(group: Any, folder: Path) -> None:
+    import h5py
+
+    layout = h5py.VirtualLayout((100,), "f4")
+    layout[:] = h5py.VirtualSource(str(folder / "secret.h5"), "w", (100,))
+    group.create_virtual_dataset("0", layout)
+
+
+def _pieces(group: Any, folder: Path) -> None:
+    group.create_dataset("0", (1 << 31,), "f4", chunks=(1 << 20,), compression="gzip")
+
+
+def _words(group: Any, folder: Path) -> None:
+    group["0"] = "words"
 
 
 class _Runs:
@@ -335,6 +397,16 @@ FILES: dict[str, Callable[[], bytes]] = {
         {"a.npy": _npy("{'descr': '<f4', 'fortran_order': False, 'shape': (10000000,)}", bytes(40_000_000))},
         zipfile.ZIP_DEFLATED,
     ),
+    **{
+        f"{name}.npz": lambda method=method, turned=turned: _zeros(  # type: ignore[misc]
+            "a.npy", 1 << 29, method, _npy(f"{{'descr': '<f4', 'fortran_order': {turned}, 'shape': (8192, 16384)}}")
+        )
+        for name, method, turned in (
+            ("bzip2", zipfile.ZIP_BZIP2, False),
+            ("lzma", zipfile.ZIP_LZMA, False),
+            ("columns", zipfile.ZIP_DEFLATED, True),
+        )
+    },
     "many.npz": lambda: _zip({f"a{i}.npy": b"" for i in range(3000)}),
     "names.npz": lambda: _zip(
         {
@@ -364,6 +436,10 @@ FILES: dict[str, Callable[[], bytes]] = {
     ),
     "deep.pt2": lambda: _program(**{"archive_format": b"pt2", "version": b"0", "models/model.json": b"[" * 300_000}),
     "old.pt2": lambda: _zip({"serialized_exported_program.json": b'{"a":' * 9, "version": b"1"}),
+    "spaces.pt2": lambda: _zeros("archive/models/model.json", 250 << 20, zipfile.ZIP_DEFLATED, b"{", fill=b" "),
+    "lists.pt2": lambda: _zeros("archive/models/model.json", 250 << 20, zipfile.ZIP_DEFLATED, b'{"a":[', fill=b"[], "),
+    "unpacked.pth": lambda: _zeros("a/data.pkl", 250 << 20, zipfile.ZIP_DEFLATED, b"\x80\x02(", fill=b"]"),
+    "shared.pt": _shared_modules,
     "script.pt": lambda: _zip(
         {
             "a/code/__torch__.py": b"import os\nos.system('id')\n",
@@ -372,6 +448,10 @@ FILES: dict[str, Callable[[], bytes]] = {
             "a/version": b"3",
         }
     ),
+    **{
+        f"{write.__name__[1:]}.caffemodel.h5": lambda write=write: _hdf5(write)  # type: ignore[misc]
+        for write in (_external_elements, _external_link, _virtual, _pieces, _words)
+    },
     "damaged.caffemodel.h5": lambda: b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 9,
     # Caffe
     "deep.prototxt": lambda: b"layer {" * 100_000,
@@ -425,6 +505,18 @@ FILES: dict[str, Callable[[], bytes]] = {
             "window": {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": -5},
             "dtype": {"torch_dtype": "__import__('os')", "dtype": "eval"},
             "number": {"hidden_size": float("nan")},
+            "labels": {"num_labels": 10**8},
+            "depths": {"model_type": "swin", "depths": [10**9] * 4},
+            "attention": {"model_type": "gpt_neo", "attention_types": [[["global", "local"], 10**9]]},
+            "heads": {"architectures": 2},
+            "any_head": {"architectures": ["PreTrainedModel"]},
+            "kernel": {"attn_implementation": "owned/kernel@main:run"},
+            "kernels": {"model_type": "llava", "text_config": {**LLAMA, "attn_implementation": {"": "owned/kernel"}}},
+            "backbone": {"model_type": "upernet", "backbone": "../../../etc", "use_timm_backbone": False},
+            "hub": {"model_type": "detr", "backbone": "hf-hub:owned/model", "use_timm_backbone": True},
+            "rope_type": {"rope_scaling": {"rope_type": "__import__('os')"}},
+            "image": {"model_type": "swin", "image_size": 10**9, "patch_size": 1},
+            "blocks": {"quantization_config": {"quant_method": "fp8", "weight_block_size": [0, 0]}},
         }.items()
     },
     "array/config.json": lambda: b"[1, 2]",
@@ -440,14 +532,26 @@ FILES: dict[str, Callable[[], bytes]] = {
 }
 
 
+#: Files that no command may read, since they would take gigabytes or lead to code and files of others.
+REFUSED: frozenset[str] = frozenset(
+    {
+        *(f"{name}.npz" for name in ("bzip2", "lzma", "columns")),
+        *("unpacked.pth", "external_elements.caffemodel.h5", "external_link.caffemodel.h5"),
+        *("virtual.caffemodel.h5", "pieces.caffemodel.h5", "words.caffemodel.h5"),
+        *(f"{name}/config.json" for name in ("labels", "depths", "attention", "kernel", "kernels", "backbone", "hub")),
+    }
+)
+
+
 def write(folder: Path) -> list[Path]:
     """All files in a folder, and what their names lead to."""
     paths = []
     for name, content in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content())
-        paths.append(path)
+        with contextlib.suppress(ImportError):  # of a library that writes them
+            path.write_bytes(content())
+            paths.append(path)
     (folder / "beside").mkdir(exist_ok=True)
     (folder / "secret.bin").write_bytes(zlib.compress(bytes(4800)).ljust(4800, b"\0"))
     with contextlib.suppress(OSError, NotImplementedError, AttributeError):  # Windows

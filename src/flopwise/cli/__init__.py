@@ -150,6 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. An error is one line on stderr, never a traceback."""
     gc.disable()  # a short process makes little garbage, and looking for it takes a tenth of the time
     open_closed()
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")  # it warns of speed and of training, on stderr
     try:
         with command_line():
             result = cli.main(args=argv, prog_name="flopwise", standalone_mode=False)

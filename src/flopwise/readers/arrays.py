@@ -17,6 +17,7 @@ import numpy
 from numpy.lib import format as npy
 
 from flopwise.errors import FlopwiseError, InputError
+from flopwise.readers.weights.zip import refuse_rare_compression
 
 #: Bytes that these may take; only words are that long.
 ROOM = 1 << 20
@@ -54,6 +55,7 @@ def read_npz(path: str, most: int) -> dict[str, Held]:
     with _opened(path) as file, zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
+                refuse_rare_compression(member, path)
                 name = member.filename.removesuffix(".npy")
                 with archive.open(member) as inner:
                     arrays[name] = _array(inner, f"{path}: array {name!r}", member.file_size, most)

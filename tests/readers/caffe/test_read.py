@@ -12,7 +12,9 @@ from tests.readers.caffe.caffemodel import blob, field, varint
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read
+from flopwise.api.weights import weights
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.readers.formats import open_stored
 
 V2 = """
 name: "three"
@@ -170,6 +172,39 @@ def test_weights_in_hdf5(tmp_path: Path) -> None:
     (tmp_path / "net.caffemodel.h5").write_bytes(b"\x89HDF\r\n" + b"\0" * 100)
     with pytest.raises(ModelError, match="not Caffe weights, or damaged"):
         read(path)
+
+
+def test_hdf5_that_leads_to_other_files(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "secret").write_bytes(b"s" * 400)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["w"] = numpy.ones(100, "f")
+    layout = h5py.VirtualLayout((100,), "f")
+    layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "w", (100,))
+    ways = {
+        "elements in other files": lambda g: g.create_dataset(
+            "0", (100,), "f", external=[(tmp_path / "secret", 0, 400)]
+        ),
+        "in other files": lambda g: g.create_virtual_dataset("0", layout),
+        "is a link": lambda g: g.__setitem__("0", h5py.ExternalLink(tmp_path / "other.h5", "w")),
+    }
+    for message, way in ways.items():
+        with h5py.File(tmp_path / "net.caffemodel.h5", "w") as file:
+            way(file.create_group("data/c"))
+        for command in (read, weights):
+            with pytest.raises(ModelError, match=message):
+                command(str(tmp_path / "net.caffemodel.h5"))
+
+
+def test_compressed_hdf5(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    array = numpy.random.default_rng(0).random((300, 40)).astype("f")
+    with h5py.File(tmp_path / "net.caffemodel.h5", "w") as file:
+        file.create_dataset("data/c/0", data=array, chunks=(100, 40), compression="gzip")
+        file["data/c/1"] = array.astype(">f8")
+    with open_stored(tmp_path / "net.caffemodel.h5") as stored:
+        for tensor in stored.tensors:
+            numpy.testing.assert_array_equal(tensor.array(), array)
 
 
 def test_a_solver_names_its_net(tmp_path: Path) -> None:

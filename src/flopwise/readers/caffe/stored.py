@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.caffe.file.binary import Blob, Caffemodel, read_caffemodel
@@ -19,6 +20,9 @@ from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import FileSource, Source
 from flopwise.readers.weights.storage import SourceStorage, reading
 from flopwise.readers.weights.tensor import StoredTensors, in_memory, in_storage
+
+#: NumPy's names of the element types of blobs -> flopwise's.
+DTYPES = {"<f4": "float32", "<f8": "float64", "<f2": "float16"}
 
 #: First bytes of an HDF5 file.
 SIGNATURE = b"\x89HDF\r\n"
@@ -37,10 +41,44 @@ def read_h5(source: Source) -> Caffemodel:
     blobs = {}
     why = explained(lambda error: f"{source.name}: not Caffe weights, or damaged ({in_words(error)})")
     with why, h5py.File(opened(source), "r") as file:
-        for name, members in file["data"].items():
-            listed = [members[key] for key in sorted(members, key=int)]
-            blobs[name] = tuple(Blob(tuple(map(int, b.shape)), (), b.dtype.str) for b in listed)
+        data = _member(file, "data", source.name)
+        for name in data:
+            members = _member(data, name, source.name)
+            listed = [_member(members, key, source.name) for key in sorted(members, key=int)]
+            blobs[name] = tuple([_blob(dataset, source.name) for dataset in listed])
     return Caffemodel(Message([]), blobs, {}, hdf5=True)
+
+
+def _member(group: Any, name: str, path: str) -> Any:
+    """A member of a group, which has to lie in this file.
+
+    Raises:
+        ModelError: it is a link, which may lead to another file.
+    """
+    import h5py
+
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise ModelError(f"{path}: {group.name.rstrip('/')}/{name} is a link to another place; links are not followed")
+    return group[name]
+
+
+def _blob(dataset: Any, path: str) -> Blob:
+    """A blob by its place in the file; without one where it is compressed or in pieces.
+
+    Raises:
+        ModelError: its elements are those of other files, are no floating-point numbers, or take much more memory than
+            they take in the file.
+    """
+    what = f"{path}: {dataset.name}"
+    if dataset.is_virtual or dataset.external:
+        raise ModelError(f"{what} has its elements in other files; they are not read")
+    if dataset.dtype.kind != "f" or dataset.shape is None:
+        raise ModelError(f"{what} does not hold floating-point numbers")
+    shape, start = tuple(map(int, dataset.shape)), dataset.id.get_offset()
+    if start is None or dataset.file.userblock_size or dataset.dtype.str not in DTYPES:
+        within_unpacking(dataset.id.get_storage_size(), dataset.nbytes, what)
+        return Blob(shape, (), dataset.dtype.str)
+    return Blob(shape, ((start, start + dataset.nbytes),), dataset.dtype.str)
 
 
 def opened(source: Source) -> Any:
@@ -52,9 +90,6 @@ def opened(source: Source) -> Any:
 
 #: Types of layers whose blobs are statistics.
 STATISTICS = frozenset({"BatchNorm"})
-
-#: NumPy's names of the element types of blobs -> flopwise's.
-DTYPES = {"<f4": "float32", "<f8": "float64", "<f2": "float16"}
 
 
 def read_stored(source: Source) -> Caffemodel:

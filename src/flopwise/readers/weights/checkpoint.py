@@ -20,6 +20,7 @@ from flopwise.readers.source.source import FileSource, Source
 from flopwise.readers.weights.modules import TorchElements, of_tensors
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors
+from flopwise.readers.weights.zip import refuse_compressed
 
 #: Where checkpoints of training keep the weights.
 _WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net")
@@ -55,10 +56,13 @@ def _of_file(path: str) -> StoredTensors:
     from flopwise.readers.torch.kinds import holds_program, members
     from flopwise.readers.torch.program.script import of_program
 
-    zipped = bool(members(path))
-    if holds_program(members(path)):
+    names = members(path)
+    if holds_program(names):
         return of_program(path)
+    zipped = bool(names)
     with explained(lambda error: f"{path}: {_why(error)}"), warnings.catch_warnings():
+        if zipped:
+            refuse_compressed(path, path)
         warnings.simplefilter("ignore")  # about what a pickle looks like; what matters is an error
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     return _once(path, _checked(content, path))

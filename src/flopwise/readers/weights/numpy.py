@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 from numpy.lib import format as npy
 
+from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
@@ -77,6 +78,8 @@ def of_npz(source: Source) -> StoredTensors:
             length = _length(shape, dtype)
             if skip + length > info.file_size:
                 raise ModelError(f"{what}: is truncated; an array of shape {shape} takes {length:,} bytes")
+            if by_columns:  # it is turned in memory
+                within_unpacking(info.compress_size, length, what)
             span: Span = Stream(what, functools.partial(archive.stream, member), skip, length)
             if stored:
                 start = archive.place(member) + skip

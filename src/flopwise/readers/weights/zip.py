@@ -71,11 +71,58 @@ class _Held:
         return bytes(self._storage.read(offset, offset + length))
 
 
+def refuse_compressed(file: str | IO[bytes], name: str) -> None:
+    """Nothing, for an archive that PyTorch may load: it compresses nothing itself, and unpacks whatever it meets.
+
+    Args:
+        file: path of the archive, or the archive.
+        name: what to call it in a message.
+
+    Raises:
+        ModelError: a member is compressed.
+    """
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ModelError(f"{name}: {member.filename[:200]!r} is compressed; load and save it again")
+
+
+def refuse_rare_compression(member: zipfile.ZipInfo, name: str) -> None:
+    """Nothing, for a member that is stored or deflated; other methods unpack a few bytes to gigabytes at once.
+
+    Args:
+        member: of an archive.
+        name: of the archive, for messages.
+
+    Raises:
+        ModelError: it is compressed in another way.
+    """
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ModelError(f"{name}: {member.filename[:200]!r} is compressed otherwise than by deflate; refused")
+
+
+def within_bounds(member: zipfile.ZipInfo, name: str) -> None:
+    """Nothing, for a member that is short enough to be read as a whole.
+
+    Args:
+        member: of an archive.
+        name: of the archive, for messages.
+
+    Raises:
+        ModelError: it is longer than the limit ``header_bytes``, or unpacks to more than ``unpacked_bytes``.
+    """
+    refuse_rare_compression(member, name)
+    within_limit("header_bytes", member.file_size, f"{name}: {member.filename[:200]!r} has")
+    if member.compress_type != zipfile.ZIP_STORED:
+        within_limit("unpacked_bytes", member.file_size, f"{name}: {member.filename[:200]!r} unpacks to")
+
+
 class Archive:
     """The members of an archive that are not compressed, by name; where each begins is read when it is wanted.
 
     Raises:
-        ModelError: the directory cannot be right: two members of one name, or members that overlap.
+        ModelError: the directory cannot be right: two members of one name, or members that overlap; or a member is
+            compressed as neither NumPy nor PyTorch does it.
         zipfile.BadZipFile: it is not an archive.
     """
 
@@ -91,6 +138,7 @@ class Archive:
             name = member.filename
             if name in self.members:
                 raise ModelError(f"{storage.name}: its archive has two members {name[:200]!r}")
+            refuse_rare_compression(member, storage.name)
             if member.header_offset < here:
                 raise ModelError(f"{storage.name}: members {before[:200]!r} and {name[:200]!r} of its archive overlap")
             self.members[name] = member
@@ -113,7 +161,7 @@ class Archive:
         """
         if name not in self.members:
             raise ModelError(f"{self._storage.name}: its archive has no {name[:200]!r}")
-        within_limit("header_bytes", self.members[name].file_size, f"{self._storage.name}: {name!r} has")
+        within_bounds(self.members[name], self._storage.name)
         return self._zip.read(self.members[name])
 
     def stream(self, name: str) -> IO[bytes]:

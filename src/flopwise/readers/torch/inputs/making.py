@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -111,6 +112,8 @@ class Making:
         if dtype is not None and dtype not in _BY_NAME:
             raise InputError(f"input {name!r}: PyTorch has no element type {dtype}")
         kind = _BY_NAME[dtype] if dtype else torch.int64 if name in WHOLE else self._dtype
+        if math.prod(sizes) * kind.itemsize >= 1 << 63:
+            raise InputError(f"input {name!r}: {'x'.join(map(str, sizes))} has more bytes than PyTorch can count")
         with torch.device("meta"):
             tensor = torch.empty(sizes, dtype=kind)
         self.made.add(id(tensor))

@@ -13,12 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from flopwise._limits import within_limit
-from flopwise._user_code import EndedError, user_code
+from flopwise._user_code import user_code
 from flopwise.errors import ModelError
 from flopwise.readers.source.location import in_words
 
 #: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
-_LAYERS = re.compile(r"layers?$|depths?$|(^|_)n_?blocks$|num_blocks$")
+_LAYERS = re.compile(r"layers?$|depths?$|(^|_)n_?blocks$|num_blocks$|^attention_types$")
+
+#: Keys that say how many classes are told apart, each of which gets a name.
+_LABELS = re.compile(r"^num_labels$")
+
+#: Keys that name a model inside a model, and what is a path or an address there and not a name.
+_BACKBONE = re.compile(r"(^|\.)(backbone|architecture)$")
+_PLACE = re.compile(r"[./~\\]|[a-z-]+:")
 
 #: What names a model on a hub.
 HUB = "hf:"
@@ -99,28 +106,46 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     name = os.fsdecode(model)
     transformers = _transformers(name)
     if name.startswith(HUB):
-        return _from_hub(transformers, name, trust_code)
+        repository = name[len(HUB) :]
+        return _of_content(transformers, _from_hub(transformers, name), name, repository, trust_code)
     if name.lower().endswith(GGUF):
         return _from_gguf(transformers, name)
     path = Path(name) / FILE if os.path.isdir(name) else Path(name)
-    content = _content(path)
+    return _of_content(transformers, _content(path), str(path), str(path.parent), trust_code)
+
+
+def _of_content(transformers: Any, content: Mapping[str, Any], name: str, place: str, trust_code: bool) -> Any:
+    """The configuration that a JSON object spells.
+
+    Args:
+        transformers: the library.
+        content: the object.
+        name: what to call it in a message.
+        place: the folder or repository that holds it, with its code if it has any.
+        trust_code: whether that code may run.
+
+    Raises:
+        ModelError: transformers does not know this type of model, or its settings cannot be right.
+    """
     kind = content.get("model_type")
     if not isinstance(kind, str):
-        raise ModelError(f"{path}: has no 'model_type', which says what kind of model it is")
+        raise ModelError(f"{name}: has no 'model_type', which says what kind of model it is")
     mapping = transformers.CONFIG_MAPPING
     if kind not in mapping:
         if "auto_map" in content and trust_code:
             with _one_line(name), user_code(name, "its configuration was read"):
-                return transformers.AutoConfig.from_pretrained(str(path.parent), trust_remote_code=True)
-        raise ModelError(f"{path}: {_unknown(transformers, kind, 'auto_map' in content)}")
-    refuse_too_many_layers(content, str(path))
-    _check(content, str(path))
-    with _one_line(str(path)):
+                return transformers.AutoConfig.from_pretrained(place, trust_remote_code=True)
+        raise ModelError(f"{name}: {_unknown(transformers, kind, 'auto_map' in content)}")
+    refuse_long_lists(content, name)
+    _check(content, name)
+    if not trust_code:
+        refuse_foreign_parts(content, name)
+    with _one_line(name), offline(), _silent(logging.getLogger("transformers")):
         return mapping[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
 
 
 def _check(content: Mapping[str, Any], name: str) -> None:
-    """Nothing, where the element type is one and the quantisation's settings are an object.
+    """Nothing, where element type, quantisation and architectures are of the kinds that they have to be.
 
     Raises:
         ModelError: they are not.
@@ -130,6 +155,9 @@ def _check(content: Mapping[str, Any], name: str) -> None:
     settings = content.get("quantization_config")
     if settings is not None and not isinstance(settings, Mapping):
         raise ModelError(f"{name}: quantization_config is {type(settings).__name__}; an object of settings is expected")
+    heads = content.get("architectures")
+    if heads is not None and not (isinstance(heads, list) and all(isinstance(head, str) for head in heads)):
+        raise ModelError(f"{name}: architectures is {str(heads)[:50]}; a list of names is expected")
     for key in ("torch_dtype", "dtype"):
         kind = content.get(key)
         if isinstance(kind, str) and kind != "auto":
@@ -138,17 +166,59 @@ def _check(content: Mapping[str, Any], name: str) -> None:
                 raise ModelError(f"{name}: {key} is {kind!r}, which is no element type; such as 'bfloat16' is expected")
 
 
-def refuse_too_many_layers(content: Mapping[str, Any], name: str) -> None:
-    """Nothing, for a configuration with no more layers than the limit; transformers makes lists of that length at once.
+def refuse_long_lists(content: Mapping[str, Any], name: str) -> None:
+    """Nothing, for a configuration within the limits of layers and labels; transformers makes lists of that length.
 
     Raises:
         ModelError: it has more.
     """
     for key, value in content.items():
         if isinstance(value, Mapping):
-            refuse_too_many_layers(value, name)
-        elif isinstance(value, (int, float)) and _LAYERS.search(key):
-            within_limit("language_layers", value, f"{name}: {key} is", "layers")
+            refuse_long_lists(value, name)
+        elif _LAYERS.search(key):
+            within_limit("language_layers", _sum(value), f"{name}: {key} is", "layers")
+        elif _LABELS.search(key):
+            within_limit("language_modules", _sum(value), f"{name}: {key} is", "labels")
+
+
+def _sum(value: Any) -> float:
+    """The sum of the numbers in a value and in its lists."""
+    if isinstance(value, list):
+        return sum(map(_sum, value))
+    return value if isinstance(value, (int, float)) else 0
+
+
+def refuse_foreign_parts(content: Mapping[str, Any], name: str) -> None:
+    """Nothing, for a configuration that names no file and no code of another place; transformers would load them.
+
+    Raises:
+        ModelError: its backbone is a path, or its implementation of attention or experts is code on a hub.
+    """
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            refuse_foreign_parts({f"{key}.{inner}": part for inner, part in value.items()}, name)
+        elif isinstance(value, str) and _is_foreign(key, value):
+            what = f"{name}: {key} is {value[:100]!r}, which is not part of transformers"
+            raise ModelError(f"{what}; it is used only with --trust-code")
+
+
+def _is_foreign(key: str, value: str) -> bool:
+    if "_implementation" in key:
+        return "/" in value
+    return _BACKBONE.search(key) is not None and (_PLACE.match(value) is not None or os.path.exists(value))
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """What is built from a configuration asks no hub for weights, code or further configurations."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 def _unknown(transformers: Any, kind: str, has_code: bool) -> str:
@@ -191,33 +261,24 @@ def _content(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _from_hub(transformers: Any, name: str, trust_code: bool) -> Any:
+def _from_hub(transformers: Any, name: str) -> Mapping[str, Any]:
     """The configuration of a model on the hub: from transformers' cache, else over the network where there is one."""
     repository = name[len(HUB) :]
     if repository.count("/") > 1 or not repository.strip("/"):
         raise ModelError(f"{name}: write hf:ORGANISATION/NAME")
 
-    def asked(local: bool) -> Any:
-        options = {"trust_remote_code": trust_code, "local_files_only": local}
-        with user_code(name, "its configuration was read"):
-            return transformers.AutoConfig.from_pretrained(repository, **options)
+    def content(local: bool) -> Mapping[str, Any]:
+        found, _ = transformers.PreTrainedConfig.get_config_dict(repository, local_files_only=local)
+        return dict(found)
 
     try:
         try:
-            return asked(local=True)
+            return content(local=True)
         except OSError:
             if not _reachable():
                 raise
-            return asked(local=False)
-    except EndedError:
-        raise
+            return content(local=False)
     except Exception as error:
-        words = " ".join(str(error).split())
-        if "trust_remote_code" in words:
-            raise ModelError(f"{name}: comes with its own code, which runs only with --trust-code") from error
-        if "does not recognize this architecture" in words:
-            kind = words.partition("`")[2].partition("`")[0]
-            raise ModelError(f"{name}: {_unknown(transformers, kind, False)}") from error
         raise ModelError(
             f"{name}: is not in the cache of transformers, and the hub cannot be reached; give the folder or the "
             "config.json of a copy"
@@ -270,7 +331,7 @@ def _from_gguf(transformers: Any, name: str) -> Any:
                     f"{name}: transformers {transformers.__version__} cannot build GGUF's architecture {kind!r}{hint}; "
                     f"'flopwise weights {name}' lists its tensors"
                 ) from error
-            refuse_too_many_layers(content, name)
+            refuse_long_lists(content, name)
             content.setdefault("dtype", "float16")
             return transformers.CONFIG_MAPPING[content["model_type"]].from_dict(content)
     except ImportError:
@@ -279,9 +340,9 @@ def _from_gguf(transformers: Any, name: str) -> Any:
 
 @contextmanager
 def _silent(logger: logging.Logger) -> Iterator[None]:
-    """A library's logger says nothing but errors: what a header leaves out has a default."""
+    """A library's logger says nothing: what a configuration leaves out has a default, and errors are raised."""
     level = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph.dtypes import ALIASES
 from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
-from flopwise.readers.torch.language.config import read_config
+from flopwise.readers.torch.language.config import offline, read_config
 
 #: What transformers calls the automatic classes, the most telling head first.
 _HEADS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText", "AutoModel")
@@ -57,8 +57,9 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     options: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
     if trust_code:
         options["trust_remote_code"] = True
+    hub = nullcontext() if trust_code else offline()
     try:
-        with torch.device("meta"), _quiet(), _counted(name), user_code(name, "it made the module"):
+        with torch.device("meta"), _quiet(), _counted(name), hub, user_code(name, "it made the module"):
             module: nn.Module = repaired(lambda: maker(config, **options))
     except ModelError:
         raise
@@ -134,7 +135,7 @@ def _maker(config: Any) -> tuple[Any, Any]:
 
     for architecture in getattr(config, "architectures", None) or ():
         kind = getattr(transformers, str(architecture), None)
-        if isinstance(kind, type) and hasattr(kind, "_from_config"):
+        if isinstance(kind, type) and hasattr(kind, "_from_config") and getattr(kind, "config_class", None):
             return kind._from_config, config
     for head in _HEADS:
         automatic = getattr(transformers, head)

@@ -173,6 +173,8 @@ def _fp8(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
     block = settings.get("weight_block_size")
     if not block:
         return Fraction(1)
+    if not (isinstance(block, list) and len(block) == 2 and all(type(size) is int and size > 0 for size in block)):
+        raise InputError(f"quantization_config: weight_block_size is {str(block)[:50]}; two sizes are expected")
     rows, columns = (-(-size // by) for size, by in zip(shape[-2:], block, strict=True))
     return 1 + Fraction(rows * columns * _SINGLE, shape[-2] * shape[-1])
 

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph import Kind, StoredTensor
 from flopwise.graph.stored import Elements
@@ -29,6 +28,7 @@ from flopwise.readers.weights.encoding import encoding, length
 from flopwise.readers.weights.modules import stored_tensor
 from flopwise.readers.weights.storage import Runs, SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
+from flopwise.readers.weights.zip import refuse_compressed, within_bounds
 
 #: ScalarType of the schema -> PyTorch's name of the element type.
 DTYPES: dict[int, str] = {
@@ -144,14 +144,18 @@ class Content:
         import torch
 
         data = self._text(member, b"" if default is not ... else None)
-        return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True) if data else default
+        if not data:
+            return default
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            refuse_compressed(io.BytesIO(data), f"{self.path}: {member}")
+        return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
     def _text(self, member: str, default: bytes | None = None) -> bytes:
         name = self._prefix + member
         if default is not None and name not in self._archive.NameToInfo:
             return default
         info = self._archive.getinfo(name)
-        within_limit("header_bytes", info.file_size, f"{self.path}: {member} has")
+        within_bounds(info, self.path)
         return self._archive.read(info)
 
     def _place(self, member: str, meta: Mapping[str, Any]) -> Place:

@@ -10,12 +10,14 @@ Source: torch/csrc/jit/docs/serialization.md.
 from __future__ import annotations
 
 import io
+import itertools
 import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.source.source import FileSource
@@ -114,7 +116,7 @@ def of_script(path: str) -> StoredTensors:
         tensors: list[StoredTensor] = []
         seen: dict[object, str] = {}
         notes: list[str] = []
-        for name, owner, attribute, place in _places(root, "", 0):
+        for name, owner, attribute, place in _places(root, "", 0, itertools.count()):
             if seen.setdefault(place, name) != name:
                 notes = notes or [f"tensor {name!r} is stored under another name too ({seen[place]!r}); counted once"]
                 continue
@@ -129,8 +131,9 @@ def of_script(path: str) -> StoredTensors:
     return replace(StoredTensors.of(storage, "torch", in_slots(tensors), tuple(notes)), model=path)
 
 
-def _places(value: Any, path: str, depth: int) -> Iterator[tuple[str, str, str, Place]]:
+def _places(value: Any, path: str, depth: int, seen: Iterator[int]) -> Iterator[tuple[str, str, str, Place]]:
     """The tensors of a module and those in it: name, class of the owner, attribute, place."""
+    within_limit("checkpoint_values", next(seen), "its modules hold", "values")
     if depth > DEEPEST:
         raise ModelError(f"its modules nest deeper than {DEEPEST}")
     state = value.state if isinstance(value, _Object) and value.kind.startswith("__torch__") else None
@@ -141,7 +144,7 @@ def _places(value: Any, path: str, depth: int) -> Iterator[tuple[str, str, str, 
         if isinstance(item, Place):
             yield name, value.kind, str(key), item
         else:
-            yield from _places(item, name, depth + 1)
+            yield from _places(item, name, depth + 1, seen)
 
 
 def _classes(archive: Archive, prefix: str) -> dict[str, _Class]:
