@@ -9,7 +9,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def no_search_for_garbage() -> Iterator[None]:
-    """Nothing is searched for garbage while the context lasts; as before afterwards."""
+    """Nothing is searched for garbage while the context lasts; as before afterwards.
+
+    What was made meanwhile counts as old then: it is no garbage, and the first search looks at all that is young.
+    """
     if not gc.isenabled():
         yield
         return
@@ -17,4 +20,7 @@ def no_search_for_garbage() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # else what the user froze would thaw
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()

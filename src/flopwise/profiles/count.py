@@ -135,6 +135,8 @@ class _Pattern(NamedTuple):
     counted: tuple[Any, ...]
     #: From ``params`` to ``input_bytes``, for a node that claims all that it takes; None where it is unknown.
     sizes: _Sizes | None
+    #: Whether the node takes no stored tensor.
+    alone: bool
     #: From ``output_bytes`` to ``bound``.
     rest: tuple[Any, ...]
 
@@ -168,7 +170,8 @@ class _Counting:
         """
         key = None if self.like is None else _kind(node, self.numeric)
         if key is not None and self.like is not None and (pattern := self.like.get(key)) is not None:
-            sizes = pattern.sizes if pattern.sizes and self._claims_alike(node) else self._sizes(node, {})
+            alike = pattern.sizes and ((pattern.alone and not self.folding.sources) or self._claims_alike(node))
+            sizes = pattern.sizes if pattern.sizes and alike else self._sizes(node, {})
             return self.make(name, pattern.type, node, *pattern.counted, *sizes, *pattern.rest)
         convention, claim = self.convention, row_of(node.op).claim
         counts, missing, note = guarded(lambda: count(node, self.rules), NOT_RULED.get(node.op, "no rule"))
@@ -210,7 +213,8 @@ class _Counting:
         )
         if self.like is not None and key is not None and counts is not None and not packed and left is None:
             counted, rest = (counts, view, row.count), (row.output_bytes, activations, 1, (), missing, note, row.bound)
-            self.like[key] = _Pattern(row.type, counted, sizes if alike else None, rest)
+            alone = not any(t.kind in STORED for t in node.known_inputs)
+            self.like[key] = _Pattern(row.type, counted, sizes if alike else None, alone, rest)
         return row
 
     def _claims_alike(self, node: Node, look: bool = False) -> bool:

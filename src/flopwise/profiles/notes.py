@@ -45,12 +45,13 @@ def notes(
     if unresolved:
         those_have = "tensors have" if unresolved > 1 else "tensor has"
         yield f"unresolved: {unresolved} {those_have} no shape; totals are lower bounds"
-    used = (*graph.inputs, *(t for r in rows for t in r.node.known_outputs))
-    texts = [t.name for t in used if not t.sized and t.resolved]
+    made = [t for row in rows for t in row.node.outputs if t is not None]
+    listed = (t for t in (*graph.inputs, *made) if t.dtype == "string" or t.items is not None)
+    texts = [t.name for t in listed if not t.sized and t.resolved]
     if texts:
         hold = f"{len(texts)} tensors hold strings" if len(texts) > 1 else "1 tensor holds strings"
         yield f"unknown bytes: {hold}, the first is {texts[0]!r}; bytes are lower bounds"
-    bounded = [t.name for r in rows for t in r.node.known_outputs if t.bound]
+    bounded = [t.name for t in made if t.bound]
     if bounded:
         many = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"
         yield f"upper bounds: {many} as large as the data say, at most; the first is {bounded[0]!r}"
@@ -60,7 +61,7 @@ def notes(
         those = f"{counted(folded, 'operator')} on weights, constants and shapes alone"
         yield f"{those} {run} once and {are} not counted (--no-fold)"
     positions = {id(graph.nodes[place]) for place in routes}
-    ops = {row.node.op for row in rows if id(row.node) not in positions}
+    ops = {row.node.op for row in rows if not positions or id(row.node) not in positions}
     bounds = sorted(op for op in ops if row_of(op).claim == "bound")
     if bounds:
         yield f"upper bounds, because the work depends on the data: {', '.join(bounds)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,7 @@ def settle(
     batch_size: int | None,
     states: Mapping[str, str] | None = None,
     assume: Mapping[str, int] | None = None,
+    stored: Collection[str] | None = None,
 ) -> Settled:
     """Give each input of the model a concrete shape, but for states whose shapes outputs say.
 
@@ -69,17 +70,18 @@ def settle(
         batch_size: first dimension of the inputs whose first dimension is the batch.
         states: inputs that take what an output gave before, and these outputs; more are found by name.
         assume: sizes of dimensions that nothing else says, by name; "*" for all others.
+        stored: the names of the stored tensors, where they have been listed before.
 
     Raises:
         InputError: an input, symbol or rank does not fit, or a shape is missing.
     """
     graph = model.graph
-    stored = {t.name for t in graph.initializer}
+    stored = {t.name for t in graph.initializer} if stored is None else stored
     values = [i for i in graph.input if i.name not in stored]
     named = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param} | dims.keys()
     specs = {s.name: s for s in input_specs(inputs, [v.name for v in values], named)}
     _refuse_bad_symbols(graph, dims, specs)
-    fed = states_of(graph, states or {}, frozenset(specs))
+    fed = states_of(graph, stored, states or {}, frozenset(specs))
     before = {v.name: concrete(v.type) for v in values}
     facts: dict[str, Facts] = {}
     extents = _Extents(dims)

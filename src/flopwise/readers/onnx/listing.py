@@ -1,4 +1,4 @@
-"""The nodes of a graph with what is asked of them most, read once.
+"""The nodes and the stored tensors of a graph with what is asked of them most, read once.
 
 They are read from the graph's bytes: protobuf makes an object of a node, of each list in it and of each name anew for
 whoever asks, which takes three times as long.
@@ -6,6 +6,7 @@ whoever asks, which takes three times as long.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import onnx
@@ -13,10 +14,15 @@ import onnx
 from flopwise.errors import ModelError
 from flopwise.readers.source.wire import BYTES, read_varint
 
-#: The tags of a graph's nodes; and of a node's inputs, outputs, name, operator, attributes and domain.
-_NODE, _INPUT, _OUTPUT, _NAME, _OP, _ATTRIBUTE, _DOMAIN = (n << 3 | BYTES for n in (1, 1, 2, 3, 4, 5, 7))
+#: The tags of a graph's nodes, name and stored tensors; and of a node's inputs, outputs, name, operator, attributes and
+#: domain.
+_NODE, _GRAPH_NAME, _INITIALIZER = (n << 3 | BYTES for n in (1, 2, 5))
+_INPUT, _OUTPUT, _NAME, _OP, _ATTRIBUTE, _DOMAIN = (n << 3 | BYTES for n in (1, 2, 3, 4, 5, 7))
 #: Those of what is not asked: documentation, overload and metadata.
 _OTHERS = frozenset(n << 3 | BYTES for n in (6, 8, 9))
+
+#: A stored tensor without elements before its name: dims, type, and the length of the name.
+_HEAD = re.compile(rb"((?:\x08[\x80-\xff]*[\0-\x7f])*\x10[\0-\x7f])B([\0-\x7f])")
 
 
 class Listed(NamedTuple):
@@ -43,6 +49,46 @@ class Listed(NamedTuple):
     def first_output(self) -> str:
         """The name of the first output that the node makes; "" if it makes none."""
         return next(filter(None, self.outputs), "")
+
+
+class Initial(NamedTuple):
+    """A stored tensor: its name, the code of its element type, its dims, and a message of what else is in it."""
+
+    name: str
+    data_type: int
+    dims: tuple[int, ...]
+    rest: bytes
+
+
+def initial(graph: onnx.GraphProto) -> list[Initial]:
+    """The stored tensors of a graph in order; equal dims are one object."""
+    if not graph.initializer:
+        return []
+    data = graph.SerializeToString()
+    heads: dict[bytes, tuple[int, tuple[int, ...]]] = {}
+    tensors: list[Initial] = []
+    at, whole, make = 0, len(data), tuple.__new__
+    while at < whole and (tag := data[at]) in (_NODE, _GRAPH_NAME, _INITIALIZER):
+        length, start = data[at + 1], at + 2
+        if length > 127:
+            length, start = read_varint(data, start - 1)
+        at = start + length
+        if tag != _INITIALIZER:
+            continue
+        match = _HEAD.match(data, start, at)
+        if match is not None and data[match.start(2) + 1 : (end := match.end() + match[2][0])].isascii():
+            head, name = match[1], data[match.end() : end].decode()
+            facts = heads.get(head)
+            if facts is None:
+                tensor = onnx.TensorProto.FromString(head)
+                facts = heads[head] = (tensor.data_type, tuple(tensor.dims))
+            tensors.append(make(Initial, (name, *facts, data[end:at])))
+        else:
+            tensor = onnx.TensorProto.FromString(data[start:at])
+            name = tensor.name
+            tensor.ClearField("name")
+            tensors.append(Initial(name, tensor.data_type, tuple(tensor.dims), tensor.SerializeToString()))
+    return tensors
 
 
 def listed(graph: onnx.GraphProto) -> list[Listed]:

@@ -25,7 +25,7 @@ from flopwise.readers.onnx.file.skeleton import Skeleton
 from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
-from flopwise.readers.onnx.listing import Listed, listed
+from flopwise.readers.onnx.listing import Listed, initial, listed
 from flopwise.readers.onnx.loops import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
@@ -184,7 +184,7 @@ def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolve
     with contextlib.suppress(Exception), hidden(proto):  # types are a help here, and nothing depends on them
         inferred = Inference().model(proto).graph
     values = (*inferred.input, *inferred.value_info, *inferred.output)
-    shapes = Shapes({v.name: v.type for v in values}, proto.graph.initializer)
+    shapes = Shapes({v.name: v.type for v in values}, initial(proto.graph))
     return Resolved(proto, nodes, shapes, skeleton, name, reopen, noted, False, tuple(map(one_line, warnings)))
 
 
@@ -227,6 +227,7 @@ def _resolve(
     proto = parsed(skeleton)
     take_back(proto, skeleton, name)
     check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
+    stored = None if proto.functions else skeleton.initializers  # what is inlined may change their names
     if proto.functions:
         progress("inlining functions")
     proto, nodes, warnings = unify(proto)
@@ -234,9 +235,9 @@ def _resolve(
     if options.past is not None or options.new is not None:
         inputs, batch_size, held = _step(proto, inputs, batch_size, dims, options)
     fill_small(proto.graph, skeleton.initializers, name, reopen)
-    nodes = in_execution_order(proto.graph, nodes=nodes)
+    nodes = in_execution_order(proto.graph, nodes=nodes, stored=stored)
     try:
-        settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume)
+        settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume, stored)
     except onnx_inputs.OpenInputError as error:
         usual = working_sizes(proto, error.names, lambda trial: _fits(trial, options))
         raise InputError(error_of(error.value, usual)) from None
@@ -327,8 +328,9 @@ def _build(resolved: Resolved) -> Graph:
     proto, name = resolved.proto, resolved.name
     built = Builder(resolved.skeleton, name, resolved.reopen, resolved.notes, proto.opset_import)
     built.main(proto.graph, resolved.nodes, resolved.shapes, resolved.states)
-    initializers = {t.name for t in proto.graph.initializer} & built.weights.keys()
-    values = tuple(t for i in proto.graph.input if i.name not in initializers and (t := built.tensor(i.name)))
+    stored = [i.name in resolved.skeleton.initializers and i.name in built.weights for i in proto.graph.input]
+    taken = (i.name for i, is_stored in zip(proto.graph.input, stored, strict=True) if not is_stored)
+    values = tuple(t for name in taken if (t := built.tensor(name)))
     empty = [
         f"input {t.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
         for t in values

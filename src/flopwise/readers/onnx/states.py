@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import onnx
 from onnx import TypeProto
@@ -32,18 +32,20 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
 )
 
 
-def states_of(graph: onnx.GraphProto, stated: Mapping[str, str], fixed: frozenset[str]) -> dict[str, str]:
+def states_of(
+    graph: onnx.GraphProto, stored: Collection[str], stated: Mapping[str, str], fixed: frozenset[str]
+) -> dict[str, str]:
     """Input -> the output that feeds it, for the states whose shapes the user does not give.
 
     Args:
         graph: the graph of the model.
+        stored: the names of its stored tensors.
         stated: the pairs that the user names.
         fixed: names of the inputs whose shapes the user gives.
 
     Raises:
         InputError: the user names an input or an output that the model does not have.
     """
-    stored = {t.name for t in graph.initializer}
     inputs = {v.name: v for v in graph.input if v.name not in stored}
     outputs = {v.name: v for v in graph.output}
     for name, output in stated.items():

@@ -13,6 +13,7 @@ from onnx import TypeProto, numpy_helper
 from flopwise.errors import ModelError
 from flopwise.operators.tables import with_effect
 from flopwise.readers.onnx.file.skeleton import DTYPES
+from flopwise.readers.onnx.listing import Initial
 
 #: No tensor can have as many elements: its bytes could not be addressed.
 TOO_MANY = 1 << 63
@@ -92,18 +93,23 @@ class Inner:
     bound: bool = False
 
 
-class Type(NamedTuple):
-    """A type with what is asked of it most."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Type:
+    """A type with what is asked of it most; equal types are one object."""
 
-    type: TypeProto
+    type: TypeProto | None
     shape: tuple[int, ...] | None
     dtype: str | None
+
+
+#: Of what nothing is known.
+_NOTHING = Type(None, None, None)
 
 
 class Shapes:
     """Element type and shape of each tensor by name, and what the user should know about them."""
 
-    def __init__(self, types: Mapping[str, TypeProto], stored: Iterable[onnx.TensorProto]) -> None:
+    def __init__(self, types: Mapping[str, TypeProto], stored: Iterable[Initial]) -> None:
         self.warnings: list[str] = []
         #: Types of the members of a sequence, or of what an optional holds, by the name of the sequence or optional.
         self.items: dict[str, list[TypeProto]] = {}
@@ -120,58 +126,50 @@ class Shapes:
         self._types: dict[str, Type] = {}
         #: The same by serialised type: models of a million tensors have some hundred types.
         self._distinct: dict[bytes, Type] = {}
-        #: Element types of the stored tensors, by their codes; and the shapes of all tensors, equal ones as one object.
-        self._stored: dict[str, int] = {}
-        self._shapes: dict[str, tuple[int, ...] | None] = {}
-        shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        #: The names of the stored tensors.
+        self._stored: set[str] = set()
+        cases: dict[tuple[int, tuple[int, ...]], Type] = {}
         for tensor in stored:
-            name, dims = tensor.name, tuple(tensor.dims[:])
-            self._stored[name], self._shapes[name] = tensor.data_type, shapes.setdefault(dims, dims)
-        for name, type_ in types.items():
-            self.set(name, type_)
+            case = tensor.data_type, tensor.dims
+            type_ = cases.get(case)
+            if type_ is None:
+                type_ = cases[case] = Type(onnx.helper.make_tensor_type_proto(*case), case[1], DTYPES.get(case[0]))
+            self._types[tensor.name] = type_
+        self._stored.update(self._types)
+        for name, message in types.items():
+            self.set(name, message)
 
     def set(self, name: str, type_: TypeProto) -> None:
-        """Write down the type of a tensor that is not stored."""
-        distinct = self._types[name] = self.like(type_)
+        """Write down the type of a tensor that is not stored; what is stored has its own."""
         if name not in self._stored:
-            self._shapes[name] = distinct.shape
+            self._types[name] = self.like(type_)
 
     def fill(self, values: Iterable[onnx.ValueInfoProto]) -> None:
         """Write down the types of those tensors among these whose shape is not known."""
-        shapes, types, like, unstored = self._shapes, self._types, self.like, not self._stored
         for value in values:
-            name = value.name
-            if shapes.get(name) is None:
-                distinct = types[name] = like(value.type)
-                if unstored or name not in self._stored:
-                    shapes[name] = distinct.shape
+            self.write(value.name, self.like(value.type))
+
+    def write(self, name: str, type_: Type) -> None:
+        """Write down the type of a tensor that a node makes, where its shape is not known."""
+        known = self._types.get(name)
+        if known is None or known.shape is None:
+            self._types[name] = type_
 
     def known(self, names: Iterable[str]) -> bool:
         """Whether all these tensors have a shape."""
-        return None not in map(self._shapes.get, names)
+        return all(type_ is not None and type_.shape is not None for type_ in set(map(self._types.get, names)))
 
-    def type_of(self, name: str) -> tuple[tuple[int, ...] | None, str | None]:
-        """The shape and the element type of a tensor, None where unknown."""
-        distinct = self._types.get(name)
-        if distinct is None or name in self._stored:
-            return self.shape(name), self.dtype(name)
-        return distinct.shape, distinct.dtype
+    def of(self, name: str) -> Type:
+        """What is known about a tensor."""
+        return self._types.get(name, _NOTHING)
+
+    def is_stored(self, name: str) -> bool:
+        """Whether a tensor is stored."""
+        return name in self._stored
 
     def shape_of(self, type_: TypeProto) -> tuple[int, ...] | None:
         """The shape of a type if every dim is known, else None; no type is looked at twice."""
         return self.like(type_).shape
-
-    def write(self, name: str, type_: Type) -> None:
-        """Write down the type of a tensor that a node makes, where its shape is not known."""
-        if self._shapes.get(name) is None:
-            self._types[name] = type_
-            if name not in self._stored:
-                self._shapes[name] = type_.shape
-
-    def stored(self, name: str) -> tuple[int, tuple[int, ...]] | None:
-        """The code of the element type and the dims of a stored tensor; None for any other."""
-        code = self._stored.get(name)
-        return None if code is None else (code, self._shapes[name] or ())
 
     def like(self, type_: TypeProto) -> Type:
         """A type with what is asked of it most; equal types are one object."""
@@ -183,9 +181,8 @@ class Shapes:
         return distinct
 
     def distinct(self) -> Iterator[tuple[int, ...]]:
-        """The shapes of all tensors that have one, each once or twice."""
-        yield from (t.shape for t in self._distinct.values() if t.shape is not None)
-        yield from {self._shapes[name] or () for name in self._stored}
+        """The shapes of all tensors that have one."""
+        return (type_.shape for type_ in set(self._types.values()) if type_.shape is not None)
 
     def take(self, facts: Mapping[str, Facts]) -> None:
         """Write down facts about values from outside, besides their types."""
@@ -213,23 +210,15 @@ class Shapes:
 
     def type(self, name: str) -> TypeProto | None:
         """What is known about a tensor, None when nothing is."""
-        code = self._stored.get(name)
-        if code is not None:  # made on demand: most are never asked for
-            return onnx.helper.make_tensor_type_proto(code, self._shapes[name])
-        distinct = self._types.get(name)
-        return None if distinct is None else distinct.type
+        return self.of(name).type
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of a tensor if every dim is known, else None."""
-        return self._shapes.get(name)
+        return self.of(name).shape
 
     def dtype(self, name: str) -> str | None:
         """Element type of a tensor, None when unknown."""
-        code = self._stored.get(name)
-        if code is not None:
-            return DTYPES.get(code)
-        distinct = self._types.get(name)
-        return None if distinct is None else distinct.dtype
+        return self.of(name).dtype
 
 
 def element_type(type_: TypeProto) -> str | None:

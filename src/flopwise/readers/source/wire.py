@@ -13,6 +13,9 @@ from flopwise.readers.source.source import Source
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
+#: Not of the format: several short fields of one number, one after the other.
+RUN = -1
+
 #: First read after a jump, in bytes: about one tensor header. It doubles while reading goes on where it stopped.
 FIRST_READ = 512
 LONGEST_READ = 1 << 16
@@ -22,7 +25,10 @@ HEADER = 20
 
 
 class Field(NamedTuple):
-    """One field of a message, by place. For a varint, ``value`` is the number; else it lies at [start, end)."""
+    """One field of a message, by place. For a varint, ``value`` is the number; else it lies at [start, end).
+
+    For a run, ``value`` is how many fields there are, which lie at [start, end) with their tags.
+    """
 
     number: int
     wire: int
@@ -68,8 +74,14 @@ class Window:
             self._fill(start, end - start)
         return self._buffer[start - self._start : end - self._start]
 
-    def fields(self, start: int, end: int) -> Iterator[Field]:
+    def fields(self, start: int, end: int, run: int = 0, longest: int = 0) -> Iterator[Field]:
         """The fields of the message at [start, end), in order.
+
+        Args:
+            start: where it begins.
+            end: where it ends.
+            run: the tag of length-delimited fields of which several may come as one run; 0: each comes by itself.
+            longest: bytes up to which such a field may be part of a run.
 
         Raises:
             ModelError: the bytes are no message, or end before it does.
@@ -83,6 +95,12 @@ class Window:
                 self._fill(position, min(HEADER, self.size - position))
                 at = 0
             buffer, origin, tag = self._buffer, self._start, position
+            if run and buffer[at] == run:
+                count, stop = _run(buffer, at, min(len(buffer), end - origin), longest)
+                if count > 1:
+                    position = origin + stop
+                    yield new(Field, (run >> 3, RUN, count, tag, position, tag))
+                    continue
             try:
                 key = buffer[at]
                 at += 1
@@ -117,6 +135,21 @@ class Window:
             if position > end:
                 raise self.damaged(tag, f"field {key >> 3} is {position - end} bytes longer than what holds it")
             yield new(Field, (key >> 3, wire, value, first, position, tag))
+
+
+def _run(buffer: bytes, at: int, end: int, longest: int) -> tuple[int, int]:
+    """How many fields of the tag at ``at`` follow each other, none longer than ``longest``, and where they end."""
+    tag, count, last = buffer[at], 0, end - 3
+    while at <= last and buffer[at] == tag:
+        length, stop = buffer[at + 1], at + 2
+        if length > 127:
+            length, stop = (length & 127) | buffer[at + 2] << 7, at + 3
+        stop += length
+        if length > longest or stop > end:  # or its length takes three bytes
+            break
+        at = stop
+        count += 1
+    return count, at
 
 
 def read_varint(buffer: bytes, at: int) -> tuple[int, int]:

@@ -75,7 +75,7 @@ def test_as_the_whole_model(nodes: Callable[[int], NodeList], ir_version: int, m
     monkeypatch.setattr(repeated, "MANY", 1)
     monkeypatch.setattr(repeated, "_AT_ONCE", 5)
     part = resolve_onnx(proto).shapes
-    assert {n: part.type_of(n) for n in names} == {n: whole.type_of(n) for n in names}
+    assert [(part.shape(n), part.dtype(n)) for n in names] == [(whole.shape(n), whole.dtype(n)) for n in names]
     assert part.warnings == whole.warnings
 
 
@@ -94,6 +94,6 @@ def test_few_nodes_are_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_output_of_another_type_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     proto = model(blocks(3), helper.make_tensor_value_info("z2", TensorProto.INT64, None))
-    whole = resolve_onnx(proto).shapes.type_of("z2")
+    whole = resolve_onnx(proto).shapes.type("z2")
     monkeypatch.setattr(repeated, "MANY", 1)
-    assert resolve_onnx(proto).shapes.type_of("z2") == whole
+    assert resolve_onnx(proto).shapes.type("z2") == whole

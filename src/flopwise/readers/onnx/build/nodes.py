@@ -7,13 +7,13 @@ from typing import Any
 
 import onnx
 
-from flopwise.graph import Body, Module, Node, StoredTensor, Tensor
+from flopwise.graph import Body, Module, Node, Tensor
 from flopwise.graph.construction import constructor
-from flopwise.readers.onnx.build.scope import SCOPES, noted_scope, scope_of
+from flopwise.readers.onnx.build.scope import SCOPES, scope_of, scope_of_path
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
-from flopwise.readers.onnx.file.stored import StoredTensors, stored_tensors
+from flopwise.readers.onnx.file.stored import StoredTensors, Weights, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
 from flopwise.readers.onnx.listing import Listed, listed
 from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, one_line
@@ -48,8 +48,8 @@ class Builder:
         self.notes = notes
         self.versions = {o.domain: o.version for o in opsets}
         self.nodes: list[Node] = []
-        #: Name -> loader of a numpy array, of all graphs.
-        self.weights: dict[str, StoredTensor] = {}
+        #: The stored tensors of all graphs.
+        self.weights = Weights(source)
         self.marks: dict[str, str] = {}
         #: The tensor of a name in the main graph.
         self.tensor: _Lookup = lambda name: None
@@ -58,8 +58,8 @@ class Builder:
         self.scopes_noted = SCOPES.encode() in skeleton.model
         #: Attributes by their messages.
         self.shared: dict[tuple[bytes, ...], dict[str, Any]] = {}
-        #: Name of an operator by domain and type.
-        self.ops: dict[tuple[str, str], str] = {}
+        #: What operators are called by their domain and type, "::" between the two.
+        self.ops: dict[str, str] = {}
 
     def main(
         self, graph: onnx.GraphProto, nodes: Sequence[Listed], shapes: Shapes, states: Collection[str] = ()
@@ -89,10 +89,7 @@ class Builder:
             if first != prefix + key:
                 stored.first[key] = first
                 stored.weights.pop(key, None)
-        if prefix:
-            self.weights.update((prefix + key, tensor) for key, tensor in stored.weights.items())
-        else:
-            self.weights.update(stored.weights)
+        self.weights.add(stored.weights, prefix)
         return stored
 
     def graph(
@@ -108,13 +105,15 @@ class Builder:
         inner_graphs, faults, noted = shapes.inner, shapes.faults, self.scopes_noted
         for node in nodes:
             _, _, type_, domain, name, inputs, outputs, attributes = node
-            op = ops.get((domain, type_)) or self.op(domain, type_)
+            op = "" if domain else ops.get(type_, "")
+            if not op:
+                op = self.op(domain, type_)
             if type_ in CONTROL_FLOW:
                 name = node.proto.name  # it may have been given one
             if noted:
-                scope, origin = noted_scope(node.proto)
+                scope, origin = scope_of(node.proto)
             else:
-                scope, origin = scope_of(name) if "/" in name else (), ""
+                scope, origin = scope_of_path(name) if "/" in name else (), ""
             attrs = self.attributes(attributes) if attributes else _NONE
             if type_ in CONTROL_FLOW or inner_graphs:
                 inside = inner_graphs.get(node.first_output)
@@ -151,10 +150,10 @@ class Builder:
 
     def op(self, domain: str, type_: str) -> str:
         """What the graph calls an operator."""
-        key = (domain, type_)
-        if key not in self.ops:
-            self.ops[key] = one_line(f"{domain}::{type_}" if domain else type_)
-        return self.ops[key]
+        name = f"{domain}::{type_}" if domain else type_
+        if name not in self.ops:
+            self.ops[name] = one_line(name)
+        return self.ops[name]
 
     def body(
         self,
@@ -200,14 +199,16 @@ class _Tensors(dict[str, "Tensor | None"]):
 
     def __missing__(self, key: str) -> Tensor | None:
         shapes, stored, items = self._shapes, self._stored, None
-        shape, dtype = shapes.type_of(key)
+        type_ = shapes.of(key)
+        shape = type_.shape
         kind = stored.kinds.get(key, "activation")
         prefix = self._prefixes[0 if kind == "activation" else 1]
-        name = stored.first.get(key) or (prefix + key if prefix else key)
+        name = stored.first.get(key, "") if stored.first else ""
+        name = name or (prefix + key if prefix else key)
         if shape is None and key in shapes.items:
             members = enumerate(shapes.items[key])
             items = tuple(Tensor(f"{name}[{i}]", concrete(t), element_type(t)) for i, t in members)
-        tensor = self[key] = self._make(name, shape, dtype, kind, key in shapes.bounds, items)
+        tensor = self[key] = self._make(name, shape, type_.dtype, kind, key in shapes.bounds, items)
         return tensor
 
 

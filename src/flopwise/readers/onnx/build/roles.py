@@ -33,10 +33,10 @@ _QUANTISED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
 Use = Input
 
 #: How a scale is used.
-_SCALE = scale()
+_SCALES_ALONE: tuple[Use, ...] = (scale(),)
 
 
-def uses(nodes: Sequence[Listed], stored: Iterable[str]) -> dict[str, list[Use]]:
+def uses(nodes: Sequence[Listed], stored: Iterable[str]) -> dict[str, tuple[Use, ...]]:
     """Who takes each stored tensor; operators that only change its form are looked through.
 
     Args:
@@ -58,22 +58,24 @@ def uses(nodes: Sequence[Listed], stored: Iterable[str]) -> dict[str, list[Use]]
             takers.append(node)
             if node.outputs and node.inputs[0] in wanted and (node.domain, node.op) in same:
                 wanted.add(node.outputs[0])
-    # Each use once: in a chain of operators that only change the form, lists would grow with each link.
-    taken: dict[str, dict[int, Use]] = {}
+    taken: dict[str, tuple[Use, ...]] = {}
+    alone: dict[tuple[str, str, int], tuple[Use, ...]] = {}  # most tensors have one use, and many the same
     for node in reversed(takers):
         op, domain, inputs, outputs = node.op, node.domain, node.inputs, node.outputs
-        operator = rows[domain, op]
         for place, name in enumerate(inputs):
             if not name or name not in wanted:
                 continue
             if scales and op == "Mul" and not scales.isdisjoint(inputs) and name not in scales:
-                taken.setdefault(name, {})[id(_SCALE)] = _SCALE
-            elif place == 0 and operator.carries in _SAME_DATA and outputs:
-                taken.setdefault(name, {}).update(taken.get(outputs[0], {}))
+                use = _SCALES_ALONE
+            elif place == 0 and (domain, op) in same and outputs:
+                use = taken.get(outputs[0], ())
             else:
-                use = operator.inputs.at(place)
-                taken.setdefault(name, {})[id(use)] = use
-    return {name: list(uses.values()) for name, uses in taken.items()}
+                key = domain, op, place
+                use = alone.get(key) or alone.setdefault(key, (rows[domain, op].inputs.at(place),))
+            before = taken.setdefault(name, use)
+            if before is not use:  # each use once, or they would grow with each link of a chain that changes the form
+                taken[name] = (*before, *(u for u in use if not any(u is b for b in before)))
+    return taken
 
 
 def _row(domain: str, op: str) -> Operator:

@@ -21,17 +21,17 @@ _FUSED = {"Conv": "Conv", "ConvTranspose": "ConvTranspose", "Gemm": "Linear"}
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def noted_scope(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
+def scope_of(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
     """The modules around a node, outermost first, and what PyTorch called the operator ("" if unknown)."""
     if node.metadata_props and SCOPES in (notes := {e.key: str(e.value) for e in node.metadata_props}):
         around, _, _ = notes[SCOPES].rpartition("', '")  # the last one is the node itself
         kinds, _, last = notes.get(_CLASSES, "").rpartition("', '")
         return _of_weight(node, _from_notes(around, kinds)), last.strip("[']")
-    return scope_of(node.name), ""
+    return scope_of_path(node.name), ""
 
 
-def scope_of(name: str) -> tuple[Module, ...]:
-    """The modules around a node of this name, outermost first."""
+def scope_of_path(name: str) -> tuple[Module, ...]:
+    """The modules around a node without metadata, by its name; outermost first."""
     return _from_name(name.rpartition("/")[0]) if "/" in name else ()
 
 
@@ -69,13 +69,12 @@ def _from_notes(paths: str, classes: str) -> tuple[Module, ...]:
 def _from_name(prefix: str) -> tuple[Module, ...]:
     """Modules from the path in a node's name. A part of a container repeats the container: ``layer1/layer1.0``."""
     modules: list[Module] = []
-    path: list[str] = []
+    above = path = last = ""
     for part in prefix.split("/"):
         if not part:
             continue
-        if path and part.startswith(path[-1] + "."):
-            path[-1] = part
-        else:
-            path.append(part)
-        modules.append(Module(".".join(path), ""))
+        if not last or not part.startswith(last + "."):
+            above = f"{path}." if path else ""
+        path, last = above + part, part
+        modules.append(Module(path, ""))
     return tuple(modules)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy
 import onnx
@@ -26,6 +26,42 @@ from flopwise.readers.weights.encoding import numbers
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_memory
 
+#: A tensor's name, where it lies, what it is for, and the file that it lies in, None where it is in memory.
+Entry: TypeAlias = "tuple[str, Stored, Kind, SourceStorage | None]"
+
+
+class Weights(Mapping[str, StoredTensor]):
+    """The stored tensors of a model by name; most are made when somebody asks for them."""
+
+    def __init__(self, model: str) -> None:
+        """
+        Args:
+            model: its name, for messages.
+        """
+        self._model = model
+        self._tensors: dict[str, StoredTensor | Entry] = {}
+
+    def add(self, tensors: Mapping[str, StoredTensor | Entry], prefix: str) -> None:
+        """Take in tensors under their names with a prefix."""
+        self._tensors.update({prefix + name: t for name, t in tensors.items()} if prefix else tensors)
+
+    def __getitem__(self, name: str) -> StoredTensor:
+        tensor = self._tensors[name]
+        if isinstance(tensor, tuple):
+            key, place, kind, storage = tensor
+            place = place if place.name == key else replace(place, name=key)
+            tensor = self._tensors[name] = stored_tensor(key, place, kind, self._model, storage)
+        return tensor
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTensors:
@@ -34,7 +70,7 @@ class StoredTensors:
     #: Name -> what the tensor is; activations are left out.
     kinds: dict[str, Kind] = field(default_factory=dict)
     #: The tensors with elements.
-    weights: dict[str, StoredTensor] = field(default_factory=dict)
+    weights: dict[str, StoredTensor | Entry] = field(default_factory=dict)
     #: Name -> the first name of the same stored tensor (a function's constant appears wherever the function is called).
     first: dict[str, str] = field(default_factory=dict)
     #: Mark of a tensor in an attribute -> the first name of its value.
@@ -79,9 +115,10 @@ def stored_tensors(
             if kind is None:
                 kind = kinds[case] = roles.kind_of(DTYPES.get(code), len(place.dims), taken, said)
             stored.kinds[key] = kind
-            stored.weights[key] = stored_tensor(key, place, kind, name, storage)
+            stored.weights[key] = key, place, kind, storage
     constants = [n for n in own if n.op in ("Constant", "ConstantOfShape") and n.outputs]
     names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
+    held: dict[tuple[bytes, ...], tuple[str, Stored | onnx.AttributeProto | None]] = {}
     for node in constants:
         op, inputs, key = node.op, node.inputs, node.outputs[0]
         if node.domain or not key:
@@ -94,20 +131,26 @@ def stored_tensors(
                 stored.kinds[key] = filled
                 stored.weights[key] = _repeated(key, shape, dtype, filled, node.proto)
             continue
-        kind = stored.kinds[key] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
-        mark, held = _held(node, key, kind, inner, name, storage)
+        case = (dtype, shape, *map(id, taken))
+        kind = kinds.get(case)
+        if kind is None:
+            kind = kinds[case] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
+        stored.kinds[key] = kind
+        if node.attributes not in held:
+            held[node.attributes] = _held(node, inner, name)
+        mark, place = held[node.attributes]
         first = stored.marks.setdefault(mark, key) if mark.startswith(TAG) else key
         if first != key:
             stored.first[key] = first
-        elif held is not None:
-            stored.weights[key] = held
+        elif isinstance(place, Stored):
+            stored.weights[key] = key, place, kind, storage if mark in inner else None
+        elif place is not None:
+            stored.weights[key] = _listed(key, place, kind)
     return stored
 
 
-def _held(
-    node: Listed, key: str, kind: Kind, inner: Mapping[str, Stored], name: str, storage: SourceStorage | None
-) -> tuple[str, StoredTensor | None]:
-    """The name of the message in which a Constant's tensor lies, and the tensor."""
+def _held(node: Listed, inner: Mapping[str, Stored], name: str) -> tuple[str, Stored | onnx.AttributeProto | None]:
+    """The name of the message in which a Constant's tensor lies, and its place, or the attribute that lists numbers."""
     for attribute in map(onnx.AttributeProto.FromString, node.attributes):
         form = attribute.type
         if form == onnx.AttributeProto.TENSOR:
@@ -117,12 +160,10 @@ def _held(
             tensor = attribute.sparse_tensor
             mark = str(tensor.values.name)
         elif form in (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS):
-            return "", _listed(key, attribute, kind)
+            return "", attribute
         else:
             continue
-        if mark in inner:
-            return mark, stored_tensor(key, inner[mark], kind, name, storage)
-        return mark, stored_tensor(key, stored_in_memory(tensor, key, name), kind, name, None)
+        return mark, inner.get(mark) or stored_in_memory(tensor, node.outputs[0], name)
     return "", None
 
 

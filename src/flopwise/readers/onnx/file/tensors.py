@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 
 import onnx
@@ -31,8 +32,10 @@ SMALL = 384
 #: What may be left after skipping, in bytes, unless the user says otherwise: millions of operators.
 LARGEST_GRAPH = 512 << 20
 
-#: Tags in a usual tensor: dims one by one or packed, type, name; and the raw data, which comes last.
-_DIM, _DIMS, _TYPE, _NAME = 1 << 3 | VARINT, 1 << 3 | BYTES, 2 << 3 | VARINT, 8 << 3 | BYTES
+#: A usual tensor up to its name: dims one by one or packed, type, and the length of the name.
+_HEAD = re.compile(rb"((?:(?:\x08[\x80-\xff]*[\0-\x7f])*|\n(?:[\x80-\xff]*[\0-\x7f])+?)\x10[\0-\x7f])B([\0-\x7f])")
+
+#: The raw data, which comes last.
 _RAW = 9
 _RAW_DATA = _RAW << 3 | BYTES
 
@@ -76,8 +79,8 @@ class TensorWalk:
         self.source = source
         self.largest = LARGEST_GRAPH if largest is None else largest
         self.kept = 0
-        #: The shapes so far: models of a million tensors have some hundred.
-        self.shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        #: What the heads so far say: models of a million tensors have some hundred.
+        self.heads: dict[bytes, tuple[tuple[int, ...], str, int, bool]] = {}
 
     def keep(self, field: Field) -> bytes:
         """The field as it stands in the source."""
@@ -133,54 +136,32 @@ class TensorWalk:
         """
         first = field.start
         data = self.window.peek(first, min(field.end, first + SMALL))
-        dims: list[int] = []
-        name = b""
-        code = at = 0
+        match = _HEAD.match(data)
+        if match is None:
+            return None
+        facts = self.heads.get(match[1])
+        if facts is None:
+            facts = self.heads[match[1]] = _facts(match[1])
+        dims, dtype, nbytes, whole = facts
+        name = match.end()
+        end = name + match[2][0]
         try:
-            while (key := data[at]) != _RAW_DATA:
-                value = data[at + 1]
-                at += 2
-                if value > 127:
-                    value, at = read_varint(data, at - 1)
-                if key == _DIM:
-                    dims.append(value)
-                elif key == _DIMS:
-                    dims.extend(varints(data[at : at + value]))
-                    at += value
-                elif key == _TYPE:
-                    code = value
-                elif key == _NAME:
-                    name = data[at : at + value]
-                    at += value
-                else:
-                    return None
-            end = at
-            length, at = read_varint(data, at + 1)
-        except IndexError:
+            if data[end] != _RAW_DATA:
+                return None
+            length, start = data[end + 1], end + 2
+            if length > 127:
+                length, start = read_varint(data, start - 1)
+            text = data[name:end].decode()
+        except (IndexError, UnicodeDecodeError):
             return None
-        dtype, elements = DTYPES.get(code), math.prod(dims)
-        if (
-            dtype is None
-            or dtype == "string"
-            or first + at + length != field.end
-            or length != (elements * BITS[dtype] + 7) // 8
-            or len(dims) > MOST_DIMS
-            or max(dims, default=0) >> 63
-        ):
+        if first + start + length != field.end or length != nbytes:
             return None
-        if kept(code, dims):
+        if whole:
             if len(data) < field.end - first:  # it is long, or not all of it has been read yet
                 return None
             end = len(data)
-        try:
-            text = name.decode()
-        except UnicodeDecodeError:
-            return None
         self.charge(end)
-        shape = tuple(dims)
-        return _stored(
-            text, self.shapes.setdefault(shape, shape), dtype, (Place(_RAW, first + at, field.end),), _NOTHING
-        ), data[:end]
+        return _stored(text, dims, dtype, (Place(_RAW, first + start, field.end),), _NOTHING), data[:end]
 
     def take_apart(self, field: Field) -> Tensor:
         """A tensor by its fields, no element read.
@@ -234,6 +215,19 @@ class TensorWalk:
     def external(self, entry: Field) -> tuple[str, str]:
         texts = {f.number: self.text(f) for f in self.window.fields(entry.start, entry.end) if f.wire == BYTES}
         return texts.get(1, ""), texts.get(2, "")
+
+
+def _facts(head: bytes) -> tuple[tuple[int, ...], str, int, bool]:
+    """Dims, element type and bytes of the elements of a tensor (-1: there is none like it), and whether they stay."""
+    try:
+        tensor = onnx.TensorProto.FromString(head)
+    except DecodeError:
+        return (), "", -1, False
+    dims, code = tuple(tensor.dims), tensor.data_type
+    dtype = DTYPES.get(code, "string")
+    if dtype == "string" or len(dims) > MOST_DIMS or min(dims, default=0) < 0:
+        return (), "", -1, False
+    return dims, dtype, (math.prod(dims) * BITS[dtype] + 7) // 8, kept(code, dims)
 
 
 def _add_place(places: list[Place], part: Field) -> None:

@@ -11,15 +11,18 @@ from dataclasses import replace
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.skeleton import Skeleton, Stored, refuse_impossible, tag
-from flopwise.readers.onnx.file.tensors import SMALL, TensorWalk
+from flopwise.readers.onnx.file.tensors import FIELD_COST, SMALL, TensorWalk
 from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import BYTES, VARINT, Field, message, number_field, read_varint
+from flopwise.readers.source.wire import BYTES, RUN, VARINT, Field, message, number_field, read_varint
 
 #: The key under which external data says where it lies; what contains it is looked into however small it is.
 LOCATION = b"location"
 
 #: Nodes up to this many bytes are looked at in one piece.
 USUAL = 1 << 14
+
+#: The tag of a node in a graph.
+_NODE = 1 << 3 | BYTES
 
 #: Tags in a usual node: inputs, outputs, name, operator, attributes, documentation, domain, overload, metadata.
 _OF_NODE: frozenset[int] = frozenset({n << 3 | BYTES for n in (1, 2, 3, 4, 5, 6, 7, 8, 9)})
@@ -88,11 +91,13 @@ class _Walk(TensorWalk):
         if depth > DEEPEST:
             raise ModelError(f"{self.source.name}: control flow nests deeper than {DEEPEST}")
         parts: list[bytes] = []
-        for field in self.window.fields(start, end):
+        for field in self.window.fields(start, end, _NODE, SMALL):
             number = field.number
-            if field.wire != BYTES:
+            if field.wire == RUN:
+                parts.append(self.nodes(field, depth))
+            elif field.wire != BYTES:
                 continue
-            if number == 1:
+            elif number == 1:
                 parts.append(self.node(field, 1, depth))
             elif number == 5:
                 parts.append(self.initializer(field, depth))
@@ -116,6 +121,14 @@ class _Walk(TensorWalk):
             elif field.number not in (8, 12, 14):
                 parts.append(self.keep(field))
         return parts
+
+    def nodes(self, run: Field, depth: int) -> bytes:
+        """Small nodes, as they stand in the source unless something in them lies elsewhere."""
+        whole = self.window.bytes(run.start, run.end)
+        if LOCATION in whole:
+            return b"".join([self.node(node, 1, depth) for node in self.window.fields(run.start, run.end)])
+        self.charge(len(whole) + (run.value - 1) * FIELD_COST)
+        return whole
 
     def node(self, node: Field, number: int, depth: int) -> bytes:
         if node.end - node.start <= SMALL and LOCATION not in (whole := self.keep(node)):

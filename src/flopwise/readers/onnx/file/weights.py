@@ -71,6 +71,8 @@ def _locations(stored: Iterable[Stored]) -> Iterator[tuple[Stored, str]]:
 
 def fill_small(graph: onnx.GraphProto, stored: dict[str, Stored], name: str, reopen: Reopen | None) -> None:
     """Put external elements that may steer shapes into the graph, where they can be had."""
+    if not any(place.external for place in stored.values()):
+        return
     for tensor in graph.initializer:
         if tensor.data_location != onnx.TensorProto.EXTERNAL or not kept(tensor.data_type, tensor.dims):
             continue

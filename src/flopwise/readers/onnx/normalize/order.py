@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import onnx
 
@@ -13,7 +13,10 @@ from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe, refuse_b
 
 
 def in_execution_order(
-    graph: onnx.GraphProto, outside: frozenset[str] = frozenset(), nodes: list[Listed] | None = None
+    graph: onnx.GraphProto,
+    outside: frozenset[str] = frozenset(),
+    nodes: list[Listed] | None = None,
+    stored: Collection[str] | None = None,
 ) -> list[Listed]:
     """The nodes of a graph in an order in which each runs after those it depends on, the file's order if it does.
 
@@ -23,18 +26,21 @@ def in_execution_order(
         graph: changed in place.
         outside: names of tensors that a body may take from the graphs around it.
         nodes: its nodes, where they have been listed before.
+        stored: the names of its stored tensors, the same.
 
     Raises:
         ModelError: two nodes make one tensor, two stored tensors of other shapes have one name, a tensor comes from
             nowhere, or nodes wait for each other.
     """
-    _refuse_twins(graph)
-    nodes = _order(graph, outside, listed(graph) if nodes is None else nodes)
+    stored = {t.name for t in graph.initializer} if stored is None else stored
+    if len(stored) < len(graph.initializer):
+        _refuse_twins(graph)
+    nodes = _order(graph, outside, listed(graph) if nodes is None else nodes, stored)
     seen: frozenset[str] = frozenset()
     for node in nodes:
         if (node.domain or node.op in CONTROL_FLOW) and (inner := bodies(node.proto)):
             if not seen:
-                seen = outside | {i.name for i in graph.input} | {t.name for t in graph.initializer}
+                seen = outside.union((i.name for i in graph.input), stored)
                 seen |= {o for n in nodes for o in n.outputs}
             for body in inner:
                 in_execution_order(body, seen)
@@ -43,8 +49,6 @@ def in_execution_order(
 
 def _refuse_twins(graph: onnx.GraphProto) -> None:
     """Nothing, if stored tensors of one name are alike: runtimes take one of them."""
-    if len({t.name for t in graph.initializer}) == len(graph.initializer):
-        return
     first: dict[str, onnx.TensorProto] = {}
     for tensor in graph.initializer:
         twin = first.setdefault(tensor.name, tensor)
@@ -55,8 +59,10 @@ def _refuse_twins(graph: onnx.GraphProto) -> None:
             )
 
 
-def _order(graph: onnx.GraphProto, outside: frozenset[str], nodes: list[Listed]) -> list[Listed]:
-    ready = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+def _order(
+    graph: onnx.GraphProto, outside: frozenset[str], nodes: list[Listed], stored: Collection[str]
+) -> list[Listed]:
+    ready = {i.name for i in graph.input}.union(stored)
     ready |= {s.values.name for s in graph.sparse_initializer}
     ready.discard("")
     made = [n.outputs for n in nodes]

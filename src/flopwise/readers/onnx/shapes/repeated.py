@@ -8,14 +8,15 @@ that follow, with the types and elements that they take. The answers are those o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import onnx
 from onnx import TypeProto
 
-from flopwise.readers.onnx.file.skeleton import TAG, kept
-from flopwise.readers.onnx.listing import Listed
+from flopwise.readers.onnx.file.skeleton import TAG
+from flopwise.readers.onnx.listing import Initial, Listed
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, Type
 
@@ -37,6 +38,7 @@ def infer(
     nodes: Sequence[Listed],
     shapes: Shapes,
     inference: Inference,
+    stored: Sequence[Initial],
     foreseen: Sequence[onnx.TensorProto],
 ) -> bool:
     """Whether the types of what the nodes make are written down as far as they follow; else onnx has to see the whole.
@@ -46,6 +48,7 @@ def infer(
         nodes: the nodes of its graph.
         shapes: the types of its inputs and stored tensors; completed.
         inference: onnx's own.
+        stored: the stored tensors of the graph.
         foreseen: elements of values that nodes make, which are among the stored tensors of the graph.
 
     Raises:
@@ -55,9 +58,9 @@ def infer(
         return False
     if any(node.op in CONTROL_FLOW for node in nodes):
         return False
-    cases = _Cases(model, shapes, foreseen)
+    cases = _Cases(model, shapes, stored, foreseen)
     classes, answers, made_before = cases.classes, cases.answers, {t.name for t in foreseen}
-    until, fresh = 0, dict[str, TypeProto]()
+    until, fresh, write = 0, dict[str, TypeProto](), shapes.write
     for position, node in enumerate(nodes):
         _, _, op, domain, _, inputs, outputs, attributes = node
         if made_before and not made_before.isdisjoint(outputs):
@@ -78,7 +81,7 @@ def infer(
         for name, (number, type_) in zip(outputs, answer, strict=True):
             classes[name] = number
             if type_ is not None and name:
-                shapes.write(name, type_)
+                write(name, type_)
         if op == "Constant":
             cases.constants.update(dict.fromkeys(outputs, node))
     return _agree(model.graph.output, shapes)
@@ -100,44 +103,34 @@ def _agree(outputs: Iterable[onnx.ValueInfoProto], shapes: Shapes) -> bool:
 class _Cases:
     """All that types follow from, numbered, and the answers so far."""
 
-    def __init__(self, model: onnx.ModelProto, shapes: Shapes, foreseen: Iterable[onnx.TensorProto]) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, shapes: Shapes, stored: Sequence[Initial], foreseen: Sequence[onnx.TensorProto]
+    ) -> None:
         self.model = model
         self.shapes = shapes
-        #: The number of each tensor: one number means one type, and the same elements if the file has them.
-        self.classes = _Classes(self)
+        #: The number of each tensor, 0 where nothing is known of it. One number means one type, and the same elements
+        #: if the file has them.
+        self.classes: defaultdict[str, int] = defaultdict(int)
         #: The number and the type of each output of a node, by all that they follow from.
         self.answers: dict[Any, list[tuple[int, Type | None]]] = {}
         #: The Constant that makes a tensor.
         self.constants: dict[str, Listed] = {}
         self._numbers: dict[Any, int] = {}
         self._inputs = {v.name: v for v in model.graph.input}
-        self._foreseen = {t.name for t in foreseen}
-        self._messages: Mapping[str, onnx.TensorProto] = {}
+        #: Where the stored tensors are in the graph.
+        names = [t.name for t in stored] + [t.name for t in foreseen]
+        self._places = dict(zip(names, range(len(names)), strict=True))
+        self.classes[""] = self.number("left out")
+        self.classes.update((tensor.name, self.number(tensor[1:])) for tensor in stored)
+        for one in foreseen:
+            self.classes[one.name] = self.number((one.data_type, tuple(one.dims), one.raw_data, *one.string_data))
+        for name, value in self._inputs.items():
+            case = ("type", value.type.SerializeToString())
+            self.classes[name] = self.number((self.classes[name], case) if name in self._places else case)
 
     def number(self, case: Any) -> int:
         """One number for each case."""
         return self._numbers.setdefault(case, len(self._numbers) + 1)
-
-    def taken(self, name: str) -> int:
-        """The number of a tensor that no node has made so far."""
-        if not name:
-            return 0
-        stored = self.shapes.stored(name)
-        if stored is None:
-            value = self._inputs.get(name)
-            return self.number(None if value is None else ("type", value.type.SerializeToString()))
-        if name not in self._inputs and name not in self._foreseen and not kept(*stored):
-            return self.number(stored)  # its elements have been left out
-        message = onnx.TensorProto()
-        message.CopyFrom(self._message(name))
-        message.ClearField("name")
-        stated = self._inputs[name].type.SerializeToString() if name in self._inputs else None
-        return self.number((message.SerializeToString(), stated))
-
-    def _message(self, name: str) -> onnx.TensorProto:
-        if not self._messages:
-            self._messages = {t.name: t for t in self.model.graph.initializer}
-        return self._messages[name]
 
     def part(self, nodes: Sequence[Listed]) -> onnx.ModelProto:
         """A model of these nodes, with all that is known of what they take."""
@@ -148,8 +141,8 @@ class _Cases:
             if name in self.constants:
                 graph.node.append(self.constants[name].proto)
                 continue
-            if self.shapes.stored(name) is not None:
-                graph.initializer.append(self._message(name))
+            if name in self._places:
+                graph.initializer.append(self.model.graph.initializer[self._places[name]])
             elif name not in self._inputs and (type_ := self.shapes.type(name)) is not None:
                 graph.input.add(name=name, type=type_)
             if name in self._inputs:
@@ -164,7 +157,7 @@ class _Cases:
         answer: list[tuple[int, Type | None]] = []
         for type_ in types:
             if type_ is None:
-                answer.append((self.number(None), None))
+                answer.append((0, None))
                 continue
             data = type_.SerializeToString()
             if b"unk__" in data:
@@ -172,15 +165,3 @@ class _Cases:
             answer.append((self.number(("type", data) if held is None else (data, held)), self.shapes.like(type_)))
         self.answers[key] = answer
         return answer
-
-
-class _Classes(dict[str, int]):
-    """The numbers of tensors by name; those of inputs and stored tensors are made when a node takes them."""
-
-    def __init__(self, cases: _Cases) -> None:
-        super().__init__()
-        self._cases = cases
-
-    def __missing__(self, name: str) -> int:
-        number = self[name] = self._cases.taken(name)
-        return number

@@ -9,7 +9,7 @@ import onnx
 from onnx import TypeProto
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.listing import Listed, listed
+from flopwise.readers.onnx.listing import Listed, initial, listed
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes.context import Context
 from flopwise.readers.onnx.shapes.repeated import infer
@@ -93,7 +93,8 @@ def _resolve(
     nodes = listed(graph) if nodes is None else nodes
     names = [o for n in nodes for o in n.outputs if o]
     operators = {n.op for n in nodes}
-    shapes = Shapes({v.name: v.type for v in graph.input}, graph.initializer)
+    stored = initial(graph)
+    shapes = Shapes({v.name: v.type for v in graph.input}, stored)
     shapes.take(context.facts)
     second: SecondPass | None = None  # it looks at the elements of each small tensor, which most models do not need
     with hidden(model, nodes) as suspects:
@@ -104,7 +105,7 @@ def _resolve(
         inferred = graph
         try:
             # Without data propagation: it keeps an entry for each element of a vector. The second pass is no slower.
-            if suspects.any or not infer(model, nodes, shapes, context.inference, foreseen):
+            if suspects.any or not infer(model, nodes, shapes, context.inference, stored, foreseen):
                 inferred = context.inference.model(model, proven=True).graph
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
             suspects.warnings.append(f"shape inference stopped: {first_line(error)}")
