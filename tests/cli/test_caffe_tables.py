@@ -8,30 +8,16 @@ import json
 
 import pytest
 from tests.cli.conftest import EXAMPLES, Run
+from tests.conventions.caffe_nets import ALEXNET_TABLE
 
 ALEXNET = EXAMPLES / "alexnet.prototxt"
-
-#: The lines of the classic table.
-CLASSIC = """
-conv1 (96, 3, 11, 11) (1, 96, 55, 55) 34848 105415200 14.552
-conv2 (256, 48, 5, 5) (1, 256, 27, 27) 307200 223948800 30.915
-conv3 (384, 256, 3, 3) (1, 384, 13, 13) 884736 149520384 20.64
-conv4 (384, 192, 3, 3) (1, 384, 13, 13) 663552 112140288 15.48
-conv5 (256, 192, 3, 3) (1, 256, 13, 13) 442368 74760192 10.32
-fc6 (4096, 9216) (1, 4096) 37748736 37748736 5.211
-fc7 (4096, 4096) (1, 4096) 16777216 16777216 2.316
-fc8 (1000, 4096) (1, 1000) 4096000 4096000 0.565
-Layers num 8
-Total number of parameters 60954656
-Total number of FLOPs 724406816
-""".strip().splitlines()
 
 
 def test_the_classic_table(run: Run) -> None:
     code, out, err = run("flops", ALEXNET, "-c", "caffe")
     assert (code, err) == (0, "")
     lines = [" ".join(line.split()) for line in out.splitlines() if line.strip("─ ")]
-    assert lines[2 : 2 + len(CLASSIC)] == CLASSIC
+    assert lines[1 : 1 + len(ALEXNET_TABLE)] == ALEXNET_TABLE
     assert run("flops", ALEXNET, "-c", "caffe", "-b", 10).out.count("(10, ") == 8
 
 

@@ -73,6 +73,29 @@ def product(dims: Shape | Sequence[int]) -> int:
     return result
 
 
+#: What the per-layer Caffe script prints of AlexNet's layers. Its columns are 16, 16, 8 and 12 wide; the first is one
+#: wider than the longest name, of 8 letters at least.
+ALEXNET_LINES = """\
+layer name Filter Shape     Output Size      Params   Flops        Ratio
+conv1     (96, 3, 11, 11)  (1, 96, 55, 55)  34848    105415200    14.552
+conv2     (256, 48, 5, 5)  (1, 256, 27, 27) 307200   223948800    30.915
+conv3     (384, 256, 3, 3) (1, 384, 13, 13) 884736   149520384    20.64
+conv4     (384, 192, 3, 3) (1, 384, 13, 13) 663552   112140288    15.48
+conv5     (256, 192, 3, 3) (1, 256, 13, 13) 442368   74760192     10.32
+fc6       (4096, 9216)     (1, 4096)        37748736 37748736     5.211
+fc7       (4096, 4096)     (1, 4096)        16777216 16777216     2.316
+fc8       (1000, 4096)     (1, 1000)        4096000  4096000      0.565
+"""
+
+#: The same table, and the sums below it, as flopwise shows them, with single spaces.
+ALEXNET_TABLE = [
+    *(" ".join(line.split()) for line in ALEXNET_LINES.splitlines()),
+    "Layers num 8",
+    "Total number of parameters 60954656",
+    "Total number of FLOPs 724406816",
+]
+
+
 def alexnet(batch: int = 1, side: int = 227, lrn: bool = True) -> Graph:
     """AlexNet with its two groups."""
     net = Net("AlexNet", batch, 3, side, side)
@@ -85,6 +108,11 @@ def alexnet(batch: int = 1, side: int = 227, lrn: bool = True) -> Graph:
             net.add("LRN", f"norm{i}", size=5)
         if i in (1, 2, 5):
             net.pool(f"pool{i}", 3, 2)
+    return _classified(net)
+
+
+def _classified(net: Net) -> Graph:
+    """The network with the three fully connected layers of AlexNet and VGG at its end."""
     for i, outputs in ((6, 4096), (7, 4096), (8, 1000)):
         net.fully(f"fc{i}", outputs)
         if i < 8:
@@ -102,10 +130,4 @@ def vgg16(batch: int = 1) -> Graph:
             net.conv(f"conv{block}_{i}", outputs, 3, pad=1)
             net.relu(f"relu{block}_{i}")
         net.pool(f"pool{block}", 2, 2)
-    for i, outputs in ((6, 4096), (7, 4096), (8, 1000)):
-        net.fully(f"fc{i}", outputs)
-        if i < 8:
-            net.relu(f"relu{i}")
-            net.add("Dropout", f"drop{i}")
-    net.add("Softmax", "prob", axis=1)
-    return net.graph()
+    return _classified(net)

@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 import pytest
 from tests.caffe_networks import written
-from tests.conventions.caffe_nets import Net, alexnet
+from tests.conventions.caffe_nets import ALEXNET_TABLE, Net, alexnet
 from tests.conventions.nodes import Shapes, node, total
 
 import flopwise
@@ -20,22 +20,6 @@ from flopwise.graph import Graph, Node, Tensor
 from flopwise.report.commands.flops import classes_report
 from flopwise.report.report import as_text
 from flopwise.report.sheet.sheet import Look
-
-#: The table as the script prints it for AlexNet.
-CLASSIC = """
-layer name Filter Shape Output Size Params Flops Ratio
-conv1 (96, 3, 11, 11) (1, 96, 55, 55) 34848 105415200 14.552
-conv2 (256, 48, 5, 5) (1, 256, 27, 27) 307200 223948800 30.915
-conv3 (384, 256, 3, 3) (1, 384, 13, 13) 884736 149520384 20.64
-conv4 (384, 192, 3, 3) (1, 384, 13, 13) 663552 112140288 15.48
-conv5 (256, 192, 3, 3) (1, 256, 13, 13) 442368 74760192 10.32
-fc6 (4096, 9216) (1, 4096) 37748736 37748736 5.211
-fc7 (4096, 4096) (1, 4096) 16777216 16777216 2.316
-fc8 (1000, 4096) (1, 1000) 4096000 4096000 0.565
-Layers num 8
-Total number of parameters 60954656
-Total number of FLOPs 724406816
-""".strip().splitlines()
 
 
 def stored(op: str, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], origin: str = "", **attrs: Any) -> Node:
@@ -56,9 +40,9 @@ def content(graph: Graph) -> dict[str, Any]:
 
 
 def test_the_classic_table() -> None:
-    told = lines(alexnet())
-    assert told[1 : 1 + len(CLASSIC)] == CLASSIC
-    assert told[0].endswith("convention caffe, unit MAC")
+    table = lines(alexnet())
+    assert table[1 : 1 + len(ALEXNET_TABLE)] == ALEXNET_TABLE
+    assert table[0].endswith("convention caffe, unit MAC")
 
 
 def test_every_digit_whatever_is_asked_for() -> None:
@@ -141,9 +125,9 @@ def test_what_is_unknown_stays_unknown() -> None:
     net.add("caffe::Mystery", "mystery", origin="Mystery")
     found = content(net.graph())
     assert found["coverage"]["unknown"] == {"caffe::Mystery": 1}
-    told = "\n".join(lines(net.graph()))
-    assert "Total number of FLOPs ≥ 3888" in told
-    assert "unknown: caffe::Mystery at 'mystery'" in told
+    text = "\n".join(lines(net.graph()))
+    assert "Total number of FLOPs ≥ 3888" in text
+    assert "unknown: caffe::Mystery at 'mystery'" in text
 
 
 def test_shared_weights_count_in_each_layer() -> None:

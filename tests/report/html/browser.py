@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -49,6 +50,13 @@ def open_browser(width: int = 1400, height: int = 1000) -> Any:
     opened = selenium.Chrome(options=options, service=Service(driver))
     opened.set_script_timeout(PATIENCE)
     return opened
+
+
+def data_of(page: str) -> Any:
+    """The data that a page draws."""
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data
+    return json.loads(data[1])
 
 
 class Page:

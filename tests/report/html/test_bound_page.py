@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ from onnx import helper
 from tests.analyses.timing.models import chain, model
 from tests.analyses.timing.test_engine import ALL, bound
 from tests.cli.conftest import Run, run
-from tests.report.html.browser import Page, open_browser
+from tests.report.html.browser import Page, data_of
 
 import flopwise
 from flopwise.report.commands.bound.report import bound_report
@@ -22,13 +19,6 @@ from flopwise.report.html.bound import page_data, waterfall
 from flopwise.report.report import as_text
 
 __all__ = ["run"]  # a fixture
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    opened = open_browser()
-    yield opened
-    opened.quit()
 
 
 def page(found: Any) -> str:
@@ -52,7 +42,7 @@ def test_the_steps_of_a_waterfall_lead_from_the_floor_to_the_measured_time() -> 
 def test_the_page_holds_all_rows_and_the_roofs() -> None:
     found = flopwise.bound(chain(), device="h100")
     text = page(found)
-    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
+    data = data_of(text)
     assert data["layers"]["name"] == [row.name for row in found.rows]
     assert {roof["label"] for roof in data["roofs"]} == {"float32", "L1", "memory"}
     assert data["waterfall"] == page_data(found)["waterfall"]

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.html.browser import Page, open_browser
+from tests.report.html.browser import Page
 from tests.report.html.test_page import HOSTILE, chain
 
 import flopwise
 from flopwise.report.commands.profile import render
 
 RESNET = "examples/tiny_resnet.onnx"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver = open_browser()
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture

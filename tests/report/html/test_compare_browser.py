@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.html.browser import Page, open_browser
+from tests.report.html.browser import Page
 from tests.report.html.test_page import HOSTILE, chain, symbolic
 
 import flopwise
@@ -19,13 +18,6 @@ from flopwise.report.commands.profile import render
 from flopwise.report.report import as_text
 
 RESNET = "examples/tiny_resnet.onnx"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver = open_browser()
-    yield driver
-    driver.quit()
 
 
 def compared() -> Comparison:

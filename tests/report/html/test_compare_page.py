@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.report.html.test_page import HOSTILE, Elements, chain, data_of, symbolic
+from tests.report.html.browser import data_of
+from tests.report.html.test_page import HOSTILE, Elements, chain, symbolic
 
 import flopwise
 from flopwise.analyses.compare.comparison import OF_MODEL, Comparison

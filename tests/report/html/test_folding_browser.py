@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.html.browser import Page, open_browser
+from tests.report.html.browser import Page
 from tests.report.html.models import LENGTH, WIDTH, transformer
 
 import flopwise
@@ -15,13 +14,6 @@ from flopwise.graph import Graph, Node, Tensor
 from flopwise.report.commands.profile import render
 
 BLOCKS = 12
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver = open_browser()
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture

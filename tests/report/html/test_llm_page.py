@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ pytest.importorskip("transformers")
 
 from tests.cli.conftest import Run, run
 from tests.language_models import LLAMA, WINDOW, written
-from tests.report.html.browser import Page, open_browser
+from tests.report.html.browser import Page, data_of
 
 import flopwise
 from flopwise.analyses.llm.curve import lengths
@@ -24,20 +21,9 @@ from flopwise.report.report import as_text
 __all__ = ["run"]  # a fixture
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    opened = open_browser()
-    yield opened
-    opened.quit()
-
-
-def _data(text: str) -> Any:
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
-
-
 def test_the_page_holds_the_curve_and_every_figure(tmp_path: Path) -> None:
     result = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=4, device="h100", curve=True)
-    data = _data(as_text(llm_report(result), "html"))
+    data = data_of(as_text(llm_report(result), "html"))
     assert [point["context"] for point in data["curve"]] == list(lengths(32, 36, 512))
     assert data["limit"] == 80e9
     assert data["lines"][0][1:] == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.report.graphs import NASTY
+from tests.report.html.browser import data_of
 
 import flopwise
 from flopwise.cli import cli
@@ -47,12 +47,6 @@ def symbolic(rows: Any) -> Graph:
     """One product of matrices, of as many rows as a symbol says."""
     x, y = (Tensor(name, (rows, 8), "float32") for name in "xy")
     return Graph("open", "hand", "", (x,), (y,), (Node("MatMul", "m", (x, tensor("w", 8, 8, kind="weight")), (y,)),))
-
-
-def data_of(page: str) -> Any:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found
-    return json.loads(found[1])
 
 
 class Elements(HTMLParser):

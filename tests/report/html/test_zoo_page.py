@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
 from tests.analyses.zoo.made import made_zoo
-from tests.report.html.browser import Page, open_browser
+from tests.report.html.browser import Page, data_of
 
 from flopwise import zoo
 from flopwise.analyses.zoo.dataset import Dataset
@@ -30,13 +28,6 @@ NAME = "</script><script>document.title = 'taken'</script><img src=x onerror=\"d
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    opened = open_browser()
-    yield opened
-    opened.quit()
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty models, one more of a hostile name, and one that failed with a hostile error."""
     folder = tmp_path_factory.mktemp("page") / "zoo"
@@ -47,12 +38,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data.put(model_row(Entry("broken", NAME), "k-y", "0", status="failed", error=NAME), [])
     data.gather()
     return folder
-
-
-def data_of(text: str) -> Any:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
-    assert found is not None
-    return json.loads(found[1])
 
 
 def test_the_front_is_what_no_other_beats() -> None:
