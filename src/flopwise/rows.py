@@ -8,7 +8,7 @@ from typing import Literal
 
 from flopwise.errors import counted
 from flopwise.graph import Node
-from flopwise.memory import traffic
+from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS, Counts, total
 
 #: Figures that rows and sums both have, by name.

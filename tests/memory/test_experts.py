@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopwise.graph import Node, Tensor
-from flopwise.memory import traffic
+from flopwise.memory.traffic import traffic
 
 
 def _tensor(name: str, *shape: int, dtype: str = "float32") -> Tensor:

@@ -11,7 +11,7 @@ from tests.graphs import Sketch, sketch
 
 import flopwise
 from flopwise.graph import Body, Graph, Node, Shape, Tensor
-from flopwise.memory import live_bytes, liveness, peak_activation_bytes
+from flopwise.memory.liveness import live_bytes, liveness, peak_activation_bytes
 from flopwise.operators.folding import fold
 
 #: Operators whose first result holds the elements of their first input in the same order.

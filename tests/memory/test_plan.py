@@ -16,7 +16,8 @@ from tests.graphs import Sketch, sketch
 import flopwise
 from flopwise.errors import InputError
 from flopwise.graph import Graph
-from flopwise.memory import Plan, liveness, plan_arena
+from flopwise.memory.liveness import liveness
+from flopwise.memory.plan import Plan, plan_arena
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import flopwise
-from flopwise.memory import liveness
+from flopwise.memory.liveness import liveness
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

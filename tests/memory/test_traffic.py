@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopwise.graph import Graph, Node, Shape, Tensor
-from flopwise.memory import traffic
+from flopwise.memory.traffic import traffic
 
 X = Tensor("x", (4, 6), "float32", "input")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import flopwise
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.memory import stored_tensors, weight_bytes_by_dtype
+from flopwise.memory.weights import stored_tensors, weight_bytes_by_dtype
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

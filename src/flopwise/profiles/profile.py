@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.graph import Graph, Tensor
-from flopwise.memory import peak_activation_bytes
+from flopwise.memory.liveness import peak_activation_bytes
 from flopwise.operators.tables import Rule
 from flopwise.profiles.grouping import by_dtype, by_module, by_op
 from flopwise.profiles.training import Training

@@ -137,7 +137,7 @@ def of_mapping(content: Mapping[str, Any], source: str = "budget") -> Budget:
     Raises:
         InputError: the mapping is not a budget; the message says where.
     """
-    _known("the budget", content, (*_SETTINGS, *_SECTIONS))
+    _refuse_unknown("the budget", content, (*_SETTINGS, *_SECTIONS))
     return Budget(source, tuple(_limits(content)), _settings(content))
 
 
@@ -159,7 +159,7 @@ def _layers(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Ite
 
 def _figures(path: tuple[str, ...], table: Mapping[str, Any], models: str, layers: str = "") -> Iterator[Limit]:
     where, names = _where(path), OF_LAYERS if layers else FIGURES
-    _known(where, table, (*names, *(alias for alias, figure in ALIASES.items() if figure in names)))
+    _refuse_unknown(where, table, (*names, *(alias for alias, figure in ALIASES.items() if figure in names)))
     for key, value in table.items():
         figure = ALIASES.get(key, key)
         if figure == "count" and isinstance(value, Mapping):
@@ -240,7 +240,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _known(where: str, table: Mapping[str, Any], names: Collection[str]) -> None:
+def _refuse_unknown(where: str, table: Mapping[str, Any], names: Collection[str]) -> None:
     """Refuse an unknown key, and name the nearest known one.
 
     Raises:

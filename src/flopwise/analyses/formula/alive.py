@@ -15,7 +15,7 @@ from flopwise.analyses.formula.terms.bounds import largest
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Term, add_up
 from flopwise.graph import Graph
-from flopwise.memory import live_bytes
+from flopwise.memory.liveness import live_bytes
 
 #: Sums of which the largest is the peak of memory; of more no formula is made.
 MOST_SUMS = 8

@@ -18,7 +18,7 @@ import numpy
 
 from flopwise.analyses.sparsity.asking import Block, Pattern, SparsityQuery
 from flopwise.analyses.sparsity.bands import groups_held, zero_blocks
-from flopwise.analyses.sparsity.search import Found, Part, Search, halvings, part
+from flopwise.analyses.sparsity.search import FoundBlock, Part, Search, halvings, part
 from flopwise.analyses.sparsity.views import View, ZeroPoint, zero_flags
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Stored
@@ -102,7 +102,7 @@ class Measured:
     zero_point: str
     zeros: int | None
     #: What the search found; None when it did not look.
-    found: Found | None = None
+    found: FoundBlock | None = None
     blocks: tuple[ZeroBlocks, ...] = ()
     patterns: tuple[Groups, ...] = ()
     #: Whole outputs (filters, rows) and inputs (channels, columns) of zeros, and how many there are.

@@ -129,13 +129,13 @@ class _Weights:
     """The weights of a graph, each once, by the first layer that uses it."""
 
     def __init__(self, graph: Graph, query: SparsityQuery, payloads: Mapping[str, Stored]) -> None:
-        self._graph, self._asked, self._payloads = graph, query, payloads
+        self._graph, self._query, self._payloads = graph, query, payloads
         self.weights: dict[str, Weight] = {}
         self._absent: list[str] = []
 
     def take(self, row: Row, folding: Folding, uses: Uses) -> tuple[tuple[str, ...], tuple[Use, ...]]:
         """Names of all weights of a layer, and the uses of those that it multiplies with."""
-        used = {use.tensor.name: use for use in uses.weights(row.node, self._asked.order)}
+        used = {use.tensor.name: use for use in uses.weights(row.node, self._query.order)}
         behind = [t for t in folding.stored(row.node) if t.kind == "weight"]
         trained = [t for t in behind if t.name in self._graph.weights and concrete(t) and t.sized]
         self._absent += [t.name for t in behind if t.name not in self._graph.weights]
@@ -148,7 +148,7 @@ class _Weights:
         shape = tuple(int(d) for d in tensor.dims)
         stored = self._payloads.get(tensor.name)
         if stored is not None and row.node.op == ALONE:  # blocks of bytes, of which the file says what they hold
-            return Weight(stored, as_stored(tuple(stored.shape), self._asked.order), PLAIN, "", row.name, row.node.op)
+            return Weight(stored, as_stored(tuple(stored.shape), self._query.order), PLAIN, "", row.name, row.node.op)
         if stored is None or tuple(stored.shape) != shape:
             stored = replace(self._graph.weights[tensor.name], shape=shape)
         if use is not None and use.packing is not None:
@@ -162,7 +162,7 @@ class _Weights:
         packed = row_of(row.node.op).inputs.packed
         reason = "unknown: its elements are packed by the operator" if packed and tensor.dtype == "uint8" else ""
         return Weight(
-            stored, as_stored(shape, self._asked.order), None if reason else PLAIN, reason, row.name, row.node.op
+            stored, as_stored(shape, self._query.order), None if reason else PLAIN, reason, row.name, row.node.op
         )
 
     def notes(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flopwise.analyses.sparsity.asking import Block, SparsityQuery
 from flopwise.analyses.sparsity.measuring import Measured
-from flopwise.analyses.sparsity.search import Found
+from flopwise.analyses.sparsity.search import FoundBlock
 from flopwise.errors import InputError, did_you_mean
 from flopwise.rows import Row
 
@@ -60,7 +60,7 @@ class Layer:
         return None if self.absent else total([w.zeros for w in self.weights])
 
     @property
-    def found(self) -> Found | None:
+    def found(self) -> FoundBlock | None:
         """What the search found in its largest weight."""
         return self._largest.found if self._largest else None
 

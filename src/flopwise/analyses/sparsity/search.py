@@ -17,7 +17,7 @@ from flopwise.analyses.sparsity.bands import together
 from flopwise.analyses.sparsity.views import View
 
 
-class Found(NamedTuple):
+class FoundBlock(NamedTuple):
     """The block that the search ends with: extents along the axes as they are stored, and the share of zero blocks."""
 
     first: int
@@ -98,7 +98,7 @@ class Search:
         self._rows.add(part.rows, part.rows_left, units >> self._rows.inside)
         self._squares.add(part.squares, part.squares_left, units >> self._squares.inside)
 
-    def result(self, elements: int, zeros: int, tolerance: float) -> Found:
+    def result(self, elements: int, zeros: int, tolerance: float) -> FoundBlock:
         """The block to report: the largest that holds along an axis, or the square of both."""
         ratio = zeros / elements
         least = ratio - tolerance
@@ -108,12 +108,12 @@ class Search:
         if wide == high and wide:
             square = self._squares.counts[wide - 1] * 4**wide / elements
             if square > least:
-                return Found(2**wide, 2**wide, square)
-        best = Found(1, 1, ratio)
+                return FoundBlock(2**wide, 2**wide, square)
+        best = FoundBlock(1, 1, ratio)
         if wide > high or (wide == high and wide and along[wide - 1] >= across[high - 1]):
-            best = Found(1, 2**wide, along[wide - 1])
+            best = FoundBlock(1, 2**wide, along[wide - 1])
         elif high:
-            best = Found(2**high, 1, across[high - 1])
+            best = FoundBlock(2**high, 1, across[high - 1])
         return best
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
-from flopwise.memory import traffic
+from flopwise.memory.traffic import traffic
 from flopwise.operators.folding import Folding, fold
 from flopwise.profiles.precision import QDQ, TIMES, precision, quantized_before
 
@@ -43,11 +43,6 @@ class Work:
     dtypes: tuple[str, ...]
     #: Whether it is a convolution that Winograd's algorithm can do with fewer multiplications.
     winograd: bool = False
-
-    @property
-    def intensity(self) -> float | None:
-        """FLOP per byte moved; None where either is unknown or nothing moves."""
-        return self.flops / self.nbytes if self.flops is not None and self.nbytes else None
 
 
 class Movement(NamedTuple):

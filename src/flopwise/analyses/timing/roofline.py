@@ -51,8 +51,8 @@ def roofline(
         estimate: whether a measured bandwidth will do, which may be less than what the level can do.
 
     >>> from flopwise.analyses.timing.catalog import find
-    >>> found = roofline(find("h100"), macs=7e9, nbytes=14e9, dtype="bfloat16")
-    >>> found.roof, round(found.seconds * 1e3, 2)
+    >>> floor = roofline(find("h100"), macs=7e9, nbytes=14e9, dtype="bfloat16")
+    >>> floor.roof, round(floor.seconds * 1e3, 2)
     ('memory', 4.18)
     """
     operations = 2 * macs if flops is None else flops

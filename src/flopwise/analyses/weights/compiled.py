@@ -193,7 +193,7 @@ def _scan(x: Any, bits: Any, shift: Any, mask: Any, infinity: Any, factor: float
 
 @_loose
 def _places(x: Any, low: Any, scale: Any, slack: Any, places: Any) -> Any:
-    """How many elements are near an edge; ``found`` holds the bin of the others."""
+    """How many elements are near an edge; ``places`` holds the bin of the others."""
     near, half = np.int32(0), type(slack)(0.5)
     limit = half - slack
     for i in range(x.size):
@@ -220,7 +220,7 @@ def _near(x: Any, low: Any, scale: Any, steps: Any, places: Any) -> None:
 def _bins(
     x: Any, low: Any, scale: Any, slack: Any, steps: Any, places: Any, pairs: Any, doubles: Any, singles: Any
 ) -> None:
-    """Counts the bins of two neighbours at once in ``doubles``, where ``pairs`` is a view of ``found``."""
+    """Counts the bins of two neighbours at once in ``doubles``, where ``pairs`` is a view of ``places``."""
     for start in range(0, x.size, STRIP):
         strip = x[start : start + STRIP]
         n = np.uint64(strip.size)

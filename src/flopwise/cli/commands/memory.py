@@ -12,7 +12,7 @@ from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.run import in_batches, run
 from flopwise.errors import InputError
-from flopwise.memory import ALIGNMENT
+from flopwise.memory.plan import ALIGNMENT
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
 from flopwise.graph.names import layer_names
-from flopwise.memory import ALIGNMENT, Buffer, Liveness, Place, Plan, liveness, plan_arena, weight_bytes_by_dtype
+from flopwise.memory.liveness import Buffer, Liveness, liveness
+from flopwise.memory.plan import ALIGNMENT, Place, Plan, plan_arena
+from flopwise.memory.weights import weight_bytes_by_dtype
 from flopwise.report.formats.json import fields, render_content
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.graph.names import layer_names
-from flopwise.memory import Buffer, liveness
+from flopwise.memory.liveness import Buffer, liveness
 from flopwise.report.html.kinds import KINDS, kinds_of
 from flopwise.report.html.modules import Layers, groups
 from flopwise.report.html.page import Layout, page

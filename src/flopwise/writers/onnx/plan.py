@@ -130,10 +130,10 @@ def _plan(
     for node in file.node:
         for name in filter(None, node.output):
             made.made[name] = None
-            if (value := _common([_known(name, shapes) for _, shapes, _ in runs])) is not None:
+            if (value := _common([_value_of(name, shapes) for _, shapes, _ in runs])) is not None:
                 made.values[name] = value
     for end in (*file.input, *file.output):
-        if end.name not in made.values and (value := _common([_known(end.name, s) for _, s, _ in runs])) is not None:
+        if end.name not in made.values and (value := _common([_value_of(end.name, s) for _, s, _ in runs])) is not None:
             made.values[end.name] = value
     inner: dict[tuple[str, str], list[tuple[onnx.GraphProto, Shapes, list[_Spot]]]] = {}
     for _, _, spots in runs:
@@ -194,7 +194,7 @@ def _owners(file: onnx.GraphProto, spots: Sequence[_Spot], calls: set[tuple[str,
     return {s.position: owners.get(root(s.position), "") for s in inlined}
 
 
-def _known(name: str, shapes: Shapes) -> Value | None:
+def _value_of(name: str, shapes: Shapes) -> Value | None:
     type_ = shapes.type(name)
     return None if type_ is None or not type_.WhichOneof("value") else _value(name, type_, shapes)
 
