@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.timing.bound import Bound
-from flopwise.api.measured import digests, engine_options, this_environment
+from flopwise.api.bound import as_text, digests, engine_options, this_environment
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
@@ -147,7 +147,6 @@ def bound_of(counted: Profile, record: Record, threads: int) -> Bound:
     from flopwise.analyses.timing.bound import physical_bound
     from flopwise.analyses.timing.engine import with_engine
     from flopwise.analyses.timing.machine import this_cpu
-    from flopwise.api.bound import as_text
 
     return replace(with_engine(physical_bound(counted, this_cpu(), threads), record), renderer=as_text)
 

@@ -1,10 +1,14 @@
-"""``flopwise.bound`` and ``flopwise.devices``: the least time of a model on a device, and the devices there are."""
+"""``flopwise.bound`` and ``flopwise.devices``: the least time of a model on a device, and the devices there are.
+
+Here the public functions also open the store of measured figures, and identify a model and an engine in it.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.timing.bound import Bound, physical_bound
@@ -17,7 +21,9 @@ from flopwise.profiles.profile import Profile
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.analyses.timing.store import Record
+    from flopwise.analyses.timing.engines import Options
+    from flopwise.analyses.timing.environment import Environment
+    from flopwise.analyses.timing.store import Record, Store
     from flopwise.readers.options import Keywords
 
 
@@ -89,8 +95,6 @@ def bound(
 
 def _measured(device: Device, path: str | os.PathLike[str] | None) -> Device:
     """This machine's CPU with the figures that were measured on it; another device as it is."""
-    from flopwise.api.measured import open_store
-
     if device.id != "cpu":
         return device
     try:
@@ -113,8 +117,6 @@ def _record(
     Raises:
         InputError: an engine was asked for that is unknown or not installed, or whose level is unknown.
     """
-    from flopwise.api.measured import digests, engine_options, open_store, this_environment
-
     try:
         options = engine_options(engine, level, threads)
         kept = open_store(path)
@@ -149,6 +151,50 @@ def devices(name: str | None = None, *, store: str | os.PathLike[str] | None = N
     if name is not None:
         return (_measured(machine.named(name), store),)
     return (*(_measured(device, store) for device in machine.present()), *catalog.devices())
+
+
+def engine_options(engine: str, level: str, threads: int) -> Options:
+    """The options of an engine.
+
+    Raises:
+        InputError: the engine or the level is unknown, or the engine is not installed.
+    """
+    from flopwise.analyses.timing.engines import LEVELS, Options, known_version
+
+    known_version(engine)
+    if level not in LEVELS:
+        raise InputError(f"unknown level {level!r}; choose {', '.join(LEVELS)}")
+    if threads < 1:
+        raise InputError(f"{threads} threads: give 1 or more")
+    return Options(level, threads)
+
+
+def this_environment(engine: str, options: Options) -> Environment:
+    """The environment of an engine on this machine, as far as it is known before the engine runs."""
+    from flopwise.analyses.timing.engines import early_facts
+    from flopwise.analyses.timing.environment import environment
+
+    return environment(early_facts(engine, options))
+
+
+def digests(counted: Profile) -> tuple[str, str]:
+    """What identifies a model and its inputs in the store."""
+    from flopwise.analyses.timing.bench import inputs_digest, model_digest
+
+    return model_digest(counted.graph), inputs_digest(counted.graph)
+
+
+def open_store(path: str | os.PathLike[str] | None) -> Store | None:
+    """The store for reading; None when there is none yet.
+
+    Raises:
+        InputError: the file is not a store.
+    """
+    from flopwise.analyses.timing.store import Store, default_path
+
+    if not Path(path if path is not None else default_path()).exists():
+        return None
+    return Store(path, create=False)
 
 
 def _dtype(name: str | None) -> str | None:

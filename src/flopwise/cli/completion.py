@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,16 +60,8 @@ def _columns() -> Iterable[tuple[str, str]]:
     return [(column.key, column.about) for column in COLUMNS.values()]
 
 
-def _columns_of_weights() -> Iterable[tuple[str, str]]:
-    from flopwise.report.commands.weights import COLUMNS
-
-    return [(key, "") for key in COLUMNS]
-
-
-def _columns_of_bound() -> Iterable[tuple[str, str]]:
-    from flopwise.report.commands.bound.columns import COLUMNS
-
-    return [(key, "") for key in COLUMNS]
+def _columns_of(command: str) -> Iterable[tuple[str, str]]:
+    return [(key, "") for key in import_module(f"flopwise.report.commands.{command}").COLUMNS]
 
 
 def _devices() -> Iterable[tuple[str, str]]:
@@ -81,6 +74,6 @@ CONVENTION = Name("convention", _conventions)
 OPERATOR = Name("operator", _operators)
 COLUMN = Name("column", _columns)
 COLUMNS = Name("columns", _columns, several=True)
-WEIGHTS_COLUMNS = Name("columns", _columns_of_weights, several=True)
-BOUND_COLUMNS = Name("columns", _columns_of_bound, several=True)
+WEIGHTS_COLUMNS = Name("columns", lambda: _columns_of("weights"), several=True)
+BOUND_COLUMNS = Name("columns", lambda: _columns_of("bound.columns"), several=True)
 DEVICE = Name("device", _devices)

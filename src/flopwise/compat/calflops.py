@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.compat.hooks import by_path, saying, watched
+from flopwise.compat.hooks import by_path, kind_of, saying, trained, watched
 from flopwise.conventions.convention import attempt
 from flopwise.conventions.emulation import modules, patched_functions
-from flopwise.conventions.emulation.layer import bare
 from flopwise.conventions.tools.calflops import RULES
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Node
@@ -110,7 +109,7 @@ def calculate_flops(
     graph = _graph(model, input_shape, transformer_tokenizer, args, dict(kwargs or {}))
     figures = _Figures(model, graph, frozenset(ignore_modules or ()))
     flops, macs = figures.of(model).dot(patched_functions.FLOPS), figures.of(model).mac
-    params = _trained(model)
+    params = trained(model)
     if print_results:
         for line in _lines(model, figures, compute_bp_factor, print_detailed, output_unit, output_precision):
             print(line)
@@ -171,7 +170,7 @@ class _Figures:
         """The module that a function counts for: the innermost one that is neither ignored nor recurrent."""
         for step in reversed(node.scope):
             module = places[step.path]
-            if type(module) not in ignored and bare(_qualified(type(module))) not in patched_functions.HOOKS:
+            if type(module) not in ignored and kind_of(type(module)) not in patched_functions.HOOKS:
                 return module
         return None
 
@@ -183,20 +182,12 @@ class _Figures:
         return total
 
 
-def _qualified(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _trained(module: nn.Module) -> int:
-    return sum([p.numel() for p in module.parameters() if p.requires_grad])
-
-
 def _lines(
     model: nn.Module, figures: _Figures, factor: float, detailed: bool, unit: str | None, precision: int
 ) -> Iterator[str]:
     """What is printed."""
     total = figures.of(model)
-    flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, _trained(model)
+    flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, trained(model)
     yield f"\n{' Calculate Flops Results ':-^99}"
     yield f"fwd: one call of the model; bwd: going backwards, taken as {factor:.2f} times that\n"
     for title, text in (
@@ -213,17 +204,14 @@ def _lines(
 
         def words(module: nn.Module, own: str) -> str:
             counts = figures.of(module)
-            parts = [
-                (params_to_string(_trained(module)), _trained(module), params, "Params"),
-                (macs_to_string(counts.mac), counts.mac, macs, "MACs"),
-                (
-                    flops_to_string(counts.dot(patched_functions.FLOPS)),
-                    counts.dot(patched_functions.FLOPS),
-                    flops,
-                    "FLOPs",
-                ),
+            parts = (
+                (trained(module), params, "Params", params_to_string),
+                (counts.mac, macs, "MACs", macs_to_string),
+                (counts.dot(patched_functions.FLOPS), flops, "FLOPs", flops_to_string),
+            )
+            texts = [
+                f"{shown(part)} = {_share(part, whole, precision):g}% {what}" for part, whole, what, shown in parts
             ]
-            texts = [f"{text} = {_share(part, whole, precision):g}% {what}" for text, part, whole, what in parts]
             return ", ".join([*texts, own] if own else texts)
 
         with saying(model, words):

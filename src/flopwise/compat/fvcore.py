@@ -12,10 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from flopwise.compat.modules import pipes, rows, tree
-from flopwise.compat.parameters import above, parameter_count, parameter_count_table, shapes
-from flopwise.compat.reading import dropouts, read
-from flopwise.compat.traced import values_of
+from flopwise.compat.modules import above, parameter_count, parameter_count_table, pipes, rows, shapes, tree
+from flopwise.compat.traced import dropouts, read, values_of
 from flopwise.conventions.tools import fvcore as convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Node
@@ -298,7 +296,9 @@ def _has_forward(model: nn.Module, name: str) -> bool:
     return all(forward is not getattr(kind, "forward", None) for kind in silent)
 
 
-def _by_operator(analysis: _Analysis, supported_ops: Mapping[str, Handle] | None, scale: float) -> Any:
+def _by_operator(
+    analysis: _Analysis, supported_ops: Mapping[str, Handle] | None, scale: float
+) -> tuple[defaultdict[str, float], Counter[str]]:
     analysis.set_op_handle(**(supported_ops or {}))
     sums: defaultdict[str, float] = defaultdict(float)
     for name, number in analysis.by_operator().items():
@@ -316,9 +316,7 @@ def flop_count(
         inputs: its positional arguments.
         supported_ops: rules of your own.
     """
-    result: tuple[defaultdict[str, float], Counter[str]]
-    result = _by_operator(FlopCountAnalysis(model, inputs), supported_ops, 1e9)
-    return result
+    return _by_operator(FlopCountAnalysis(model, inputs), supported_ops, 1e9)
 
 
 def activation_count(
@@ -331,9 +329,7 @@ def activation_count(
         inputs: its positional arguments.
         supported_ops: rules of your own.
     """
-    result: tuple[defaultdict[str, float], Counter[str]]
-    result = _by_operator(ActivationCountAnalysis(model, inputs), supported_ops, 1e6)
-    return result
+    return _by_operator(ActivationCountAnalysis(model, inputs), supported_ops, 1e6)
 
 
 def table_of(

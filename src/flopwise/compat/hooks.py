@@ -30,6 +30,11 @@ def kind_of(cls: type) -> str:
     return bare(f"{cls.__module__}.{cls.__qualname__}")
 
 
+def trained(module: nn.Module) -> int:
+    """Elements of the parameters of a module that ask for a gradient."""
+    return sum([p.numel() for p in module.parameters() if p.requires_grad])
+
+
 def by_path(model: nn.Module) -> dict[str, nn.Module]:
     """The modules by dotted path; one that sits at several places by the first."""
     return dict(model.named_modules())

@@ -17,7 +17,7 @@ from flopwise.compat.fvcore import (
     flop_count_str,
     table_of,
 )
-from flopwise.compat.parameters import parameter_count, parameter_rows
+from flopwise.compat.modules import parameter_count, parameter_rows
 from flopwise.conventions.tools.fvcore import size
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, saying, watched
+from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, saying, trained, watched
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.dispatcher import kernels
 from flopwise.conventions.emulation.layer import Layer
@@ -188,7 +188,7 @@ class _Run:
             if self.known(module):
                 self.macs[id(module)] = 0
                 ignored = type(module) in self.ignored
-                self.params[id(module)] = 0 if ignored else _trained(module)
+                self.params[id(module)] = 0 if ignored else trained(module)
         for layer in modules.layers(self.graph):
             module = places[layer.path]
             if self.known(module) and type(module) not in self.ignored:
@@ -228,7 +228,7 @@ class _Run:
                 if counted is None:
                     raise ModelError(f"ptflops fails at {node.origin} of {node.module!r}")
                 total += float(counted)
-        return total, _trained(self.model)
+        return total, trained(self.model)
 
     def show(self, macs: float, params: int, out: TextIO, texts: _Texts) -> None:
         """Prints the module with the figures of each layer."""
@@ -247,10 +247,6 @@ class _Run:
 
         with saying(self.model, words):
             print(repr(self.model), file=out)
-
-
-def _trained(module: nn.Module) -> int:
-    return sum([p.numel() for p in module.parameters() if p.requires_grad])
 
 
 def _by_operator(graph: Graph, ignored: Sequence[Any], show: bool, out: TextIO, texts: _Texts) -> tuple[int, int]:

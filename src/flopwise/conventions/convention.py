@@ -12,8 +12,7 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph, Node, Shape, Tensor
-from flopwise.operators.counts import FLOPS, MACS, Counts
-from flopwise.operators.words import words
+from flopwise.operators.counts import FLOPS, MACS, Counts, words
 from flopwise.rows import Row
 
 T = TypeVar("T")

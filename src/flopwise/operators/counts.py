@@ -1,4 +1,4 @@
-"""Counts: how many operations of each class.
+"""Counts: how many operations of each class, and the words in which a row says so.
 
 The classes are fine because conventions weigh them differently: merging later is a dot product, splitting later is
 a rewrite.
@@ -7,8 +7,8 @@ a rewrite.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 
 class Counts(NamedTuple):
@@ -72,3 +72,29 @@ def total(counts: Iterable[Counts]) -> Counts:
     """The sum, column by column: with thousands of layers, adding one after the other takes several times as long."""
     columns = list(zip(*counts, strict=True))
     return Counts(*map(sum, columns)) if columns else Counts()
+
+
+def words(counts: Counts) -> str:
+    """The classes that are not zero, as a formula shows them.
+
+    >>> words(Counts(mul=1, add=2))
+    '(2 add + 1 mul)'
+    >>> words(Counts(exp=1))
+    '1 exp'
+    """
+    terms = [f"{n} {name}" for name, n in counts.items() if n]
+    return f"({' + '.join(terms)})" if len(terms) > 1 else "".join(terms)
+
+
+#: A text, or what makes it: most runs show no formula.
+Note: TypeAlias = "str | Callable[[], str]"
+
+
+def text(note: Note) -> str:
+    """The text of a note."""
+    return note if isinstance(note, str) else note()
+
+
+def first_paragraph(function: Callable[..., Any]) -> str:
+    """The first paragraph of a docstring on one line."""
+    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from flopwise.graph import Node, Tensor
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import Counts, Note, first_paragraph, text, words
 from flopwise.operators.late import Late
-from flopwise.operators.words import Note, first_paragraph, text, words
 
 #: Positions of a node's inputs whose gradient is asked for; never empty when a rule is called.
 Wanted: TypeAlias = frozenset[int]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import Counts, Note, first_paragraph, text, words
 from flopwise.operators.inputs import NO_ROLES, Inputs
-from flopwise.operators.words import Note, first_paragraph, text, words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flopwise.graph import Tensor
-from flopwise.operators.counts import FLOPS, Counts
-from flopwise.operators.words import words
+from flopwise.operators.counts import FLOPS, Counts, words
 from flopwise.rows import Row, Sum
 
 _NONE = Counts()

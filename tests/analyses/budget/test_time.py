@@ -12,7 +12,7 @@ from tests.cli.conftest import Run, run
 import flopwise
 from flopwise.analyses.budget.budget import of_mapping, read_budget
 from flopwise.analyses.timing.store import Store
-from flopwise.api.measured import digests, engine_options, this_environment
+from flopwise.api.bound import digests, engine_options, this_environment
 from flopwise.errors import InputError
 
 __all__ = ["run"]  # a fixture

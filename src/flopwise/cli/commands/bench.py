@@ -116,7 +116,7 @@ def _export(path: str, store: str | None) -> None:
     import json
 
     from flopwise.analyses.timing.exchange import export
-    from flopwise.api.measured import open_store
+    from flopwise.api.bound import open_store
 
     kept = open_store(store)
     if kept is None:

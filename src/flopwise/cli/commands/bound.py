@@ -74,42 +74,20 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
         drawn = figure.format_of(settings["figure"])
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
-        chosen = {**kept, "dims": dims}
+        chosen = {**kept, "dims": dims, "optimization": level, "store": settings["store"], "progress": step}
         if settings["measure"]:
-            flopwise.bench(
-                path,
-                engine=settings["engine"] or "onnxruntime",
-                optimization=level,
-                threads=settings["threads"] or 1,
-                missing=True,
-                store=settings["store"],
-                progress=step,
-                **chosen,
-            )
+            engine = settings["engine"] or "onnxruntime"
+            flopwise.bench(path, engine=engine, threads=settings["threads"] or 1, missing=True, **chosen)
         bound = flopwise.bound(
             path,
             engine=settings["engine"] or ("onnxruntime" if settings["measure"] else None),
-            optimization=level,
-            store=settings["store"],
-            device=settings["device"],
-            threads=settings["threads"],
-            dtype=settings["dtype"],
-            winograd=settings["winograd"],
-            progress=step,
+            **{key: settings[key] for key in ("device", "threads", "dtype", "winograd")},
             **chosen,
         )
         if drawn is not None:
             write(figure.figure(bound, drawn), settings["figure"])
-        report = bound_report(
-            bound,
-            settings["by"],
-            settings["columns"],
-            settings["sort"],
-            settings["top"],
-            settings["what_if"],
-            settings["workers"],
-        )
-        return report, _holds(bound)
+        shown = (settings[key] for key in ("by", "columns", "sort", "top", "what_if", "workers"))
+        return bound_report(bound, *shown), _holds(bound)
 
     return run_each(model, work, output, strict, kept["dims"])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from flopwise.cli import options
@@ -43,20 +45,7 @@ def command() -> None:
 @options.sizes_of_many
 @option("--retry", is_flag=True, help="Try models that failed before again.")
 @option("--strict", is_flag=True, help="Exit with 1 when a model failed.")
-def build(
-    sources: tuple[str, ...],
-    folder: str,
-    jobs: int,
-    engine: str,
-    address: str | None,
-    seconds: float,
-    memory: str,
-    dims: dict[str, int],
-    batch_size: int | None,
-    assume: dict[str, int],
-    retry: bool,
-    strict: bool,
-) -> int:
+def build(sources: tuple[str, ...], folder: str, memory: str, strict: bool, **settings: Any) -> int:
     """Profile the models of all SOURCES into Parquet files, a row for each model and for each layer.
 
     A SOURCE is a directory, a glob, a file that lists models (.txt: one in a line, with its -i and --arg), a catalogue
@@ -68,20 +57,8 @@ def build(
 
     try:
         with Progress() as progress:
-            built = zoo.build(
-                *sources,
-                output=folder,
-                jobs=jobs,
-                engine=engine,
-                address=address,
-                seconds=seconds,
-                memory=int(quantity(memory, bytes_=True)),
-                retry=retry,
-                dims=dims,
-                batch_size=batch_size,
-                assume=assume,
-                progress=progress,
-            )
+            size = int(quantity(memory, bytes_=True))
+            built = zoo.build(*sources, output=folder, memory=size, progress=progress, **settings)
     except KeyboardInterrupt:
         say(f"what is finished is in {folder}; the same command goes on from there")
         raise

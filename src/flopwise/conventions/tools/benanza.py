@@ -17,9 +17,8 @@ from dataclasses import replace
 
 from flopwise.conventions.convention import Convention, Display, Override, described, nothing, renamed
 from flopwise.graph import Graph, Node
-from flopwise.operators.counts import CLASSES, Counts
+from flopwise.operators.counts import CLASSES, Counts, words
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.words import words
 from flopwise.rows import Row
 
 #: Operations per element of the first input. The loader has a rule for Max too, under a misspelt name.

@@ -28,9 +28,8 @@ from flopwise.conventions.convention import (
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
 from flopwise.graph import STORED, Graph, Node
 from flopwise.graph.batch import batch_of
-from flopwise.operators.counts import CLASSES, Counts
+from flopwise.operators.counts import CLASSES, Counts, words
 from flopwise.operators.extents import extent, product
-from flopwise.operators.words import words
 from flopwise.rows import Row
 
 #: Operations per element of the first output.

@@ -33,9 +33,8 @@ from flopwise.conventions.convention import (
 )
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
 from flopwise.graph import STORED, Graph, Node
-from flopwise.operators.counts import MACS, Counts
+from flopwise.operators.counts import MACS, Counts, words
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.words import words
 from flopwise.rows import Row
 
 #: Operations per element of the first input.

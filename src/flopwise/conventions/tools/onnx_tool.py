@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 from flopwise.conventions.convention import Convention, Override, described, nothing, per_input, per_output, renamed
 from flopwise.graph import Dim, Node, Tensor
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import Counts, words
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.words import words
 
 #: What one operation of each class costs. The tool has no price for erf: an Erf node costs nothing.
 PRICES = Counts(mac=1, add=1, mul=1, div=4, cmp=1, exp=32, log=43, pow=32, sqrt=24, trig=39, tanh=38, erf=0, bit=1)

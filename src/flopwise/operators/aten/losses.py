@@ -5,11 +5,10 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators import gradient
 from flopwise.operators.aten.linear import norm
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import Counts, words
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.gradient import Gradient, Wanted
 from flopwise.operators.operator import Operator, by
-from flopwise.operators.words import words
 
 _SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 

@@ -177,11 +177,11 @@ _LOOK_UP = "looks each element up in a table"
 
 OPERATORS: dict[str, Operator] = {
     "ai.onnx.ml::LinearClassifier": by(linear_classifier),
-    "ai.onnx.ml::LinearRegressor": by(linear_regressor, shape=shape.by("classical:linear")),
+    "ai.onnx.ml::LinearRegressor": by(linear_regressor, shape=shape.by("standard:linear")),
     "ai.onnx.ml::SVMClassifier": by(svm_classifier, "bound"),
-    "ai.onnx.ml::SVMRegressor": by(svm_regressor, shape=shape.by("classical:support_vectors")),
-    "ai.onnx.ml::Normalizer": by(normalizer, shape=shape.by("classical:floats")),
-    "ai.onnx.ml::Scaler": by(scaler, shape=shape.by("classical:floats")),
+    "ai.onnx.ml::SVMRegressor": by(svm_regressor, shape=shape.by("standard:support_vectors")),
+    "ai.onnx.ml::Normalizer": by(normalizer, shape=shape.by("standard:floats")),
+    "ai.onnx.ml::Scaler": by(scaler, shape=shape.by("standard:floats")),
     "ai.onnx.ml::Binarizer": each("x > threshold", cmp=1),
     "ai.onnx.ml::Imputer": each("x or another value, by x being the one to be replaced", cmp=1, shape=shape.alike),
     "ai.onnx.ml::CategoryMapper": nothing(_LOOK_UP),
@@ -192,6 +192,6 @@ OPERATORS: dict[str, Operator] = {
     "ai.onnx.ml::ZipMap": nothing("hands the same elements on as a map"),
     "ai.onnx.ml::ArrayFeatureExtractor": nothing("copies the elements that indices pick"),
     "ai.onnx.ml::FeatureVectorizer": nothing(
-        "copies elements to other places", shape=shape.by("classical:side_by_side")
+        "copies elements to other places", shape=shape.by("standard:side_by_side")
     ),
 }

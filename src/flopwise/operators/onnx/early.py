@@ -35,7 +35,7 @@ OPERATORS: dict[str, Operator] = {
     "ScaledTanh": each("α tanh(βx)", mul=2, tanh=1, shape=shape.alike),
     "ParametricSoftplus": each("α log(exp(βx) + 1)", mul=2, exp=1, add=1, log=1, shape=shape.alike),
     "ImageScaler": by(image_scaler, shape=shape.alike),
-    "FC": by(fully_connected, shape=shape.by("early:fully_connected")),
+    "FC": by(fully_connected, shape=shape.by("standard:fully_connected")),
     "GRUUnit": each(
         "h × z + tanh(c) × (1 − z), z = sigmoid(update); the reset gate is applied before",
         bit=1,
@@ -46,10 +46,10 @@ OPERATORS: dict[str, Operator] = {
         mul=2,
         shape=shape.alike,
     ),
-    "ConstantFill": nothing(_FILL, shape=shape.by("early:constant_filled")),
-    "GivenTensorFill": nothing(_FILL, shape=shape.by("early:filled")),
-    "Crop": nothing(_PICK, shape=shape.by("early:cropped")),
-    "DynamicSlice": nothing(_PICK, shape=shape.by("early:sliced")),
+    "ConstantFill": nothing(_FILL, shape=shape.by("standard:constant_filled")),
+    "GivenTensorFill": nothing(_FILL, shape=shape.by("standard:filled")),
+    "Crop": nothing(_PICK, shape=shape.by("standard:cropped")),
+    "DynamicSlice": nothing(_PICK, shape=shape.by("standard:sliced")),
     "LoopIndexTensor": nothing(_PICK),
     "ATen": unknown("stands for any operator of PyTorch's ATen library, and ONNX never specified them"),
 }

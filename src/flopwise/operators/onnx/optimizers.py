@@ -62,6 +62,6 @@ OPERATORS: dict[str, Operator] = {
     "ai.onnx.preview.training::Momentum": by(momentum),
     "ai.onnx.preview.training::Gradient": unknown(
         "runs the backward pass of the part of the model between the tensors that it names",
-        shape=shape.by("classical:gradients"),
+        shape=shape.by("standard:gradients"),
     ),
 }

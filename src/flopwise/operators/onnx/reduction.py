@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from flopwise.graph import Node
 from flopwise.operators import gradient, views
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import Counts, words
 from flopwise.operators.operator import Operator, each_input
-from flopwise.operators.words import words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -161,7 +161,7 @@ def _depths(node: Node, inner: Sequence[Sequence[int]], tests: Sequence[int] | N
 OPERATORS: dict[str, Operator] = {
     "ai.onnx.ml::TreeEnsemble": by(tree_ensemble, "bound"),
     "ai.onnx.ml::TreeEnsembleClassifier": by(
-        tree_ensemble_classifier, "bound", shape=shape.by("classical:tree_classes")
+        tree_ensemble_classifier, "bound", shape=shape.by("standard:tree_classes")
     ),
-    "ai.onnx.ml::TreeEnsembleRegressor": by(tree_ensemble_regressor, "bound", shape=shape.by("classical:trees")),
+    "ai.onnx.ml::TreeEnsembleRegressor": by(tree_ensemble_regressor, "bound", shape=shape.by("standard:trees")),
 }

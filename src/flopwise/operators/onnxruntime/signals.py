@@ -105,8 +105,8 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::CropAndResize": by(crop_and_resize, shape=shape.by("movement:cropped")),
     "com.microsoft::CDist": by(distances, shape=shape.by("products:pairs")),
     "com.microsoft::Inverse": by(inverse, "bound", shape=shape.alike),
-    "com.microsoft::Rfft": by(spectrum, "bound", shape=shape.by("spectral:spectrum")),
-    "com.microsoft::Irfft": by(signal_of_spectrum, "bound", shape=shape.by("spectral:signal")),
+    "com.microsoft::Rfft": by(spectrum, "bound", shape=shape.by("products:spectrum")),
+    "com.microsoft::Irfft": by(signal_of_spectrum, "bound", shape=shape.by("products:signal")),
     "com.microsoft::DynamicTimeWarping": each_input(
         Counts(cmp=3, add=1), note="the cheapest of three ways to each cell"
     ),

@@ -1,4 +1,4 @@
-"""Shapes of products with packed or stored factors."""
+"""Shapes of products with packed or stored factors, and of Fourier transforms."""
 
 from __future__ import annotations
 
@@ -71,3 +71,15 @@ def transposed(call: Call) -> Types:
     factors = [call.tensor("float32", call.ranked(place)) for place in (0, 1)]
     more = {} if pads is None else {"pads": pads.ravel().tolist()}
     return [call.tensor(call.dtype(0), call.ask("ConvTranspose", factors, more=more))]
+
+
+def spectrum(call: Call) -> Types:
+    shape = call.ranked(0)
+    bins = shape[-1] // 2 + 1 if call.attribute("onesided", 1) else shape[-1]
+    return [call.tensor(call.dtype(0), (*shape[:-1], bins, 2))]
+
+
+def signal(call: Call) -> Types:
+    shape = call.ranked(0)
+    length = 2 * (shape[-2] - 1) if call.attribute("onesided", 1) else shape[-2]
+    return [call.tensor(call.dtype(0), (*shape[:-2], length))]
