@@ -4,7 +4,8 @@ Each model's formula is evaluated at random points inside its stated domain (the
 an empty batch) and at points of any kind. A figure that differs from the profile there is wrong; a point that the
 profile takes and the formula refuses is narrow. One line for each model whose formula is not complete, wrong or narrow
 is printed, and a table over the sets. Sets: examples, light (onnx's), made, vision (torchvision and timm), language
-(transformers, prefill and steps), exports (ONNX files that PyTorch wrote), caffe. What is not installed is left out.
+(transformers, prefill and steps), exports (ONNX files that PyTorch wrote), caffe, operators (PyTorch's modules and
+functions one by one). What is not installed is left out.
 
 Each model has a process of its own; its random numbers depend on its name alone.
 """
@@ -395,6 +396,13 @@ def caffe(folder: Path) -> Iterator[Job]:
         yield Job(path.name, lambda path=path: path, (shapes,))
 
 
+def operators(folder: Path) -> Iterator[Job]:
+    from tests.analyses.formula.operators import operators as table
+
+    for name, (build, shapes) in table().items():
+        yield Job(name, lambda build=build: build().eval(), (shapes,))
+
+
 SETS = {
     "examples": examples,
     "light": light,
@@ -403,6 +411,7 @@ SETS = {
     "vision": vision,
     "language": language,
     "exports": exports,
+    "operators": operators,
 }
 
 

@@ -18,6 +18,7 @@ from flopwise.analyses.formula.following.nets import NetFacts
 from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.lengths import FEW, Lengths
+from flopwise.analyses.formula.propagation.engine import Explain
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.sizes import OpenInputs, closed_model, open_inputs
 from flopwise.analyses.formula.subject import OpenShape, Point, Reading, Sizes, Subject
@@ -191,7 +192,7 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
     def at(point: Mapping[str, int]) -> Reading:
         return Reading(net.graph({spec.name: spec.shape for spec in opened.at(point)}), ModelFacts())
 
-    def follow(point: Mapping[str, int], sizes: Sizes) -> Reading:
+    def follow(point: Mapping[str, int], sizes: Sizes, explain: Explain | None) -> Reading:
         guards = Guards()
         with recording(guards):
             graph = net.graph(dict(sizes), reached=lambda layer: setattr(guards, "reason", layer))
@@ -203,7 +204,6 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
 def _module(request: _Request, options: TorchOptions) -> Subject:
     """A PyTorch module, which runs once for each point."""
     from flopwise.readers.torch.inputs.arguments import open_specs, parameters_of
-    from flopwise.readers.torch.lower.operators import lower
 
     if options.past is not None or options.new is not None:
         return _steps(request, options)
@@ -226,8 +226,8 @@ def _module(request: _Request, options: TorchOptions) -> Subject:
     def at(point: Mapping[str, int]) -> Reading:
         return Reading(read(module, arguments(point), mode=mode, grad=request.train), ModelFacts())
 
-    def follow(point: Mapping[str, int], sizes: Sizes) -> Reading:
-        return followed(lambda: at(point).graph, sizes, lower)
+    def follow(point: Mapping[str, int], sizes: Sizes, explain: Explain | None) -> Reading:
+        return followed(lambda: at(point).graph, sizes, explain)
 
     return Subject(opened.symbols, at, opened.hints, opened.shapes, follow=follow)
 
@@ -235,17 +235,16 @@ def _module(request: _Request, options: TorchOptions) -> Subject:
 def _steps(request: _Request, options: TorchOptions) -> Subject:
     """A step of a language model, in the batch, the tokens in its state and the tokens fed."""
     from flopwise.readers.torch.language.state import carry, longest_context, step, windows
-    from flopwise.readers.torch.lower.operators import lower
 
     def subject(lengths: Lengths, shapes: Sequence[OpenShape], start: Point | None) -> Subject:
         def at(point: Point) -> Reading:
             return Reading(graph_of(step(request.model, **lengths.at(point)).inputs), ModelFacts())
 
-        def follow(point: Point, sizes: Sizes) -> Reading:
+        def follow(point: Point, sizes: Sizes, explain: Explain | None) -> Reading:
             arguments = step(request.model, **lengths.at(point)).inputs
             past = [name for kind, name in lengths.symbols.items() if kind == "past"]
             carry(arguments, {point[name]: dim(point[name], symbol(name)) for name in past})
-            return followed(lambda: graph_of(arguments), sizes, lower)
+            return followed(lambda: graph_of(arguments), sizes, explain)
 
         return Subject(tuple(lengths.symbols.values()), at, lengths.hints, shapes, follow=follow, start=start)
 

@@ -27,6 +27,10 @@ from flopwise.readers.onnx.read import graph_of, resolve_onnx
 UNEVEN = ("test_loop", "test_scan_sum", "test_maxunpool")
 
 
+#: Operators whose cost follows from the prime factors of a length, which a size with an expression has not.
+TRANSFORMS = ("DFT", "STFT")
+
+
 class Symbolic(NamedTuple):
     """A test with a symbol for each extent of its inputs."""
 
@@ -79,7 +83,10 @@ def test_counting_with_expressions_is_counting_at_the_hint(cases: list[Symbolic]
         if one.propagation.open:
             continue
         plain = profile_graph(one.propagation.graph, conventions.get("flops"))
-        assert [r.count for r in plain.rows] == [r.count for r in one.profile.rows], one.case.name
+        rows = [r for r in plain.rows if r.node.op not in TRANSFORMS]
+        assert [r.count for r in rows] == [r.count for r in one.profile.rows if r.node.op not in TRANSFORMS], (
+            one.case.name
+        )
 
 
 def test_most_operators_have_a_rule(cases: list[Symbolic]) -> None:

@@ -12,9 +12,9 @@ from flopwise.analyses.formula.dim import Guards, dim, recording, term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.explain import Explainer
 from flopwise.analyses.formula.first import Readings, fault, first_point
-from flopwise.analyses.formula.following.program import Followed
+from flopwise.analyses.formula.following.program import Followed, ProgramFacts
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.propagation.engine import Propagation
+from flopwise.analyses.formula.propagation.engine import Explain, Propagation
 from flopwise.analyses.formula.rows import (
     CLASSES,
     FIGURES,
@@ -23,6 +23,7 @@ from flopwise.analyses.formula.rows import (
     Known,
     differing,
     unknown_row,
+    with_figures,
 )
 from flopwise.analyses.formula.subject import Point, Reading, Sizes, Subject
 from flopwise.analyses.formula.terms.evaluation import substituted, value
@@ -37,6 +38,9 @@ from flopwise.rows import Row
 
 #: Points at which formulas are compared beside the smallest; of a model with more layers one.
 COMPARED, MANY = 2, 2000
+
+#: How far above the smallest sizes formulas are compared, too: at 0 a product hides what its factors are.
+NEAR = (1, 3)
 
 #: Points to which sizes without a rule are fitted, and points to compare such a fit with.
 FITTED = 5
@@ -105,13 +109,11 @@ class Derivation:
     first: dict[str, int]
     counting: Counting
     #: Reads a program with sizes that carry expressions.
-    run: Callable[[Point, Sizes], Reading] | None = None
+    run: Callable[[Point, Sizes, Explain | None], Reading] | None = None
     #: Points at which sizes that were fitted were found to be others.
     counterexamples: list[tuple[Point, Reading]] = field(default_factory=list)
     compared: list[Point] = field(default_factory=list)
     gaps: list[Point] = field(default_factory=list)
-    #: Whether a program was found to take another way at sizes for which no condition speaks.
-    forks: bool = False
     notes: list[tuple[str, ...]] = field(default_factory=list)
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
@@ -121,7 +123,7 @@ class Derivation:
         """Rows with expressions, and the domain."""
         self.scales = Scales(list(self.names))
         self.needs: dict[str, str] = {}
-        reading = self.readings.at(self.first) if self.run is None else self.run(self.first, self.expressed())
+        reading = self.readings.at(self.first) if self.run is None else self.run(self.first, self.expressed(), None)
         assert reading is not None
         self.base = reading
         self.propagate(None)
@@ -170,7 +172,9 @@ class Derivation:
     def propagate(self, explainer: Explainer | None) -> None:
         """Follow the sizes from the inputs on, and count."""
         own = self.scales.terms()
-        trips = {n: dim(self.first[n], own[n]) for n in self.readings.subject.loops}
+        if self.run is not None and explainer is not None:  # in the places of the symbols from the start
+            self.base, own = self.run(self.first, self.expressed(), explainer), {}
+        trips = {n: dim(self.first[n], self.scales.terms()[n]) for n in self.readings.subject.loops}
         self.fits = explainer is not None
         self.explain = explainer
         walk = Propagation(self.base.graph, self.base.facts, self.expressed(), trips, explainer)
@@ -178,7 +182,7 @@ class Derivation:
             self.base.facts.give(walk, own)
         else:
             walk.run()
-        self.open = walk.open
+        self.open: Sequence[Any] = self.base.facts.open if isinstance(self.base.facts, ProgramFacts) else walk.open
         self.guards: Guards = walk.guards
         with recording(self.guards):
             self.guards.reason = ""
@@ -228,7 +232,6 @@ class Derivation:
             if reading is not None:
                 return point, reading
             self.gaps.append(point)
-            self.forks = self.forks or self.run is not None
         return None
 
     def take(self, point: Point) -> Reading | None:
@@ -270,7 +273,7 @@ class Derivation:
                 break
             left -= 1
             differing = self.differing(*more)
-            if differing and self.fits and len(self.counterexamples) < LEARNED:
+            if differing and (self.fits or self.run) and len(self.counterexamples) < LEARNED:
                 self.learn(*more)
                 left, differing = left + 1, self.differing(*more)
             wrong |= differing
@@ -278,6 +281,7 @@ class Derivation:
         self.general = bool(self.compared)
         if not self.compared:
             wrong |= self.differing(self.first, self.base)
+        self.sized = not wrong
         if wrong:
             self.refit(wrong)
         self.lower()
@@ -291,6 +295,16 @@ class Derivation:
         self.bound()
         self.domains = {n: replace(d, low=max(d.low, domains[n].low)) for n, d in self.domains.items()}
 
+    def explained(self, point: Point, reading: Reading) -> bool:
+        """Whether following the sizes once more explains a point beside all before; if not, all stays as it was."""
+        state = {**vars(self), "counterexamples": list(self.counterexamples)}
+        self.learn(point, reading)
+        readings = [(p, self.readings.at(p)) for p in (*self.compared, point) if p == point or self.inside(p)]
+        if all(r is not None and not self.differing(p, r) for p, r in readings):
+            return True
+        vars(self).update(state)
+        return False
+
     def refit(self, wrong: set[int]) -> None:
         """Fit the figures of rows to the sizes of their operators' own tensors; what follows none is unknown."""
         explainer = self.explainer()
@@ -298,8 +312,8 @@ class Derivation:
         named = [row.name for row in self.rows]
         alike = all([row.name for row in profile.rows] == named for profile in profiles)
         for i in wrong:
-            fitted = _fitted(self.rows[i], [p.rows[i] for p in profiles], explainer) if alike else None
-            self.rows[i] = fitted or unknown_row(self.rows[i])
+            row = self.rows[i]
+            self.rows[i] = _fitted(row, [p.rows[i] for p in profiles], explainer) if alike else unknown_row(row)
         more = self.fresh()
         for i in self.differing(*more) if more else ():
             self.rows[i] = unknown_row(self.rows[i])
@@ -321,7 +335,6 @@ class Derivation:
 
     def lower(self) -> None:
         """Raise the least sizes until the formulas hold there."""
-        lacking = {i for i, row in enumerate(self.rows) if row.note == NO_FORMULA}
 
         def holds(places: Point) -> bool:
             point = self.sizes(places)
@@ -330,29 +343,43 @@ class Derivation:
             reading = self.take(point)
             if reading is None:
                 return False
-            if self.differing(point, reading) <= lacking:
+            if not self.differing(point, reading):
                 return True
-            if not self.fits or len(self.counterexamples) >= LEARNED:
-                return False
-            self.learn(point, reading)
-            return self.differing(point, reading) <= lacking
+            return self.fits and len(self.counterexamples) < LEARNED and self.explained(point, reading)
 
         hint = self.places(self.first)
+
+        def failing(corner: Point, names: Sequence[str], near: bool) -> int:
+            """The last of some places from the smallest on where the formulas are wrong; -1 where they are right."""
+            if not holds({**hint, **{n: corner[n] for n in names}}):
+                return 0
+            last = -1
+            for step in NEAR if near and len(self.rows) <= MANY and self.readings.subject.start is None else ():
+                apart = enumerate(names, step)  # different ones, which tell what follows from which
+                places = {**hint, **{n: min(corner[n] + more, max(hint[n], corner[n])) for more, n in apart}}
+                taken = self.conditions.broken(places) is None and self.take(self.sizes(places)) is not None
+                last = step if taken and not holds(places) else last
+            return last
+
         for _ in range(ROUNDS):
             corner = {n: d.place(d.low) for n, d in self.domains.items()}
             if self.conditions.broken(corner):  # what several symbols decide together is a condition of its own
                 corner = self.small_corner(hint, corner)
-            if holds(corner) or all(corner[n] >= hint[n] for n in corner):
+            if all(corner[n] >= hint[n] for n in corner):
+                return
+            joint = failing(corner, list(corner), near=True)
+            if joint < 0:
                 return
             raised = False
             for name, domain in list(self.domains.items()):
                 alone = {**hint, name: corner[name]}
                 if domain.low == domain.high or corner[name] >= hint[name] or self.conditions.broken(alone):
                     continue
-                if holds(alone):
+                last = failing(corner, [name], near=joint > 0)
+                if last < 0:
                     continue
                 raised = True
-                low = self._least(name, hint, corner[name], holds)
+                low = self._least(name, hint, corner[name] + last, holds)
                 self.domains[name] = replace(domain, low=domain.size(low))
                 self.reasons[name] = self.reasons[name] or self.readings.refusal
             for name, domain in list(self.domains.items()) if not raised else ():
@@ -400,7 +427,8 @@ class Derivation:
             tied=dict(self.scales.tied),
             elsewhere=self.elsewhere,
             sizes=self.profile.graph,
-            everywhere=not self.forks,
+            sized=self.sized,
+            everywhere=self.run is None or not any(map(self.inside, self.gaps)),
         )
 
     def elsewhere(self, point: Point) -> Profile | None:
@@ -463,30 +491,30 @@ class Derivation:
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             yield f"uncounted: {lacking[0]!r}{more}: {NO_FORMULA}; totals are lower bounds"
-        for gap in self.gaps[:1]:
+        for gap in [g for g in self.gaps if self.inside(g)][:1]:
             sizes = ", ".join(f"{n} = {s}" for n, s in gap.items())
             yield f"the model does not take every combination of sizes, such as {sizes}"
 
 
-def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row | None:
-    """The row with figures fitted to those at several points; None where one follows no expression."""
+def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row:
+    """The row with figures that are right at several points: its own, else fitted ones; None where none is."""
     shapes = [tuple(map(term, t.shape)) for t in (*row.node.known_inputs, *row.node.known_outputs) if t.shape]
 
-    def fit(vector: Sequence[int | None]) -> Term | None:
-        known = tuple(v for v in vector if v is not None)
-        found = explainer.fit(known, shapes) if len(known) == len(vector) else None
-        if found is None and not all(v is None for v in vector):
-            raise LookupError
-        return found
+    def right(own: Term | None, figures: Sequence[Any]) -> Term | None:
+        if None in figures:
+            return None
+        if own is not None and explainer.vector(own) == tuple(figures):
+            return own
+        return explainer.fit(tuple(figures), shapes)
 
-    try:
-        figures: dict[str, Any] = {key: fit([getattr(r, key) for r in alike]) for key in FIGURES}
-        for key in CLASSES:
-            classes = [getattr(r, key) for r in alike]
-            figures[key] = None if None in classes else Counts(*[cast(int, fit(v)) for v in zip(*classes, strict=True)])
-    except LookupError:
-        return None
-    return replace(row, **figures)
+    held = {key: [getattr(r, key) for r in alike] for key in (*FIGURES, *CLASSES)}
+    made: dict[str, Any] = {key: right(getattr(row, key), held[key]) for key in FIGURES}
+    for key in CLASSES:
+        columns = [] if None in held[key] else list(zip(*held[key], strict=True))
+        own = getattr(row, key) or [None] * len(columns)
+        counts = [right(count, column) for count, column in zip(own, columns, strict=False)]
+        made[key] = Counts(*[cast(int, count) for count in counts]) if counts and None not in counts else None
+    return with_figures(row, made, lost=any(made[key] is None and None not in held[key] for key in made))
 
 
 def _termed(row: Row) -> Row:

@@ -35,11 +35,19 @@ class Explainer:
     guessed: bool = False
     _vectors: dict[Polynomial, Vector] = field(default_factory=dict)
     _atoms: list[dict[str, int]] = field(default_factory=list)
+    _positions: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._atoms = [{} for _ in self.places]
         for name in self.places[0] if self.places else ():
             self.seen.setdefault(self.vector(symbol(name)), symbol(name))
+
+    def position(self, name: str) -> tuple[int, int] | None:
+        """The position of the node that makes a tensor, and the place of the output; None where none does."""
+        if not self._positions:
+            for position, node in enumerate(self.graphs[0].nodes):
+                self._positions.update((t.name, (position, i)) for i, t in enumerate(node.outputs) if t is not None)
+        return self._positions.get(name)
 
     def agrees(self, position: int, place: int, shape: Shape) -> bool:
         """Whether a shape is that of an output at all points; if so, its extents are kept as known sizes."""

@@ -58,6 +58,8 @@ class Formula:
     elsewhere: Callable[[Mapping[str, int]], Profile | None] | None = field(default=None, repr=False)
     #: The graph with sizes that carry expressions.
     sizes: Graph | None = field(default=None, repr=False)
+    #: Whether these sizes gave every layer's figures as the profiles have them.
+    sized: bool = True
     #: Whether the conditions say all; where they do not, values come from profiles.
     everywhere: bool = True
     #: The formulas at sizes at which the program takes another way.
@@ -97,10 +99,15 @@ class Formula:
         Raises:
             InputError: there is no figure of that name, or sympy is not installed.
         """
-        term = self._term(self.whole, figure)
+        term = self.term_of(self.whole, figure)
         return self.expressions.expression(0 if term is None else term)
 
-    def _term(self, group: Group, figure: str) -> Term | None:
+    def term_of(self, group: Group, figure: str) -> Term | None:
+        """A figure of a group on the symbols' scales; those of the whole model belong to ``whole`` alone.
+
+        Raises:
+            InputError: there is no figure of that name.
+        """
         if figure in OF_MODEL and group is self.whole:
             return self.peak if figure == "peak_activation_bytes" else self.state
         if figure not in group.terms and figure not in CLASSES:
@@ -113,12 +120,12 @@ class Formula:
         Raises:
             InputError: there is no figure of that name.
         """
-        return self._term(self.whole, figure)
+        return self.term_of(self.whole, figure)
 
     @functools.cached_property
     def _alive(self) -> tuple[tuple[Term, ...], Conditions]:
         """The bytes of activations alive at each step, and at which sizes these sums hold."""
-        return alive(self.sizes)
+        return alive(self.sizes if self.sized else None)
 
     @functools.cached_property
     def peak(self) -> Term | None:
@@ -150,27 +157,24 @@ class Formula:
         Raises:
             InputError: a symbol or figure is unknown, or the model does not take the sizes.
         """
-        if figure in CLASSES:
-            return self._operations(figure, sizes)
-        if figure not in OF_MODEL:
-            self._term(self.whole, figure)
+        if figure not in CLASSES and figure in self.whole.terms:
             return self.evaluate(self.whole, sizes)[figure]
         if (way := self._way(sizes)) is not self:
             return way.value(figure, **sizes)
-        try:
-            places, atoms = self._places(self.own_point(sizes)), {}  # type: ignore[var-annotated]
-        except OutsideError as error:
-            if figure == "state_bytes":
-                raise
-            return self._profile_at(error).peak_activation_bytes
+        term = None if figure == "peak_activation_bytes" else self.term(figure)
         if figure == "state_bytes":
-            return None if self.state is None else value(self.state, places, atoms)
+            return None if term is None else value(term, self._places(self.own_point(sizes)))
+        try:
+            places, atoms = self._inside(sizes), {}  # type: ignore[var-annotated]
+        except OutsideError as error:
+            profile = self._profile_at(error)
+            return profile.peak_activation_bytes if figure in OF_MODEL else getattr(profile.sum.counts, figure)
+        if figure in CLASSES:
+            return None if term is None else value(term, places)
         sums, shared = self._alive
-        outside = OutsideError("the model does not take these sizes", self.own_point(sizes))
-        if not sums or not self.everywhere:
-            return self._profile_at(outside).peak_activation_bytes
-        if shared.broken(places):
-            with contextlib.suppress(OutsideError):
+        if not sums or shared.broken(places):
+            outside = OutsideError("the model does not take these sizes", self.own_point(sizes))
+            with contextlib.suppress(*[OutsideError] if sums else []):
                 return self._profile_at(outside).peak_activation_bytes
         return max(value(term, places, atoms) for term in sums)
 
@@ -183,19 +187,16 @@ class Formula:
                     return way
         return self
 
-    def _operations(self, name: str, sizes: Mapping[str, int]) -> int | None:
-        """The operations of a class at a point."""
-        if (way := self._way(sizes)) is not self:
-            return way._operations(name, sizes)
-        try:
-            point = self.own_point(sizes)
-        except OutsideError as error:
-            return getattr(self._profile_at(error).sum.counts, name)  # type: ignore[no-any-return]
+    def _inside(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The places of the symbols at a point where values come from the formulas.
+
+        Raises:
+            OutsideError: they come from a profile there.
+        """
+        point = self.own_point(sizes)
         if not self.everywhere:
-            outside = OutsideError("the program does not take these sizes", point)
-            return getattr(self._profile_at(outside).sum.counts, name)  # type: ignore[no-any-return]
-        term = self.whole.classes[name]
-        return None if term is None else value(term, self._places(point))
+            raise OutsideError("the program does not take these sizes", point)
+        return self._places(point)
 
     def named(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The sizes by the model's own names of the symbols.
@@ -272,7 +273,7 @@ class Formula:
         Raises:
             InputError: a figure is unknown.
         """
-        return [f for f in (figures if figures is not None else self.whole.terms) if self.term(f) is None]
+        return [f for f in (self.whole.terms if figures is None else figures) if self.term(f) is None]
 
     def at_least(self, figures: Sequence[str] | None = None) -> list[str]:
         """Those of the figures (None: of those that every layer has) whose formula is a lower bound.
@@ -280,8 +281,8 @@ class Formula:
         Raises:
             InputError: a figure is unknown.
         """
-        asked = [f for f in (figures if figures is not None else self.whole.terms) if f in self.whole.terms]
-        return [f for f in asked if self.term(f) is not None and not self.whole.exact(f)]
+        chosen = self.whole.terms if figures is None else figures
+        return [f for f in chosen if self.term(f) is not None and not self.whole.exact(f)]
 
     def _chosen(self, figures: Sequence[str] | None) -> dict[str, Term]:
         terms = {f: self.term(f) for f in (figures if figures is not None else (*self.whole.terms, *OF_MODEL))}
@@ -312,7 +313,7 @@ class Formula:
 
     def layer(self, group: Group, figure: str) -> Any:
         """A figure of a layer or of several as a sympy expression; None when it is not known."""
-        term = self._term(group, figure)
+        term = self.term_of(group, figure)
         return None if term is None else self.expressions.expression(term)
 
     def by(self, key: str, depth: int | None = None) -> list[Group]:
@@ -417,12 +418,9 @@ class Formula:
         if len(group.rows) == len(self.rows) and (way := self._way(sizes)) is not self:
             return way.evaluate(way.whole, sizes)
         try:
-            point = self.own_point(sizes)
+            places, atoms = self._inside(sizes), {}  # type: ignore[var-annotated]
         except OutsideError as error:
             return self._profiled(group, error)
-        if not self.everywhere:
-            return self._profiled(group, OutsideError("the program does not take these sizes", point))
-        places, atoms = self._places(point), {}  # type: ignore[var-annotated]
         figures = {f: None if t is None else value(t, places, atoms) for f, t in group.terms.items()}
         return Values(figures, [f for f in figures if not group.exact(f)])
 

@@ -60,16 +60,17 @@ class Known(NamedTuple):
 
 def unknown_row(row: Row) -> Row:
     """The row with no figure known."""
-    return _with(row, dict.fromkeys((*FIGURES, *CLASSES)), True)
+    return with_figures(row, dict.fromkeys((*FIGURES, *CLASSES)), True)
 
 
-def _with(row: Row, figures: Mapping[str, Any], lost: bool) -> Row:
+def with_figures(row: Row, figures: Mapping[str, Any], lost: bool) -> Row:
+    """The row with other figures, and a note where some are lost."""
     row = replace(row, **figures)
     return replace(row, missing="fact", note=NO_FORMULA) if lost else row
 
 
 def differing(rows: Sequence[Row], known: Known, places: Point) -> set[int]:
-    """Positions of the rows whose expressions do not give the figures of a concrete profile.
+    """Positions of the rows whose expressions do not give the figures of a profile; what is unknown does not differ.
 
     Args:
         rows: with expressions.
@@ -87,12 +88,15 @@ def differing(rows: Sequence[Row], known: Known, places: Point) -> set[int]:
         return values[term]
 
     def same(row: Row, other: Row) -> bool:
-        if any(at(getattr(row, key)) != getattr(other, key) for key in FIGURES):
-            return False
+        lost = row.note == NO_FORMULA
+        for key in FIGURES:
+            one = getattr(row, key)
+            if at(one) != getattr(other, key) and not (lost and one is None):
+                return False
         for key in CLASSES:
             one, two = getattr(row, key), getattr(other, key)
             if one is None or two is None:
-                if one is not two:
+                if one is not two and not (lost and one is None):
                     return False
             elif any(at(a) != b for a, b in zip(one, two, strict=True)):
                 return False

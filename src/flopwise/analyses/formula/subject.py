@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from flopwise.analyses.formula.facts import ModelFacts
+from flopwise.analyses.formula.propagation.engine import Explain
 from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.graph import Graph
 
@@ -50,8 +51,9 @@ class Subject:
     shapes: Sequence[OpenShape] = ()
     #: Those of the symbols that are numbers of trips of the loop of that name.
     loops: Sequence[str] = ()
-    #: Reads a program at a point with sizes that carry expressions; None for a file, whose graph says it all.
-    follow: Callable[[Point, Sizes], Reading] | None = None
+    #: Reads a program at a point with sizes that carry expressions, and with what finds shapes for which there is no
+    #: rule; None for a file, whose graph says it all.
+    follow: Callable[[Point, Sizes, Explain | None], Reading] | None = None
     #: The point at which it is followed; None: the one that it takes best.
     start: Point | None = None
     #: The subject from a point on at which a program may take another way: the smallest sizes there are numbers in it.

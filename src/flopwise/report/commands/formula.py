@@ -159,11 +159,6 @@ def values_report(
     return Report(sheets, content)
 
 
-def _term(formula: Formula, group: Group, figure: str) -> Any:
-    """A figure of a group; those of the whole model belong to it alone."""
-    return formula.term(figure) if group is formula.whole and figure in WHOLE else group.term(figure)
-
-
 def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[str, int]]) -> Report:
     """The largest size of a symbol within a budget, one line for each point of the others.
 
@@ -238,7 +233,7 @@ def _size(formula: Formula, term: Any) -> str:
 def _cell(formula: Formula, group: Group, figure: str, look: Look, choice: Choice, data: bool) -> str | None:
     """A formula as text, None where nothing is known; of parts alike, how many times that of one."""
     one = group if data or group.one is None else group.one
-    term = _term(formula, one, figure)
+    term = formula.term_of(one, figure)
     if term is None:
         return None
     text = formula.text(term, choice.at)
@@ -259,7 +254,7 @@ class _Total:
 
     @property
     def term(self) -> Any:
-        return _term(self.formula, self.formula.whole, self.figure)
+        return self.formula.term(self.figure)
 
     @property
     def exact(self) -> bool:
@@ -427,7 +422,7 @@ def _aligned(lines: Sequence[tuple[str, Formula, Group, str]], choice: Choice) -
     yield "\\begin{align*}"
     for number, (title, formula, group, figure) in enumerate(lines, 1):
         one = group.one or group
-        term = _term(formula, one, figure)
+        term = formula.term_of(one, figure)
         text = "\\text{unknown}" if term is None else formula.latex(term, choice.at)
         if one is not group and text not in ("0", "\\text{unknown}"):
             text = f"{group.times} \\times \\left({text}\\right)"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flopwise.analyses.formula.terms.bounds import largest, least
-from flopwise.analyses.formula.terms.evaluation import closed, substituted, symbols, value
-from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, floor, symbol, unknown
+from flopwise.analyses.formula.terms.evaluation import substituted, symbols, value
+from flopwise.analyses.formula.terms.polynomial import Term, floor, symbol
 from flopwise.operators.counts import Counts
 
 H, W = symbol("H"), symbol("W")
@@ -84,17 +84,6 @@ def test_counts_take_polynomials() -> None:
 def test_what_needs_a_value_is_refused(use: object) -> None:
     with pytest.raises(TypeError):
         use()  # type: ignore[operator]
-
-
-def test_unknown_sizes_show() -> None:
-    term = H * unknown("x, 0")
-    assert isinstance(term, Polynomial)
-    assert closed(H // 2)
-    assert closed(7)
-    assert not closed(term)
-    assert not closed((term + 1) // 2)
-    with pytest.raises(KeyError):
-        value(term, {"H": 1})
 
 
 def test_symbols_inside_floors_are_found() -> None:

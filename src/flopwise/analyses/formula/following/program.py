@@ -13,7 +13,7 @@ from flopwise.analyses.formula.dim import Dim, Guards, dim, recording, require, 
 from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.propagation.aten.of import Of
 from flopwise.analyses.formula.propagation.aten.table import RULES as CALLS
-from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Propagation
+from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Explain, Propagation
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, shape_of
 from flopwise.analyses.formula.subject import Reading, Sizes
 from flopwise.analyses.formula.terms.evaluation import substituted
@@ -83,14 +83,16 @@ def loops_fixed() -> Iterator[None]:
 class ProgramSizes:
     """The shapes of a run by the names of its tensors."""
 
-    def __init__(self, inputs: Mapping[str, Shape], lower: Lower) -> None:
+    def __init__(self, inputs: Mapping[str, Shape], lower: Lower, explain: Explain | None = None) -> None:
         """
         Args:
             inputs: shapes of the inputs with open sizes, by name.
             lower: how a call is named in ONNX's vocabulary.
+            explain: what finds the shapes for which there is no rule, or a wrong one; None: nothing does.
         """
         self.inputs = inputs
         self.lower = lower
+        self.explain = explain
         self.start()
 
     def start(self) -> None:
@@ -122,11 +124,16 @@ class ProgramSizes:
         fits = False
         for place, output in enumerate(outputs):
             shape = found[place] if place < len(found) else None
-            if shape is not None and tuple(map(int, shape)) == output.shape:
-                self.shapes[output.name] = shape
-                fits = True
-            else:
-                self.shapes[output.name] = None
+            right = shape is not None and tuple(map(int, shape)) == output.shape
+            position = self.explain.position(output.name) if self.explain else None
+            if self.explain is not None and position is not None:
+                if shape is None or not right or not self.explain.agrees(*position, shape):
+                    right, shape = False, self.explain(*position, [self.of(t) for t in tensors_in((args, kwargs))])
+            elif not right:
+                shape = None
+            self.shapes[output.name] = shape
+            fits = fits or right
+            if shape is None:
                 self.open.append(name)
         for guard, why in guards.reasons.items() if fits else ():
             self.guards.reasons.setdefault(guard, why)
@@ -179,6 +186,15 @@ class ProgramSizes:
         return thing
 
 
+def tensors_in(thing: Any) -> Iterator[Tensor]:
+    """The tensors among arguments."""
+    if isinstance(thing, Tensor):
+        yield thing
+    elif isinstance(thing, (tuple, list, Mapping)):
+        for part in thing.values() if isinstance(thing, Mapping) else thing:
+            yield from tensors_in(part)
+
+
 class Followed(ModelFacts):
     """Facts about a model whose own code was run with sizes that carry expressions."""
 
@@ -213,17 +229,18 @@ class ProgramFacts(Followed):
         super().give(walk, scales)
 
 
-def followed(run: Callable[[], Graph], sizes: Sizes, lower: Lower) -> Reading:
-    """What a program does while the sizes that it asks for carry expressions.
+def followed(run: Callable[[], Graph], sizes: Sizes, explain: Explain | None) -> Reading:
+    """What a PyTorch program does while the sizes that it asks for carry expressions.
 
     Args:
         run: runs the program.
         sizes: the shapes of its inputs.
-        lower: names a call in ONNX's vocabulary.
+        explain: what finds the shapes for which there is no rule; None: nothing does.
     """
     from flopwise.readers.torch.capture.sizes import HANDED_OUT
+    from flopwise.readers.torch.lower.operators import lower
 
-    program, guards = ProgramSizes(sizes, lower), Guards(reason=asking_line)
+    program, guards = ProgramSizes(sizes, lower, explain), Guards(reason=asking_line)
     token = HANDED_OUT.set(program)
     try:
         with recording(guards), loops_fixed():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy
 
@@ -37,6 +37,20 @@ SMALL = 1024
 WRONG = (ArithmeticError, AttributeError, FlopwiseError, LookupError, TypeError, ValueError)
 
 
+class Scan(NamedTuple):
+    """How a Scan takes its inputs: the states first, then what it goes through along these axes."""
+
+    #: Whether it is of the first version, with the lengths of sequences before all inputs, and a batch.
+    old: bool
+    states: int
+    axes: Sequence[int]
+
+    @classmethod
+    def of(cls, site: Site) -> Scan:
+        old, through = site.node.version < 9, site.attr("num_scan_inputs", 0)
+        return cls(old, len(site.node.inputs) - old - through, site.attr("scan_input_axes") or [0] * through)
+
+
 class Explain(Protocol):
     """What knows the shapes of outputs at several points, by the node's position and the output's place."""
 
@@ -45,6 +59,9 @@ class Explain(Protocol):
 
     def agrees(self, position: int, place: int, shape: Shape) -> bool:
         """Whether a shape is right at all points."""
+
+    def position(self, name: str) -> tuple[int, int] | None:
+        """The position of the node that makes a tensor, and the place of the output; None where none does."""
 
 
 @dataclass
@@ -275,13 +292,10 @@ class Propagation:
         try:
             if node.op == "Loop":
                 found = whole(site.value(0).ravel().tolist()[0]) if site.has(0) else None
-            elif node.op == "Scan" and node.version >= 9:
-                states = len(node.inputs) - site.attr("num_scan_inputs", 0)
-                axes = site.attr("scan_input_axes") or [0]
-                found = site.shape(states)[axes[0]]
             elif node.op == "Scan":
-                states = len(node.inputs) - 1 - site.attr("num_scan_inputs", 0)
-                found = site.shape(states + 1)[1] * site.shape(states + 1)[0]
+                scan = Scan.of(site)
+                first = site.shape(scan.states + scan.old)
+                found = first[1] * first[0] if scan.old else first[scan.axes[0]]
         except (UnknownError, *WRONG):
             return None
         if found is not None and hint is not None and int(found) != hint:
@@ -291,24 +305,18 @@ class Propagation:
     def enter(self, node: Node, site: Site, part: str, flow: Flow) -> None:
         """The shapes of what flows into a body."""
         inputs: list[Shape | None] = []
-        first = 0
         if node.op == "Loop":
             inputs = [(), (), *site.shapes[2:]]
         elif node.op == "Scan":
-            old = node.version < 9
-            states = len(node.inputs) - int(old) - site.attr("num_scan_inputs", 0)
-            axes = site.attr("scan_input_axes") or [0] * len(node.inputs)
-            for index, shape in enumerate(site.shapes[int(old) :]):
-                if shape is None:
-                    inputs.append(None)
-                elif old:
-                    inputs.append(shape[1:] if index < states else shape[2:])
-                elif index < states:
-                    inputs.append(shape)
-                else:
-                    axis = axes[index - states] % len(shape)
-                    inputs.append((*shape[:axis], *shape[axis + 1 :]))
-        for names, shape in zip(flow.takes[first:], inputs, strict=False):
+            scan = Scan.of(site)
+            for index, shape in enumerate(site.shapes[scan.old :]):
+                if shape is not None and scan.old:
+                    shape = shape[1:] if index < scan.states else shape[2:]
+                elif shape is not None and index >= scan.states:
+                    axis = scan.axes[index - scan.states] % len(shape)
+                    shape = (*shape[:axis], *shape[axis + 1 :])
+                inputs.append(shape)
+        for names, shape in zip(flow.takes, inputs, strict=False):
             for name in names[:1]:
                 hint = self.inner.get(name)
                 same = shape is not None and tuple(map(int, shape)) == hint
@@ -345,24 +353,17 @@ class Propagation:
                 return site.shapes[place + 2]
             return None
         (gives,) = results.values()
-        if node.op == "Loop":
-            carried = len(node.inputs) - 2
-            shape = gives[place + 1] if place + 1 < len(gives) else None
-            if shape is None:
-                return None
-            return shape if place < carried else None if repeats is None else (repeats, *shape)
-        if node.op == "Scan":
-            old = node.version < 9
-            states = len(node.inputs) - int(old) - site.attr("num_scan_inputs", 0)
-            shape = gives[place] if place < len(gives) else None
-            if shape is None or old:
-                return None
-            if place < states:
-                return shape
-            axis = (site.attr("scan_output_axes") or [0] * len(node.outputs))[place - states]
-            axis = axis if axis >= 0 else axis + len(shape) + 1
-            return None if repeats is None else (*shape[:axis], repeats, *shape[axis:])
-        return None
+        if node.op not in ("Loop", "Scan"):
+            return None
+        first, carried = (1, len(node.inputs) - 2) if node.op == "Loop" else (0, Scan.of(site).states)
+        shape = gives[place + first] if place + first < len(gives) else None
+        if shape is None or (node.op == "Scan" and Scan.of(site).old):
+            return None
+        if place < carried or repeats is None:
+            return shape if place < carried else None
+        axis = (site.attr("scan_output_axes") or [0] * len(node.outputs))[place - carried]
+        axis = axis if axis >= 0 else axis + len(shape) + 1
+        return (*shape[:axis], repeats, *shape[axis:])
 
     # The graph with expressions.
 

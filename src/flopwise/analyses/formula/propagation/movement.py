@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from flopwise.analyses.formula.dim import Dim, Ratio, decided, larger, require, smaller, term
 from flopwise.analyses.formula.propagation.broadcasting import broadcast, same
-from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, axis_of, settled, whole
+from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, axis_of, settled
 from flopwise.operators.extents import product
 
 
@@ -93,6 +95,7 @@ def split(site: Site) -> list[Shape | None]:
         if site.attr("num_outputs") is not None:
             size = -(-x[axis] // count)
             sizes = [*[size] * (count - 1), x[axis] - size * (count - 1)]
+            require(term(sizes[-1]), ">=")
         else:
             sizes = [x[axis] // count] * count
             same(x[axis], sizes[0] * count)
@@ -235,23 +238,8 @@ def resize(site: Site) -> list[Shape | None]:
     first_version = site.node.op == "Upsample" or (len(site.node.inputs) == 2)
     scales = site.attr("scales") or site.value(1 if first_version else 2).ravel().tolist()
     for axis, scale in zip(axes, scales, strict=True):
-        found[axis] = _scaled(x[axis], scale)
+        found[axis] = math.floor(Ratio.of(x[axis]) * Ratio.of(scale))
     return [tuple(found)]
-
-
-def _scaled(extent: int, scale: object) -> int:
-    """An extent times a scale, rounded down."""
-    exact: Ratio = Ratio.of(extent) * Ratio.of(scale)
-    return exact.floor()
-
-
-def like(index: int) -> object:
-    """The rule of results with the shape of an input."""
-
-    def rule(site: Site) -> list[Shape | None]:
-        return [site.shape(index)] * len(site.node.outputs)
-
-    return rule
 
 
 def one_hot(site: Site) -> list[Shape | None]:
@@ -294,9 +282,7 @@ def unique(site: Site) -> list[Shape | None]:
     """At most every element or slice."""
     x, axis = site.shape(0), site.attr("axis")
     count = product(x) if axis is None else x[axis_of(axis, len(x))]
-    first: Shape = (count,) if axis is None else (*x[: axis % len(x)], count, *x[axis % len(x) + 1 :])
-    whole_ = product(x) if axis is None else x[axis_of(axis, len(x))]
-    return [first, (count,), (whole_,), (count,)]
+    return [(count,) if axis is None else x, (count,), (count,), (count,)]
 
 
 def compress(site: Site) -> list[Shape | None]:
@@ -334,5 +320,3 @@ RULES = {
     "Unique": unique,
     "Compress": compress,
 }
-
-__all__ = ["RULES", "reshaped", "sliced", "whole"]

@@ -17,12 +17,7 @@ def product(a: Shape, b: Shape) -> Shape:
 
 def matmul(site: Site) -> list[Shape | None]:
     """batch × M × N."""
-    return [product(site.shape(0), site.shape(1))]
-
-
-def qlinear_matmul(site: Site) -> list[Shape | None]:
-    """As of a product of inputs 0 and 3."""
-    return [product(site.shape(0), site.shape(3))]
+    return [product(site.shape(0), site.shape(3 if site.node.op == "QLinearMatMul" else 1))]
 
 
 def gemm(site: Site) -> list[Shape | None]:
@@ -121,8 +116,7 @@ def rotary(site: Site) -> list[Shape | None]:
 
 
 RULES = {
-    **dict.fromkeys(("MatMul", "MatMulInteger"), matmul),
-    "QLinearMatMul": qlinear_matmul,
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), matmul),
     "Gemm": gemm,
     "Einsum": einsum,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),

@@ -20,9 +20,9 @@ MOST = 1024
 Rule = Callable[[Site], Value]
 
 
-def elementwise(function: Callable[..., Any]) -> Rule:
+def elementwise(function: Callable[..., Any], inputs: int = 2) -> Rule:
     """The rule of an operator on each element, broadcast."""
-    each = numpy.frompyfunc(function, function.__code__.co_argcount if hasattr(function, "__code__") else 2, 1)
+    each = numpy.frompyfunc(function, inputs, 1)
 
     def rule(site: Site) -> Value:
         return array(each(*(site.value(i) for i in range(each.nin))))
@@ -40,12 +40,8 @@ def folded(function: Callable[[Any, Any], Any]) -> Rule:
     return rule
 
 
-def _exact(number: Any) -> bool:
-    return isinstance(number, int)
-
-
 def _divided(a: Any, b: Any) -> Any:
-    if _exact(a) and _exact(b):
+    if isinstance(a, int) and isinstance(b, int):
         if isinstance(a, Dim) or isinstance(b, Dim):
             return a // b if a >= 0 and b > 0 else -(-a // b)
         return int(a / b)
@@ -53,55 +49,24 @@ def _divided(a: Any, b: Any) -> Any:
 
 
 def _least(a: Any, b: Any) -> Any:
-    return smaller(a, b) if _exact(a) and _exact(b) else min(a, b)
+    return smaller(a, b) if isinstance(a, int) and isinstance(b, int) else min(a, b)
 
 
 def _largest(a: Any, b: Any) -> Any:
-    return larger(a, b) if _exact(a) and _exact(b) else max(a, b)
+    return larger(a, b) if isinstance(a, int) and isinstance(b, int) else max(a, b)
 
 
-def _rounded_down(x: Any) -> Any:
-    return Ratio.of(math.floor(x)) if isinstance(x, Ratio) else float(math.floor(x))
+def rounding(way: Callable[[Any], int]) -> Rule:
+    """The rule of an operator that makes numbers whole, of the same type as they were."""
 
+    def rounded(x: Any) -> Any:
+        return x if isinstance(x, int) else Ratio.of(way(x)) if isinstance(x, Ratio) else float(way(x))
 
-def _rounded_up(x: Any) -> Any:
-    return Ratio.of(math.ceil(x)) if isinstance(x, Ratio) else float(math.ceil(x))
-
-
-def _rounded(x: Any) -> Any:
-    return x if isinstance(x, int) else Ratio.of(round(x)) if isinstance(x, Ratio) else float(round(x))
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    return a % b
+    return elementwise(rounded, 1)
 
 
 def _power(a: Any, b: Any) -> Any:
     return a ** int(b) if isinstance(b, float) and b.is_integer() else a**b
-
-
-def _root(x: Any) -> Any:
-    return math.sqrt(x)
-
-
-def _negated(x: Any) -> Any:
-    return -x
-
-
-def _absolute(x: Any) -> Any:
-    return abs(x)
-
-
-def _not(x: Any) -> Any:
-    return not x
-
-
-def _equal(a: Any, b: Any) -> Any:
-    return bool(a == b)
-
-
-def _chosen(condition: Any, a: Any, b: Any) -> Any:
-    return a if condition else b
 
 
 def cast(site: Site) -> Value:
@@ -239,10 +204,6 @@ def non_zero(site: Site) -> Value:
     return array(numpy.array(numpy.nonzero(numpy.array(flags).reshape(site.value(0).shape))))
 
 
-def scatter_elements(site: Site) -> Value:
-    raise UnknownError
-
-
 RULES: dict[str, Rule] = {
     "Shape": shape_of,
     "Size": size,
@@ -263,25 +224,25 @@ RULES: dict[str, Rule] = {
     "Sub": elementwise(operator.sub),
     "Mul": elementwise(operator.mul),
     "Div": elementwise(_divided),
-    "Mod": elementwise(_remainder),
+    "Mod": elementwise(operator.mod),
     "Pow": elementwise(_power),
-    "Sqrt": elementwise(_root),
-    "Neg": elementwise(_negated),
-    "Abs": elementwise(_absolute),
-    "Floor": elementwise(_rounded_down),
-    "Ceil": elementwise(_rounded_up),
-    "Round": elementwise(_rounded),
+    "Sqrt": elementwise(math.sqrt, 1),
+    "Neg": elementwise(operator.neg, 1),
+    "Abs": elementwise(abs, 1),
+    "Floor": rounding(math.floor),
+    "Ceil": rounding(math.ceil),
+    "Round": rounding(round),
     "Min": folded(_least),
     "Max": folded(_largest),
-    "Equal": elementwise(_equal),
+    "Equal": elementwise(operator.eq),
     "Greater": elementwise(operator.gt),
     "GreaterOrEqual": elementwise(operator.ge),
     "Less": elementwise(operator.lt),
     "LessOrEqual": elementwise(operator.le),
-    "Not": elementwise(_not),
+    "Not": elementwise(operator.not_, 1),
     "And": elementwise(lambda a, b: bool(a) and bool(b)),
     "Or": elementwise(lambda a, b: bool(a) or bool(b)),
-    "Where": elementwise(_chosen),
+    "Where": elementwise(lambda condition, a, b: a if condition else b, 3),
     "ReduceProd": reduced(operator.mul),
     "ReduceSum": reduced(operator.add),
     "ReduceMax": reduced(_largest),

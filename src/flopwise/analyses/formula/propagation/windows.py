@@ -57,13 +57,7 @@ def windows(site: Window, extents: Sequence[int], kernel: Sequence[int]) -> Shap
 
 def conv(site: Site) -> list[Shape | None]:
     """N × M × windows, W being M × C/group × kernel."""
-    x, w = site.shape(0), site.shape(1)
-    return [(x[0], w[0], *windows(site, x[2:], site.attr("kernel_shape") or w[2:]))]
-
-
-def qlinear_conv(site: Site) -> list[Shape | None]:
-    """As of a convolution, the weights being input 3."""
-    x, w = site.shape(0), site.shape(3)
+    x, w = site.shape(0), site.shape(3 if site.node.op == "QLinearConv" else 1)
     return [(x[0], w[0], *windows(site, x[2:], site.attr("kernel_shape") or w[2:]))]
 
 
@@ -120,20 +114,12 @@ def max_unpool(site: Site) -> list[Shape | None]:
     x, kernel = site.shape(0), site.attr("kernel_shape")
     rank = len(kernel)
     strides, pads = site.attr("strides") or [1] * rank, site.attr("pads") or [0] * (2 * rank)
-    return [
-        (
-            *x[:2],
-            *(
-                (n - 1) * s + k - pads[i] - pads[i + rank]
-                for i, (n, s, k) in enumerate(zip(x[2:], strides, kernel, strict=True))
-            ),
-        )
-    ]
+    sides = zip(x[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
+    return [(*x[:2], *((n - 1) * s + k - before - after for n, s, k, before, after in sides))]
 
 
 RULES = {
-    **dict.fromkeys(("Conv", "ConvInteger", "DeformConv"), conv),
-    "QLinearConv": qlinear_conv,
+    **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "QLinearConv"), conv),
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), global_pool),
     "ConvTranspose": conv_transpose,

@@ -114,7 +114,7 @@ def _multiplied(left: Bounds, right: Bounds) -> Bounds:
 
 
 def _atom_bounds(atom: Atom) -> Bounds:
-    if atom.kind in ("symbol", "unknown", "bits"):
+    if atom.kind in ("symbol", "bits"):
         return 0, None
     one, two = map(bounds, atom.parts)
     if atom.kind == "floor":

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from flopwise.analyses.formula.terms.bounds import largest, least
-from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, bits, floor, single
+from flopwise.analyses.formula.terms.polynomial import Atom, Term, add_up, bits, floor, single
 
 
 def value(term: Term, at: Mapping[str, int], known: dict[str, int] | None = None) -> int:
     """The term's value.
 
     Args:
-        term: what to evaluate; it must be free of unknowns.
+        term: what to evaluate.
         at: value of each symbol.
         known: values of atoms that were met, shared between terms that are evaluated at the same place.
     """
@@ -33,8 +32,6 @@ def value(term: Term, at: Mapping[str, int], known: dict[str, int] | None = None
 def _atom_value(atom: Atom, at: Mapping[str, int], known: dict[str, int]) -> int:
     if atom.kind == "symbol":
         return at[atom]
-    if atom.kind == "unknown":
-        raise KeyError(atom)
     if atom.kind == "bits":
         return value(atom.parts[0], at, known).bit_length()
     left, right = (value(part, at, known) for part in atom.parts)
@@ -62,7 +59,7 @@ def substituted(term: Term, by: Mapping[str, Term]) -> Term:
 
 
 def _substituted(atom: Atom, by: Mapping[str, Term]) -> Term:
-    if atom.kind in ("symbol", "unknown"):
+    if atom.kind == "symbol":
         return by.get(atom, single(atom))
     if atom.kind == "bits":
         return bits(substituted(atom.parts[0], by))
@@ -70,13 +67,6 @@ def _substituted(atom: Atom, by: Mapping[str, Term]) -> Term:
     if atom.kind == "floor":
         return floor(left, right)
     return least(left, right) if atom.kind == "min" else largest(left, right)
-
-
-def closed(term: Any) -> bool:
-    """Whether the term is an integer or a polynomial free of unknowns."""
-    if isinstance(term, Polynomial):
-        return all(a.kind == "symbol" or (a.kind != "unknown" and all(map(closed, a.parts))) for a in term.atoms())
-    return isinstance(term, int)
 
 
 def symbols(term: Term) -> set[str]:

@@ -21,7 +21,7 @@ Term: TypeAlias = "int | Polynomial"
 Monomial: TypeAlias = "tuple[tuple[Atom, int], ...]"
 
 #: What an atom is.
-Kind: TypeAlias = Literal["symbol", "floor", "min", "max", "bits", "unknown"]
+Kind: TypeAlias = Literal["symbol", "floor", "min", "max", "bits"]
 
 #: Results of arithmetic that are remembered.
 REMEMBERED = 1 << 15
@@ -31,7 +31,7 @@ class Atom(str):
     """What polynomials are made of; the text says what it is, and equal texts are equal atoms.
 
     A "symbol" has no parts; a "floor" has a numerator and a denominator, "min" and "max" have two terms, "bits" has one
-    term, of which it is the number of binary digits; an "unknown" is a size that follows no formula.
+    term, of which it is the number of binary digits.
     """
 
     __slots__ = ("kind", "parts")
@@ -120,11 +120,6 @@ def symbol(name: str) -> Polynomial:
 def single(atom: Atom) -> Polynomial:
     """The polynomial that is one atom."""
     return Polynomial({((atom, 1),): 1})
-
-
-def unknown(name: str) -> Polynomial:
-    """A size that follows no formula, under a name that tells it from others."""
-    return single(Atom.of("unknown", f"unknown({name})"))
 
 
 @functools.lru_cache(REMEMBERED)

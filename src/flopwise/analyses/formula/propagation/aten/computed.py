@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flopwise.analyses.formula.dim import Ratio, require, term
+from flopwise.analyses.formula.propagation import products
 from flopwise.analyses.formula.propagation.aten.of import Of, Shapes, axes_of
 from flopwise.analyses.formula.propagation.broadcasting import broadcast, same
 from flopwise.analyses.formula.propagation.site import Shape, UnknownError, axis_of
@@ -130,18 +131,13 @@ def outer(x: Of, other: Of) -> Shapes:
 
 
 def matmul(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
-    left, right = a.shape, b.shape
-    same(left[-1], right[0] if len(right) == 1 else right[-2])
-    batch = broadcast(left[:-2], right[:-2])
-    return [(*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))]
+    return [products.product(a.shape, b.shape)]
 
 
-def addmm(input: Of, mat1: Of, mat2: Of, **more: Any) -> Shapes:
-    return [broadcast(input.shape, matmul(mat1, mat2)[0])]
-
-
-def baddbmm(input: Of, batch1: Of, batch2: Of, **more: Any) -> Shapes:
-    return addmm(input, batch1, batch2)
+def addmm(input: Of, *factors: Any, **more: Any) -> Shapes:
+    """As the product of two tensors, which come by one of two pairs of names, with the first added."""
+    one, two = (f for f in (*factors, *more.values()) if isinstance(f, Of))
+    return [broadcast(input.shape, products.product(one.shape, two.shape))]
 
 
 def linear(x: Of, weight: Of, bias: Any = None) -> Shapes:
@@ -169,3 +165,17 @@ def columns(x: Of, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
     kernel = _each(kernel_size, 2)
     window = _Window(2, stride, padding, dilation, False)
     return [(*x.shape[:-3], x.shape[-3] * product(kernel), product(windows(window, x.shape[-2:], kernel)))]
+
+
+def recurrent(x: Of, *rest: Any) -> Shapes:
+    """Steps with the hidden sizes of all directions, and the states; a packed sequence comes with its batch sizes."""
+    weights = next(i for i, thing in enumerate(rest) if isinstance(thing, list) and isinstance(rest[i + 1], bool))
+    states = _each(rest[weights - 1], 1)
+    if weights == 1:  # no batch sizes: the batch is an axis of the input
+        same(states[0].shape[1], x.shape[0 if rest[weights + 6] else 1])
+    return [(*x.shape[:-1], states[0].shape[-1] * (2 if rest[weights + 5] else 1)), *(s.shape for s in states)]
+
+
+def cell(x: Of, state: Any, *rest: Any) -> Shapes:
+    """As the states."""
+    return [s.shape for s in _each(state, 1)]

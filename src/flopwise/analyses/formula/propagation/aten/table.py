@@ -68,17 +68,14 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     makers.one_hot: "one_hot",
     computed.outer: "outer ger",
     computed.matmul: "matmul bmm mm mv __matmul__",
-    computed.addmm: "addmm",
-    computed.baddbmm: "baddbmm",
+    computed.addmm: "addmm baddbmm",
     computed.linear: "linear",
     makers.affine_grid: "affine_grid_generator affine_grid",
     computed.grid_sampled: "grid_sampler grid_sampler_2d grid_sampler_3d grid_sample",
     computed.moments: "var_mean std_mean",
     computed.columns: "im2col",
-    makers.affine_grid: "affine_grid_generator affine_grid",
-    computed.grid_sampled: "grid_sampler grid_sampler_2d grid_sampler_3d grid_sample",
-    computed.moments: "var_mean std_mean",
-    computed.columns: "im2col",
+    computed.recurrent: "rnn_tanh rnn_relu lstm gru",
+    computed.cell: "rnn_tanh_cell rnn_relu_cell lstm_cell gru_cell",
     computed.broadcasting: "ne not_equal eq lt le gt ge greater greater_equal less less_equal where maximum minimum"
     " floor_divide"
     " remainder fmod atan2 clamp clamp_min clamp_max clip neg abs sqrt rsqrt exp log sin cos sigmoid tanh"
