@@ -47,6 +47,8 @@ class Moments:
 
     def times(self, factor: float) -> Moments:
         """The moments of the elements times ``factor``, a positive power of two."""
+        if factor == 1.0:
+            return self
         scaled = {name: getattr(self, name) * factor for name in _LINEAR}
         return replace(self, squares=self.squares * factor * factor, **scaled)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import fnmatch
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.analyses.weights.result import Entry, Histogram, Weights
 from flopwise.errors import InputError, counted
@@ -29,6 +29,12 @@ MOST_BINS = 1 << 16
 
 #: Elements from which on a layer is shared between threads; smaller layers are measured side by side.
 LARGE = 1 << 22
+
+#: Layers from which on small ones are measured together, and layers that one thread takes at a time.
+MANY, AT_ONCE = 500, 64
+
+#: An entry, the moments of its elements, and those of its elements scaled.
+_Measured: TypeAlias = "tuple[Entry, Moments, Moments]"
 
 #: Magnitudes whose squares float64 does not hold; beyond them the elements are scaled.
 HUGE, TINY = 1e140, 1e-140
@@ -56,6 +62,7 @@ def measured(
     progress: Callable[[str], None] | None = None,
 ) -> Weights:
     """As ``flopwise.weights``, of stored tensors that are open already."""
+    from flopwise.analyses.weights import together
     from flopwise.analyses.weights.engine import Engine, loops
 
     check_options(by, bins, threads)
@@ -66,17 +73,21 @@ def measured(
         raise InputError(f"no {by} is called {', '.join(patterns)}; the first are {', '.join(list(groups)[:5])}")
     every = sum(p.numel for group in chosen.values() for p in group)
     code, count = loops(every), threads or os.cpu_count() or 1
-    measurements: dict[str, tuple[Entry, Moments, Moments]] = {}
+    measurements: dict[str, _Measured] = {}
     done = 0
     with no_search_for_garbage(), ThreadPoolExecutor(count) as pool:  # all that is made for a tensor stays
         shared, alone = Engine(code, pool if count > 1 else None, 2 * count), Engine(code)
         bound = bins if histogram else 0
-        large = {n: g for n, g in chosen.items() if count == 1 or not _side_by_side(g)}
-        small = [(name, group) for name, group in chosen.items() if name not in large]
-        futures = [(name, group, pool.submit(_measure, alone, name, group, bound)) for name, group in small]
-        results: Iterator[Any] = ((name, group, future.result()) for name, group, future in futures)
-        for name, group, result in results:
-            measurements[name], done = result, done + sum(p.numel for p in group)
+        if len(chosen) > MANY and bound <= together.MOST_BINS and code.__name__.endswith("portable"):
+            measurements = _together(chosen, bound)
+            done = sum(p.numel for name in measurements for p in chosen[name])
+        rest = {name: group for name, group in chosen.items() if name not in measurements}
+        large = {n: g for n, g in rest.items() if count == 1 or not _side_by_side(g)}
+        small = [(name, group) for name, group in rest.items() if name not in large]
+        parts = [small[at : at + AT_ONCE] for at in range(0, len(small), AT_ONCE)]
+        for part, future in [(part, pool.submit(_measure_each, alone, part, bound)) for part in parts]:
+            for (name, group), result in zip(part, future.result(), strict=True):
+                measurements[name], done = result, done + sum(p.numel for p in group)
             _say(progress, done, every)
         for name, group in large.items():
             _say(progress, done, every)
@@ -150,7 +161,30 @@ def _side_by_side(group: Sequence[StoredTensor]) -> bool:
     return sum(p.numel for p in group) < LARGE and all(p.raw() is not None for p in group)
 
 
-def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int) -> tuple[Entry, Moments, Moments]:
+def _together(chosen: dict[str, list[StoredTensor]], bins: int) -> dict[str, _Measured]:
+    """What is measured of those layers that are one small tensor, all of one size at once."""
+    from flopwise.analyses.weights import together
+    from flopwise.analyses.weights.engine import SOME
+
+    single = ((name, group[0]) for name, group in chosen.items() if len(group) == 1 and group[0].numel <= SOME)
+    measurements: dict[str, _Measured] = {}
+    for those, rows in together.tables(single, lambda item: item[1].raw()):
+        moments = [m if m is None or _factor(m) == 1.0 else None for m in together.scan(rows)]
+        there = [place for place, m in enumerate(moments) if m is not None]
+        ours = [m for m in moments if m is not None]
+        made = together.histograms(rows[there], ours, bins) if bins and ours else [None] * len(ours)
+        for place, whole, histogram in zip(there, ours, made, strict=True):
+            name, tensor = those[place]
+            if histogram is not None or not bins:
+                measurements[name] = _entry(name, [tensor], whole, whole, 1.0, histogram), whole, whole
+    return measurements
+
+
+def _measure_each(engine: Engine, groups: Sequence[tuple[str, list[StoredTensor]]], bins: int) -> list[_Measured]:
+    return [_measure(engine, name, group, bins) for name, group in groups]
+
+
+def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int) -> _Measured:
     from flopwise.analyses.weights.engine import KEPT
     from flopwise.analyses.weights.moments import merge
     from flopwise.analyses.weights.ranges import Ruler
@@ -169,17 +203,27 @@ def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int
     factor, moments = _factor(whole), whole
     if factor != 1.0:
         moments = merge(engine.scan(tensor, factor, room=0).moments for tensor in group)
-    entry = Entry(
+    return _entry(name, group, whole, moments, factor, made), whole, moments
+
+
+def _entry(
+    name: str,
+    group: Sequence[StoredTensor],
+    whole: Moments,
+    moments: Moments,
+    factor: float,
+    histogram: Histogram | None,
+) -> Entry:
+    return Entry(
         name,
         next((p.op for p in group if p.op), ""),
         tuple(dict.fromkeys(p.dtype for p in group)),
         tuple(p.shape for p in group),
         sum(p.nbytes for p in group),
         **_figures(whole, moments, factor),
-        histogram=made,
+        histogram=histogram,
         tensors=tuple(p.name for p in group),
     )
-    return entry, whole, moments
 
 
 def _factor(whole: Moments) -> float:
