@@ -78,18 +78,18 @@ def parse(text: str, names: Sequence[str], symbols: Collection[str] = ()) -> Inp
     >>> parse("input:0:f32:1x3x8x8", ["input:0"])
     InputSpec(name='input:0', shape=(1, 3, 8, 8), dtype='float32', value=None, items=None)
     """
-    name, rest = _named(text, names)
+    name, description = _named(text, names)
     dtype = None
-    head, colon, tail = rest.partition(":")
+    head, colon, tail = description.partition(":")
     if colon and is_dtype(head):
-        dtype, rest = canonical(head), tail
+        dtype, description = canonical(head), tail
     elif colon and not head.startswith("@") and not _NUMBERS.fullmatch(head):
         canonical(head)  # says which element types there are
     elif is_dtype(head):
         raise InputError(f"cannot understand {text!r}; write {FORM}")
-    if rest.startswith("@"):
-        return _from_file(name, dtype, None, rest, text)
-    shape, colon, data = rest.partition(":")
+    if description.startswith("@"):
+        return _from_file(name, dtype, None, description, text)
+    shape, colon, data = description.partition(":")
     if not colon:
         return InputSpec(name, _shape(shape, text, None, symbols), dtype)
     if data.startswith("@"):
@@ -298,10 +298,10 @@ def _at_symbols(text: str, symbols: Collection[str]) -> list[str]:
     number = re.match(r"\d+", text)
     starts = [s for s in sorted(symbols, key=len, reverse=True) if s and text.startswith(s)]
     for start in [number[0], *starts] if number else starts:
-        rest = text[len(start) :]
-        if not rest:
+        after = text[len(start) :]
+        if not after:
             return [start]
-        if rest[0] == "x" and (others := _at_symbols(rest[1:], symbols)):
+        if after[0] == "x" and (others := _at_symbols(after[1:], symbols)):
             return [start, *others]
     return []
 

@@ -25,9 +25,9 @@ def shown(model: str) -> str:
     """
     if not is_url(model):
         return model
-    scheme, _, rest = model.partition("://")
-    rest = rest.partition("#")[0].partition("?")[0]
-    host, slash, path = rest.partition("/")
+    scheme, _, address = model.partition("://")
+    address = address.partition("#")[0].partition("?")[0]
+    host, slash, path = address.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 

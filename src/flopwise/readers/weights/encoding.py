@@ -79,7 +79,7 @@ def encoding(dtype: str, order: str = "<") -> Encoding | None:
     origin = (encoding, (dtype, order))
     if dtype in PLAIN:
         stored = PLAIN[dtype].replace("<", order)
-        return Encoding(1, BITS[dtype] // 8, _PLAIN.get(dtype, _view)(stored), stored, origin)
+        return Encoding(1, BITS[dtype] // 8, _decoder(dtype, stored), stored, origin)
     if dtype == "bool":
         return Encoding(1, 1, lambda data: data != 0, made_by=origin)
     if dtype not in NARROW:
@@ -108,25 +108,14 @@ def numbers(array: Any) -> Any:
     raise ValueError(f"elements of type {name} are not numbers")
 
 
-def _view(stored: str) -> Callable[[Any], Any]:
+def _decoder(dtype: str, stored: str) -> Callable[[Any], Any]:
+    """What makes numbers of bytes in a type that NumPy has; 16 bits of a float32 are shifted to their place."""
+    if dtype == "float16":
+        return lambda data: data.view(stored).astype(numpy.float32)
+    if dtype == "bfloat16":
+        return lambda data: (data.view(stored).astype(numpy.uint32) << 16).view(numpy.float32)
     native = numpy.dtype(stored).newbyteorder("=")
     return lambda data: data.view(stored).astype(native, copy=False)
-
-
-def _half(stored: str) -> Callable[[Any], Any]:
-    return lambda data: data.view(stored).astype(numpy.float32)
-
-
-def _brain(stored: str) -> Callable[[Any], Any]:
-    def decode(data: Any) -> Any:
-        wide = data.view(stored).astype(numpy.uint32)
-        wide <<= 16
-        return wide.view(numpy.float32)
-
-    return decode
-
-
-_PLAIN: dict[str, Callable[[str], Callable[[Any], Any]]] = {"float16": _half, "bfloat16": _brain}
 
 
 def _values(dtype: str) -> Any:

@@ -187,15 +187,15 @@ class Runs(Span):
         if len(self._runs) == 1:
             yield from self._one(*self._runs[0], size)
             return
-        rest = b""
+        remainder = b""
         for start, end in self._runs:
             for part in self._one(start, end, size):
-                rest += part
-                while len(rest) >= size:
-                    yield rest[:size]
-                    rest = rest[size:]
-        if rest:
-            yield rest
+                remainder += part
+                while len(remainder) >= size:
+                    yield remainder[:size]
+                    remainder = remainder[size:]
+        if remainder:
+            yield remainder
 
     def _one(self, start: int, end: int, size: int) -> Iterator[bytes | memoryview]:
         return in_parts(self._storage.read, start, end, size, self._storage.at_least)

@@ -22,7 +22,7 @@ from flopwise.readers.caffe.file.schema import (
     LAYER_V1,
     MESSAGES,
     NET,
-    Known,
+    FieldType,
     Schema,
 )
 from flopwise.readers.source import wire
@@ -93,7 +93,7 @@ class _Walk:
                 old = part.number == _LAYERS_V1
                 fields.append(Field("layers" if old else "layer", self._layer(part, old), 0))
             else:
-                self._known(part, NET, fields)
+                self._read(part, NET, fields)
         return Caffemodel(Message(fields), self.blobs, self.foreign)
 
     def _count(self, part: wire.Field) -> None:
@@ -113,7 +113,7 @@ class _Walk:
             if part.number == blobs_at and part.wire == wire.BYTES:
                 blobs.append(self._blob(part))
             elif part.number in schema:
-                strange += self._known(part, schema, fields, blobs)
+                strange += self._read(part, schema, fields, blobs)
             elif part.number >= (FIRST_PARAM_V1 if old else FIRST_PARAM) and part.wire == wire.BYTES:
                 later.append(part)
         message = Message(fields)
@@ -123,7 +123,7 @@ class _Walk:
             if name is None:
                 strange.append(f"field {part.number}")
             else:
-                strange += self._known(part, {part.number: Known(name, name)}, fields)
+                strange += self._read(part, {part.number: FieldType(name, name)}, fields)
         name = message.text("name", "") or message.merged("layer").text("name", "")
         if blobs or name not in self.blobs:
             self.blobs[name] = tuple(blobs)
@@ -131,7 +131,7 @@ class _Walk:
             self.foreign[name] = ", ".join(dict.fromkeys(strange[:5]))
         return Message(fields)
 
-    def _known(
+    def _read(
         self, part: wire.Field, schema: Schema, fields: list[Field], blobs: list[Blob] | None = None
     ) -> list[str]:
         """Put a field that a schema knows behind the others; the numbers of unknown ones inside it."""
@@ -154,14 +154,14 @@ class _Walk:
         for part in self.window.fields(whole.start, whole.end):
             self._count(part)
             if part.number in MESSAGES[kind]:
-                self._known(part, MESSAGES[kind], fields)
+                self._read(part, MESSAGES[kind], fields)
             elif kind == "layer" and part.number == 50 and part.wire == wire.BYTES and blobs is not None:
                 blobs.append(self._blob(part))
             else:
                 strange.append(part.number)
         return Message(fields), strange
 
-    def _values(self, part: wire.Field, field: Known) -> Sequence[Value]:
+    def _values(self, part: wire.Field, field: FieldType) -> Sequence[Value]:
         """The values of a field: several when they are packed."""
         if part.end - part.start > LONGEST:
             raise self.window.damaged(part.tag, f"{field.name} is {part.end - part.start} bytes long")
@@ -176,7 +176,7 @@ class _Walk:
             return [Word(f"{value:.9g}") for (value,) in struct.iter_unpack("<f", data)]
         return [Word(str(wire.signed(value))) for value in self._integers(part, field)]
 
-    def _integers(self, part: wire.Field, field: Known) -> list[int]:
+    def _integers(self, part: wire.Field, field: FieldType) -> list[int]:
         if part.wire == wire.VARINT:
             return [part.value]
         if part.wire != wire.BYTES or part.end - part.start > LONGEST:
@@ -186,7 +186,7 @@ class _Walk:
         except IndexError:
             raise self.window.damaged(part.tag, "a number does not end") from None
 
-    def _wrong(self, part: wire.Field, field: Known) -> ModelError:
+    def _wrong(self, part: wire.Field, field: FieldType) -> ModelError:
         return self.window.damaged(part.tag, f"wire type {part.wire} for {field.name}")
 
     def _blob(self, whole: wire.Field) -> Blob:
@@ -202,7 +202,7 @@ class _Walk:
                 for dim in self.window.fields(part.start, part.end):
                     self._count(dim)
                     if dim.number == 1:
-                        shape += map(wire.signed, self._integers(dim, Known("dim")))
+                        shape += map(wire.signed, self._integers(dim, FieldType("dim")))
             elif part.number in runs and part.wire in (wire.BYTES, wire.FIXED32, wire.FIXED64):
                 runs[part.number].append((part.start, part.end))
         if legacy:  # wins over the other form, as in Caffe's Blob::FromProto

@@ -76,13 +76,9 @@ class Message:
         """Whether the field is there."""
         return any(field.name == name for field in self._fields)
 
-    def found(self, name: str) -> list[Field]:
+    def entries(self, name: str) -> list[Field]:
         """Every value of a field with its line."""
         return [field for field in self._fields if field.name == name]
-
-    def all(self, name: str) -> list[Value]:
-        """Every value of a field."""
-        return [field.value for field in self._fields if field.name == name]
 
     def messages(self, name: str) -> list[Message]:
         """Every value of a field that holds messages.
@@ -90,12 +86,12 @@ class Message:
         Raises:
             ModelError: a value is none.
         """
-        held: list[Message] = []
-        for field in self.found(name):
+        messages: list[Message] = []
+        for field in self.entries(name):
             if not isinstance(field.value, Message):
                 raise _error(field, "must be a message in braces")
-            held.append(field.value)
-        return held
+            messages.append(field.value)
+        return messages
 
     def merged(self, name: str) -> Message:
         """A singular message: given several times, its fields come together; empty when it is absent."""
@@ -110,12 +106,12 @@ class Message:
         Raises:
             ModelError: the value is none.
         """
-        value = self.found(name)
+        value = self.entries(name)
         return _integer(value[-1]) if value else default
 
     def ints(self, name: str) -> list[_Int]:
         """Whole numbers; errors as for `int`."""
-        return [_integer(field) for field in self.found(name)]
+        return [_integer(field) for field in self.entries(name)]
 
     def float(self, name: str, default: _Float) -> _Float:
         """A singular number.
@@ -123,12 +119,12 @@ class Message:
         Raises:
             ModelError: the value is none.
         """
-        value = self.found(name)
+        value = self.entries(name)
         return _float(value[-1]) if value else default
 
     def floats(self, name: str) -> list[_Float]:
         """Numbers; errors as for `float`."""
-        return [_float(field) for field in self.found(name)]
+        return [_float(field) for field in self.entries(name)]
 
     def bool(self, name: str, default: _Bool) -> _Bool:
         """A singular truth value.
@@ -136,7 +132,7 @@ class Message:
         Raises:
             ModelError: the value is none.
         """
-        value = self.found(name)
+        value = self.entries(name)
         return _truth(value[-1]) if value else default
 
     def text(self, name: str, default: str) -> str:
@@ -145,12 +141,12 @@ class Message:
         Raises:
             ModelError: the value is a message.
         """
-        value = self.found(name)
+        value = self.entries(name)
         return _text(value[-1]) if value else default
 
     def texts(self, name: str) -> list[str]:
         """Strings or words; errors as for `text`."""
-        return [_text(field) for field in self.found(name)]
+        return [_text(field) for field in self.entries(name)]
 
 
 def _error(field: Field, needed: str) -> ModelError:

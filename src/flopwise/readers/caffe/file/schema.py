@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 
-class Known(NamedTuple):
+class FieldType(NamedTuple):
     """A field by its number."""
 
     name: str
@@ -23,12 +23,12 @@ class Known(NamedTuple):
 
 
 #: Number -> field; None for one that changes neither shapes nor operations.
-Schema: TypeAlias = "Mapping[int, Known | None]"
+Schema: TypeAlias = "Mapping[int, FieldType | None]"
 
 
-def _fields(kind: str, /, **numbers: int) -> dict[int, Known]:
+def _fields(kind: str, /, **numbers: int) -> dict[int, FieldType]:
     """Fields of a kind by number; without one they are messages, named like themselves in MESSAGES."""
-    return {number: Known(name, kind or name) for name, number in numbers.items()}
+    return {number: FieldType(name, kind or name) for name, number in numbers.items()}
 
 
 _ints, _floats, _bools, _texts, _inner = (partial(_fields, kind) for kind in ("int", "float", "bool", "text", ""))

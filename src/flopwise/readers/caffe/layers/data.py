@@ -124,8 +124,8 @@ def annotated(place: Place, op: str) -> Lowered:
     shape = place.inputs.get(tops[0], own)
     if shape is None:
         raise _missing(place, {tops[0]: "f32:1x3x300x300"})
-    rest = tuple(place.inputs.get(top) for top in tops[1:])
-    return Lowered(op, (shape, *rest))
+    others = tuple(place.inputs.get(top) for top in tops[1:])
+    return Lowered(op, (shape, *others))
 
 
 def unstated(place: Place, op: str) -> Lowered:

@@ -104,11 +104,6 @@ def psroi_pooling(place: Place, op: str) -> Lowered:
     return Lowered(op, ((regions, outputs, group, group),))
 
 
-def _upsample_op(place: Place) -> str:
-    """With a mask it undoes a max-pooling, without it repeats the nearest element."""
-    return "MaxUnpool" if len(place.bottoms) > 1 else "Resize"
-
-
 def upsample(place: Place, op: str) -> Lowered:
     """upsample_h × upsample_w, or scale times as large less pad_out; without a mask `scale`, or `stride`, alone."""
     message = place.param("upsample_param")
@@ -196,7 +191,8 @@ LAYERS: dict[str, Row] = {
     "Proposal": Row("caffe::Proposal", proposal, (3, 3), (1, 2)),
     "ROIPooling": Row("caffe::ROIPooling", roi_pooling, (2, 2)),
     "PSROIPooling": Row("caffe::PSROIPooling", psroi_pooling, (2, 2)),
-    "Upsample": Row(_upsample_op, upsample, bottoms=(1, 2)),
+    # With a mask it undoes a max-pooling, without it repeats the nearest element.
+    "Upsample": Row(lambda place: "MaxUnpool" if len(place.bottoms) > 1 else "Resize", upsample, bottoms=(1, 2)),
     "Unpooling": Row(_unpooling_op, unpooling, bottoms=(1, 2)),
     "Interp": Row("Resize", interp, bottoms=(1, 2)),
     "Reorg": Row("caffe::Reorg", reorg),

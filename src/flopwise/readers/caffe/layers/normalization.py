@@ -32,25 +32,19 @@ def batch_norm(place: Place, op: str) -> Lowered:
     shape = place.bottom()
     channels = shape[place.axis(1, len(shape))] if len(shape) > 1 else 1
     stored = message.bool("use_global_stats", place.layer.phase != "TRAIN")
-    weights: tuple[Weight, ...] = (
-        ("mean", (channels,), "buffer"),
-        ("variance", (channels,), "buffer"),
-        ("factor", (1,), "buffer"),
-    )
+    span = (channels,)
+    weights: tuple[Weight, ...] = (("mean", span, "buffer"), ("variance", span, "buffer"), ("factor", (1,), "buffer"))
     affine = message.bool("scale_bias", False)
     if affine:
-        weights = *weights, ("weight", (channels,), "weight"), ("bias", (channels,), "weight")
+        weights = *weights, ("weight", span, "weight"), ("bias", span, "weight")
     return Lowered(op, (shape,), weights, {"use_global_stats": int(stored), "scale_bias": int(affine)})
 
 
-def _folded(place: Place) -> bool:
-    """Whether a BN layer holds scale and shift alone: caffe-segnet's, known by its bn_mode or by its two blobs."""
-    blobs = place.layer.blobs
-    return len(blobs) == 2 if blobs else place.param("bn_param").has("bn_mode")
-
-
 def _bn_op(place: Place) -> str:
-    return "caffe::BN" if _folded(place) else "BatchNormalization"
+    """caffe-segnet's holds scale and shift alone, and is told by its two blobs or by its bn_mode."""
+    blobs = place.layer.blobs
+    folded = len(blobs) == 2 if blobs else place.param("bn_param").has("bn_mode")
+    return "caffe::BN" if folded else "BatchNormalization"
 
 
 def bn(place: Place, op: str) -> Lowered:

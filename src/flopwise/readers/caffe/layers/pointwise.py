@@ -6,22 +6,13 @@ Axpy as in the forks that introduced them.
 
 from __future__ import annotations
 
-from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, Weight, same, show
-
-
-def _relu_op(place: Place) -> str:
-    return "LeakyRelu" if place.param("relu_param").float("negative_slope", 0.0) else "Relu"
+from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, Rule, Weight, same, show
 
 
 def relu(place: Place, op: str) -> Lowered:
     """max(x, 0), or negative_slope × x below zero."""
     slope = place.param("relu_param").float("negative_slope", 0.0)
     return Lowered(op, (place.bottom(),), attrs={"alpha": slope} if slope else {})
-
-
-def relu6(place: Place, op: str) -> Lowered:
-    """x between 0 and 6."""
-    return Lowered(op, (place.bottom(),), attrs={"min": 0.0, "max": 6.0})
 
 
 def clip(place: Place, op: str) -> Lowered:
@@ -42,14 +33,9 @@ def prelu(place: Place, op: str) -> Lowered:
     return Lowered(op, (shape,), (("weight", () if shared else (shape[1],), "weight"),))
 
 
-def elu(place: Place, op: str) -> Lowered:
-    """alpha × (exp(x) − 1) below zero."""
-    return Lowered(op, (place.bottom(),), attrs={"alpha": place.param("elu_param").float("alpha", 1.0)})
-
-
-def swish(place: Place, op: str) -> Lowered:
-    """x × sigmoid(beta × x)."""
-    return Lowered(op, (place.bottom(),), attrs={"alpha": place.param("swish_param").float("beta", 1.0)})
+def _with(attr: str, message: str, field: str, default: float) -> Rule:
+    """A curve that one number shapes."""
+    return lambda place, op: Lowered(op, (place.bottom(),), attrs={attr: place.param(message).float(field, default)})
 
 
 def power(place: Place, op: str) -> Lowered:
@@ -80,11 +66,6 @@ def curve(place: Place, op: str) -> Lowered:
     if values["base"] != -1.0 and not values["base"] > 0.0:
         raise place.error(f"base in {name} is {values['base']:g}, must be positive, or -1 for e")
     return Lowered(op, (place.bottom(),), attrs=values if op.startswith("caffe::") else {})
-
-
-def threshold(place: Place, op: str) -> Lowered:
-    """1 above the threshold, else 0."""
-    return Lowered(op, (place.bottom(),), attrs={"threshold": place.param("threshold_param").float("threshold", 0.0)})
 
 
 def _span(place: Place, axis: int, axes: int) -> Extents:
@@ -177,21 +158,24 @@ def axpy(place: Place, op: str) -> Lowered:
 _SEVERAL = (1, None)
 
 LAYERS: dict[str, Row] = {
-    "ReLU": Row(_relu_op, relu),
-    "ReLU6": Row("Clip", relu6),
+    "ReLU": Row(lambda p: "LeakyRelu" if p.param("relu_param").float("negative_slope", 0.0) else "Relu", relu),
+    "ReLU6": Row("Clip", lambda place, op: Lowered(op, (place.bottom(),), attrs={"min": 0.0, "max": 6.0})),
     "Clip": Row("Clip", clip),
     "PReLU": Row("PRelu", prelu, stores=True),
-    "ELU": Row("Elu", elu),
+    # alpha × (exp(x) − 1) below zero.
+    "ELU": Row("Elu", _with("alpha", "elu_param", "alpha", 1.0)),
     "Sigmoid": Row("Sigmoid", same),
     "TanH": Row("Tanh", same),
-    "Swish": Row("Swish", swish),
+    # x × sigmoid(beta × x).
+    "Swish": Row("Swish", _with("alpha", "swish_param", "beta", 1.0)),
     "Mish": Row("Mish", same),
     "AbsVal": Row("Abs", same),
     "BNLL": Row("Softplus", same),
     "Power": Row("caffe::Power", power),
     "Exp": Row(_curve_op, curve),
     "Log": Row(_curve_op, curve),
-    "Threshold": Row("caffe::Threshold", threshold),
+    # 1 above the threshold, else 0.
+    "Threshold": Row("caffe::Threshold", _with("threshold", "threshold_param", "threshold", 0.0)),
     "Dropout": Row("Dropout", same),
     "Scale": Row("caffe::Scale", scale, bottoms=(1, 2), stores=True),
     "Bias": Row("caffe::Bias", bias, bottoms=(1, 2), stores=True),

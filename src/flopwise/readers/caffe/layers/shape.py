@@ -36,10 +36,10 @@ def reshape(place: Place, op: str) -> Lowered:
     if middle.count(-1) > 1:
         raise place.error("has more than one dimension of -1")
     if -1 in middle:
-        rest = product([dim for dim in middle if dim != -1]) * product(before) * product(after)
-        if rest == 0 or product(shape) % rest:
+        others = product([dim for dim in middle if dim != -1]) * product(before) * product(after)
+        if others == 0 or product(shape) % others:
             raise _mismatch(place, shape, (*before, *wanted, *after))
-        middle[middle.index(-1)] = product(shape) // rest
+        middle[middle.index(-1)] = product(shape) // others
     result = (*before, *middle, *after)
     if product(result) != product(shape):
         raise _mismatch(place, shape, result)
@@ -180,10 +180,6 @@ def reduction(place: Place, op: str) -> Lowered:
     return Lowered(op, (shape[:axis],), attrs=attrs)
 
 
-def _argmax_op(place: Place) -> str:
-    return "TopK" if place.param("argmax_param").int("top_k", 1) > 1 else "ArgMax"
-
-
 def argmax(place: Place, op: str) -> Lowered:
     """With an axis that dimension becomes top_k; without one [N, 1 (2 with out_max_val), top_k, 1...]."""
     message = place.param("argmax_param")
@@ -231,7 +227,7 @@ LAYERS: dict[str, Row] = {
     "Crop": Row("caffe::Crop", crop, bottoms=(2, 2)),
     "Tile": Row("Tile", tile),
     "Reduction": Row(_reduction_op, reduction),
-    "ArgMax": Row(_argmax_op, argmax),
+    "ArgMax": Row(lambda place: "TopK" if place.param("argmax_param").int("top_k", 1) > 1 else "ArgMax", argmax),
     "BatchReindex": Row("Gather", batch_reindex, bottoms=(2, 2)),
     "Filter": Row("caffe::Filter", filter_, bottoms=(2, None), tops=_SEVERAL),
     "ShuffleChannel": Row("caffe::ShuffleChannel", same),

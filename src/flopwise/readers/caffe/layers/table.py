@@ -77,7 +77,7 @@ def lower(layer: Layer, bottoms: Sequence[Shape | None], inputs: Mapping[str, Sh
         _check_sizes(place, one)
     if layer.blobs is not None:
         lowered = (_compared(place, lowered[0], layer.blobs), *lowered[1:])
-    return tuple(_told(place, one) if one.bound or None in one.outputs else one for one in lowered)
+    return tuple(_with_stated_shapes(place, one) if one.bound or None in one.outputs else one for one in lowered)
 
 
 def _unknown(place: Place) -> Lowered:
@@ -100,7 +100,9 @@ def _unknown(place: Place) -> Lowered:
     note = f"{place}: {what}"
     if missing:
         note += f"; the shape of {', '.join(missing)} is unknown unless given: -i {missing[0]}:f32:SHAPE"
-    return _told(place, Lowered(f"caffe::{layer.type}", (None,) * len(layer.tops), _stored(place), attrs, note=note))
+    return _with_stated_shapes(
+        place, Lowered(f"caffe::{layer.type}", (None,) * len(layer.tops), _stored(place), attrs, note=note)
+    )
 
 
 def _behind(place: Place, op: str, row: Row, missing: str) -> Lowered:
@@ -108,7 +110,7 @@ def _behind(place: Place, op: str, row: Row, missing: str) -> Lowered:
     note = ""
     if row.stores and place.layer.blobs is None:
         note = f"{place}: the shape of {missing!r} is unknown, so its stored blobs are not counted"
-    return _told(place, Lowered(op, (None,) * len(place.layer.tops), _stored(place), note=note))
+    return _with_stated_shapes(place, Lowered(op, (None,) * len(place.layer.tops), _stored(place), note=note))
 
 
 def _stored(place: Place) -> tuple[Weight, ...]:
@@ -120,7 +122,7 @@ def _stored(place: Place) -> tuple[Weight, ...]:
     return tuple(weights)
 
 
-def _told(place: Place, lowered: Lowered) -> Lowered:
+def _with_stated_shapes(place: Place, lowered: Lowered) -> Lowered:
     """The same with the shapes that the user gave for tops whose own are not certain."""
     positions = lowered.writes if lowered.writes is not None else range(len(place.layer.tops))
     tops = [place.layer.tops[i] for i in positions]

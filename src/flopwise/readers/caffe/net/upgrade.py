@@ -198,7 +198,7 @@ def _inputs(net: Message) -> Message | None:
     if not names:
         return None
     shapes: Sequence[Message] = net.messages("input_shape")
-    dims = net.found("input_dim")
+    dims = net.entries("input_dim")
     if not shapes and dims:
         if len(dims) != 4 * len(names):
             raise ModelError(f"there are {len(dims)} values of input_dim for {len(names)} inputs; each takes 4")
@@ -206,7 +206,7 @@ def _inputs(net: Message) -> Message | None:
         shapes = [Message([dim._replace(name="dim") for dim in part], part[0].line) for part in parts]
     if len(shapes) not in (0, 1, len(names)):
         raise ModelError(f"there are {len(shapes)} shapes for {len(names)} inputs")
-    line = net.found("input")[0].line
+    line = net.entries("input")[0].line
     params = Message([Field("shape", shape, shape.line) for shape in shapes], line)
     fields: Mapping[str, Sequence[Value]] = {
         "name": ["input"],

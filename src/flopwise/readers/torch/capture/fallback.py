@@ -16,9 +16,9 @@ from flopwise.readers.torch.capture.tensors import like_meta
 from flopwise.readers.torch.capture.values import Values
 
 
-def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *rest: Any, **more: Any) -> TorchTensor:
+def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: Any, **more: Any) -> TorchTensor:
     """(T, K) × (G, K, N) is (T, N); (M, K) × (K, N) with K split into groups is (G, M, N)."""
-    offsets = more.get("offs", rest[0] if rest else None)
+    offsets = more.get("offs", others[0] if others else None)
     groups = offsets.shape[0] if isinstance(offsets, TorchTensor) else 1
     if mat_a.dim() == 2:
         size = (mat_a.shape[0], mat_b.shape[-1]) if mat_b.dim() == 3 else (groups, mat_a.shape[0], mat_b.shape[1])
@@ -28,7 +28,7 @@ def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *rest: Any, **more: Any) 
         size = (mat_a.shape[0], mat_a.shape[1], mat_b.shape[2])
     result = mat_a.new_empty(size, dtype=more.get("out_dtype") or mat_a.dtype)
     gradients = torch.is_grad_enabled() and any(
-        isinstance(t, TorchTensor) and t.requires_grad for t in (mat_a, mat_b, *rest)
+        isinstance(t, TorchTensor) and t.requires_grad for t in (mat_a, mat_b, *others)
     )
     return result.requires_grad_() if gradients else result
 

@@ -71,7 +71,7 @@ class Interception(TorchFunctionMode):
             "factory": functools.partial(factories.factory, recorder),
             "like": functools.partial(factories.like, recorder),
             "values": self._value,
-            "device": self._device,
+            "device": lambda plan, func, args, kwargs: func(*args, **kwargs) if recorder.real else recorder.device,
             "move": functools.partial(factories.move, recorder),
             "set": self._set,
             "higher": functools.partial(control.run, recorder),
@@ -150,9 +150,6 @@ class Interception(TorchFunctionMode):
         if plan.name in ("aten.numel", "aten.nelement"):
             return math.prod(shape)
         return torch.Size(shape) if isinstance(result, torch.Size) else shape[kwargs.get("dim", args[-1])]
-
-    def _device(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return func(*args, **kwargs) if self._recorder.real else self._recorder.device
 
     def _value(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a function that looks at elements returns.

@@ -58,10 +58,6 @@ _OVERRIDE_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch
 _GLOBALS: dict[int, dict[str, Any]] = {}
 
 
-def _never(*tensors: object) -> bool:
-    return False
-
-
 def _whole(number: Any) -> Any:
     """A number without its fraction, as ``torch.sym_int``; what a ratio of sizes gives stays a size."""
     return math.trunc(number) if hasattr(number, "over") else torch.sym_int(number)  # type: ignore[no-untyped-call]
@@ -71,7 +67,7 @@ def _plain(function: types.FunctionType) -> types.FunctionType:
     """A copy of a Python function that runs at once, without calling ``__torch_function__`` first."""
     scope = _GLOBALS.get(id(function.__globals__))
     if scope is None:
-        scope = {**function.__globals__, **dict.fromkeys(_OVERRIDE_CHECKS, _never), "_sym_int": _whole}
+        scope = {**function.__globals__, **dict.fromkeys(_OVERRIDE_CHECKS, lambda *tensors: False), "_sym_int": _whole}
         _GLOBALS[id(function.__globals__)] = scope
     copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__

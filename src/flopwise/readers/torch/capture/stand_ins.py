@@ -231,7 +231,7 @@ class SavedStorages:
 
     def hooks(self) -> AbstractContextManager[Any]:
         """The hooks through which autograd says what it keeps."""
-        return torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
+        return torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
 
     def forget(self) -> None:
         """Forget what was kept: an operation begins."""
@@ -254,7 +254,3 @@ class SavedStorages:
             if storage is not None:
                 self._storages[storage._cdata] = storage
         return tensor
-
-
-def _unpack(tensor: TorchTensor) -> TorchTensor:
-    return tensor

@@ -120,7 +120,7 @@ class Values:
 
     def in_numbers(self, data: Sequence[Any]) -> tuple[list[Any], bool]:
         """Numbers in place of the tensors in nested lists, any where they are unknown; and whether all are known."""
-        parts, all_known = [], True
+        parts, complete = [], True
         for part in data:
             exact: Any = True
             if isinstance(part, TorchTensor):
@@ -129,8 +129,8 @@ class Values:
             elif part.__class__ in (list, tuple):
                 part, exact = self.in_numbers(part)
             parts.append(part)
-            all_known = all_known and exact is not None and exact is not False
-        return parts, all_known
+            complete = complete and exact is not None and exact is not False
+        return parts, complete
 
     def _number(self, bound: Any) -> Any:
         """A bound of a slice as a number."""
@@ -151,17 +151,19 @@ class Values:
                 self._lost.add(args[0].__dict__["_flopwise_values"].untyped_storage().data_ptr())
             return None
         try:
-            values = func(*[self._known(a) for a in args], **{k: self._known(v) for k, v in kwargs.items()})
+            values = func(
+                *[self._with_elements(a) for a in args], **{k: self._with_elements(v) for k, v in kwargs.items()}
+            )
         except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
             return None
         is_mask = values.__class__ is TorchTensor and values.dtype is torch.bool
         return values if _elements(values) <= (LARGEST_FLAGS if is_mask else LARGEST) else None
 
-    def _known(self, thing: Any) -> Any:
+    def _with_elements(self, thing: Any) -> Any:
         if isinstance(thing, TorchTensor):
             return self.of(thing)
         if thing.__class__ in (tuple, list):
-            return thing.__class__([self._known(part) for part in thing])
+            return thing.__class__([self._with_elements(part) for part in thing])
         return torch.device("cpu") if thing.__class__ is torch.device else thing
 
 

@@ -41,12 +41,10 @@ def position_name(names: Sequence[str], position: int) -> str:
     return names[position] if position < len(names) else f"input{position}"
 
 
-def _is_size(value: Any) -> bool:
-    return isinstance(value, (int, str, numpy.integer)) and not isinstance(value, bool)
-
-
 def is_shape(value: Any) -> bool:
-    return isinstance(value, (tuple, list, torch.Size)) and bool(value) and all(_is_size(v) for v in value)
+    """Whether a value is a sequence of sizes, some of them perhaps by name."""
+    sizes = isinstance(value, (tuple, list, torch.Size)) and bool(value)
+    return sizes and all(isinstance(v, (int, str, numpy.integer)) and not isinstance(v, bool) for v in value)
 
 
 class Making:

@@ -160,10 +160,10 @@ def _check(content: Mapping[str, Any], name: str) -> None:
         raise ModelError(f"{name}: architectures is {str(heads)[:50]}; a list of names is expected")
     for key in ("torch_dtype", "dtype"):
         kind = content.get(key)
-        if isinstance(kind, str) and kind != "auto":
-            known = getattr(torch, kind.removeprefix("torch."), None)
-            if not isinstance(known, torch.dtype):
-                raise ModelError(f"{name}: {key} is {kind!r}, which is no element type; such as 'bfloat16' is expected")
+        if not isinstance(kind, str) or kind == "auto":
+            continue
+        if not isinstance(getattr(torch, kind.removeprefix("torch."), None), torch.dtype):
+            raise ModelError(f"{name}: {key} is {kind!r}, which is no element type; such as 'bfloat16' is expected")
 
 
 def refuse_long_lists(content: Mapping[str, Any], name: str) -> None:
@@ -268,8 +268,8 @@ def _from_hub(transformers: Any, name: str) -> Mapping[str, Any]:
         raise ModelError(f"{name}: write hf:ORGANISATION/NAME")
 
     def content(local: bool) -> Mapping[str, Any]:
-        found, _ = transformers.PreTrainedConfig.get_config_dict(repository, local_files_only=local)
-        return dict(found)
+        settings, _ = transformers.PreTrainedConfig.get_config_dict(repository, local_files_only=local)
+        return dict(settings)
 
     try:
         try:

@@ -126,8 +126,8 @@ def _state_after(model: nn.Module, past: int, batch: int, encoder: bool) -> tupl
     """
     inputs = _tokens(past, batch, encoder)
     takes = inspect.signature(model.forward).parameters
-    given = encoder and getattr(model.config, "use_cache", False)  # some encoders refuse what is for the decoder
-    if not given and ("use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())):
+    fixed = encoder and getattr(model.config, "use_cache", False)  # some encoders refuse what is for the decoder
+    if not fixed and ("use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())):
         inputs["use_cache"] = True
     with _encoder_outputs(model if encoder else None) as encoded:
         returned = result_of(model, inputs)
@@ -148,7 +148,7 @@ def _encoder_outputs(model: Any) -> Iterator[list[Any]]:
     if model is None:
         yield encoded
         return
-    handle = model.get_encoder().register_forward_hook(lambda part, given, output: encoded.append(output))
+    handle = model.get_encoder().register_forward_hook(lambda part, inputs, output: encoded.append(output))
     try:
         yield encoded
     finally:

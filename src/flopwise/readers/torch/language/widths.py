@@ -75,16 +75,15 @@ def _of_files(module: nn.Module, path: str) -> Widths:
         file = in_folder(path) if os.path.isdir(path) else path
     except ModelError as error:  # shards without an index
         return Widths(notes=(f"stored widths are not known: {error}",))
-    if _is_pointer(file):
-        return Widths(
-            notes=(f"stored widths are not known: {os.path.basename(file)} is a Git LFS pointer, not weights",)
-        )
-    opened = open_stored(file)
-    with opened as stored:
+    with open(file, "rb") as head:
+        if head.read(len(_LFS)) == _LFS:  # what a checkout without Git LFS has in place of the weights
+            pointer = f"stored widths are not known: {os.path.basename(file)} is a Git LFS pointer, not weights"
+            return Widths(notes=(pointer,))
+    with open_stored(file) as stored:
         total = sum(tensor.nbytes for tensor in stored.tensors)
         by_name = {tensor.name: tensor for tensor in stored.tensors}
     widths: dict[str, Fraction] = {}
-    rest: dict[str, int] = {}
+    unmatched: dict[str, int] = {}
     left = total
     for name, parameter in module.named_parameters():
         tensor = by_name.get(name)
@@ -92,9 +91,9 @@ def _of_files(module: nn.Module, path: str) -> Widths:
             widths[name] = Fraction(tensor.nbytes, max(tensor.numel, 1))
             left -= tensor.nbytes
         else:
-            rest[name] = parameter.numel()
-    share = Fraction(max(left, 0), max(sum(rest.values()), 1))
-    widths.update(dict.fromkeys(rest, share))
+            unmatched[name] = parameter.numel()
+    share = Fraction(max(left, 0), max(sum(unmatched.values()), 1))
+    widths.update(dict.fromkeys(unmatched, share))
     return Widths(widths, (f"weights as stored in {os.path.basename(path.rstrip('/'))}: {total:,} bytes",))
 
 
@@ -129,12 +128,6 @@ def _names(module: nn.Module) -> list[str]:
         return list(get_gguf_hf_weights_map(module, TensorProcessor()))  # type: ignore[no-untyped-call]
     except Exception:  # the mapping raises whatever it likes about an architecture that it does not have
         return []
-
-
-def _is_pointer(path: str) -> bool:
-    """Whether a file is what a checkout without Git LFS has in place of the weights."""
-    with open(path, "rb") as file:
-        return file.read(len(_LFS)) == _LFS
 
 
 def _of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths:
@@ -191,18 +184,18 @@ def _grouped(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
     return bits + (_HALF + bits) / (group if group > 0 else shape[-1])
 
 
-def _number(settings: Mapping[str, Any], keys: Sequence[str], default: int, known: Sequence[int] | None) -> int:
+def _number(settings: Mapping[str, Any], keys: Sequence[str], default: int, choices: Sequence[int] | None) -> int:
     """The whole number under the first key that is there.
 
     Raises:
-        InputError: it is another value than the known ones; without those, it is neither -1 nor at least 1.
+        InputError: it is none of the choices; without those, it is neither -1 nor at least 1.
     """
     key = next((key for key in keys if settings.get(key) is not None), None)
     if key is None:
         return default
     value = settings[key]
-    if type(value) is not int or (value not in known if known else value < 1 and value != -1):
-        expected = ", ".join(map(str, known)) if known else "-1 or a number of at least 1"
+    if type(value) is not int or (value not in choices if choices else value < 1 and value != -1):
+        expected = ", ".join(map(str, choices)) if choices else "-1 or a number of at least 1"
         raise InputError(f"quantization_config: {key} is {value!r}; expected: {expected}")
     return value
 
@@ -223,8 +216,7 @@ def _weights(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     inner: Any = next(iter(groups.values()), settings) if isinstance(groups, Mapping) else settings
     inner = inner if isinstance(inner, Mapping) else settings
     for keys in (("quant_config",), ("weight_quant_params", "weights")):
-        found = next((inner[key] for key in keys if isinstance(inner.get(key), Mapping)), None)
-        inner = inner if found is None else found
+        inner = next((inner[key] for key in keys if isinstance(inner.get(key), Mapping)), inner)
     return inner  # type: ignore[no-any-return]
 
 

@@ -106,17 +106,14 @@ _NAMES = {
     "sparse_compressed_tensor": "Identity", "_assert_async": "aten::_assert_async",
     "_assert_tensor_metadata": "aten::_assert_async", "sym_constrain_range": "aten::_assert_async",
     "nested_tensor": "Concat", "_nested_tensor_from_mask": "Gather", "_nested_view_from_buffer": "Reshape",
+    "diagflat": "Concat", "fft_fftshift": "Concat", "fft_ifftshift": "Concat", "linalg_diagonal": "Slice",
+    "slice_inverse": "Slice", "row_indices": "Identity", "ccol_indices": "Identity", "_to_dense": "Identity",
+    "_coalesced": "Identity", "record_stream": "Identity", "sparse_mask": "Where", "_sparse_mask_projection": "Where",
+    "higher.cond": "If",
 }  # fmt: skip
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
     **{name: _first(op) for name, op in _NAMES.items()},
-    **{name: _first("Concat") for name in ("diagflat", "fft_fftshift", "fft_ifftshift")},
-    **{name: _first("Slice") for name in ("linalg_diagonal", "narrow_copy", "slice_inverse")},
-    **{
-        name: _first("Identity") for name in ("row_indices", "ccol_indices", "_to_dense", "_coalesced", "record_stream")
-    },
-    **{name: _first("Where") for name in ("sparse_mask", "_sparse_mask_projection")},
-    "higher.cond": _first("If"),
     **{name: all_tensors("Expand") for name in ("meshgrid", "broadcast_tensors")},
     **dict.fromkeys(("index_put", "_index_put_impl", "_unsafe_index_put"), index_put),
     "scatter": _scatter("none"),

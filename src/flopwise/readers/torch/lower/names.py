@@ -92,15 +92,15 @@ def _names() -> dict[str, str]:
 def _operator(lowering: Callable[..., Lowered]) -> str:
     """The operator that a lowering makes of its plainest call: tensors, and nothing else said."""
     tensor = Tensor("x", (2, 2, 2, 2), "float32")
-    needed = [
+    required = [
         p
         for p in inspect.signature(lowering).parameters.values()
         if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
-    for count in range(max(1, len(needed)), len(needed) + 3):
-        for rest in (tensor, [2, 2], 1):
+    for count in range(max(1, len(required)), len(required) + 3):
+        for filler in (tensor, [2, 2], 1):
             try:
-                return lowering(*[tensor, *[rest] * (count - 1)]).op
+                return lowering(*[tensor, *[filler] * (count - 1)]).op
             except (TypeError, AttributeError, IndexError, ValueError):
                 continue
     return ""

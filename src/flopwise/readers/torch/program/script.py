@@ -13,8 +13,8 @@ import io
 import itertools
 import pickle
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flopwise._limits import within_limit
@@ -84,14 +84,6 @@ class _Tensor:
         raise ModelError("its pickle changes what is not its own")
 
 
-@dataclass(frozen=True)
-class _Class:
-    """The names of the parameters and buffers of a class."""
-
-    parameters: frozenset[str] = field(default_factory=frozenset)
-    buffers: frozenset[str] = field(default_factory=frozenset)
-
-
 def of_program(path: str) -> StoredTensors:
     """The stored tensors of an exported program or a TorchScript file.
 
@@ -120,11 +112,10 @@ def of_script(path: str) -> StoredTensors:
             if seen.setdefault(place, name) != name:
                 notes = notes or [f"tensor {name!r} is stored under another name too ({seen[place]!r}); counted once"]
                 continue
-            owner_class = classes.get(owner, _Class())
-            role = "weight"
-            if attribute not in owner_class.parameters:
-                role = role_of(name, place.dtype)
-                role = "buffer" if role == "weight" and attribute in owner_class.buffers else role
+            parameters, buffers = classes.get(owner, ((), ()))
+            role = "weight" if attribute in parameters else role_of(name, place.dtype)
+            if role == "weight" and attribute in buffers and attribute not in parameters:
+                role = "buffer"
             start = archive.place(place.member)
             at = place._replace(start=start, nbytes=archive.members[place.member].file_size)
             tensors.append(at_place(name, at, role, storage, owner.rpartition(".")[2]))
@@ -147,15 +138,15 @@ def _places(value: Any, path: str, depth: int, seen: Iterator[int]) -> Iterator[
             yield from _places(item, name, depth + 1, seen)
 
 
-def _classes(archive: Archive, prefix: str) -> dict[str, _Class]:
-    """What the code of an archive says about its classes, by qualified name."""
-    classes: dict[str, _Class] = {}
+def _classes(archive: Archive, prefix: str) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
+    """The parameters and the buffers of the classes in an archive's code, by qualified name."""
+    classes: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
     for member in archive.members:
         if member.startswith(f"{prefix}code/") and member.endswith(".py"):
             module = member[len(prefix) + 5 : -3].replace("/", ".")
             for match in _CLASS.finditer(archive.whole(member).decode()):
-                names = [frozenset(re.findall(r'"([^"]*)"', match[i])) for i in (2, 3)]
-                classes[f"{module}.{match[1]}"] = _Class(*names)
+                parameters, buffers = (re.findall(r'"([^"]*)"', match[i]) for i in (2, 3))
+                classes[f"{module}.{match[1]}"] = parameters, buffers
     return classes
 
 

@@ -152,12 +152,12 @@ def _run(
         except FlopwiseError:
             raise
         except NeedsValues as error:
-            shapes = (
+            what = (
                 f"{error.function} asks for elements"
                 if error.function
                 else "it asks for the elements of a large tensor"
             )
-            raise RunError(_where(calls), shapes, place_of(error)) from error
+            raise RunError(_where(calls), what, place_of(error)) from error
         except RecursionError as error:
             raise RunError(_where(calls), "recurses without end", place_of(error)) from error
         except Exception as error:  # whatever a program raises is reported in one line
@@ -196,15 +196,12 @@ class _GraphRunner(torch.fx.Interpreter):
     def run_node(self, node: torch.fx.Node) -> Any:
         steps = node.meta.get("nn_module_stack", {}).values()
         before = self._position.scope
-        self._position.scope = tuple([Module(path, _class_name(kind)) for path, kind in steps])
+        classes = [(path, kind if isinstance(kind, str) else kind.__qualname__) for path, kind in steps]
+        self._position.scope = tuple([Module(path, name.rpartition(".")[2]) for path, name in classes])
         try:
             return super().run_node(node)
         finally:
             self._position.scope = before
-
-
-def _class_name(kind: Any) -> str:
-    return (kind if isinstance(kind, str) else kind.__qualname__).rpartition(".")[2]
 
 
 def _where(calls: Calls) -> str:
