@@ -137,9 +137,7 @@ def models_in(folder: str) -> list[str]:
     try:
         weights_file = in_folder(folder)
     except ModelError as error:
-        raise ModelError(
-            f"{folder}: no model and no weights in this directory (looked for files ending in {_sought()})"
-        ) from error
+        raise _nothing_in(folder) from error
     return [weights_file]
 
 
@@ -148,10 +146,11 @@ def _in_directories() -> tuple[str, ...]:
     return tuple(dict.fromkeys(ending for format in FORMATS for ending in format.in_directories))
 
 
-def _sought() -> str:
-    """What is looked for in a directory, in the order of the help: models, then files with weights."""
+def _nothing_in(folder: str) -> ModelError:
+    """The error that says what was looked for in a directory, in the order of the help: models, then weights."""
     own = {*_in_directories(), *(ending for format in FORMATS for ending in format.weights)}
-    return ", ".join([*(ending for ending in endings() if ending in own), *sorted(own.difference(endings()))])
+    sought = ", ".join([*(ending for ending in endings() if ending in own), *sorted(own.difference(endings()))])
+    return ModelError(f"{folder}: no model and no weights in this directory (looked for files ending in {sought})")
 
 
 def stored_in(folder: str) -> list[str]:
@@ -180,9 +179,7 @@ def stored_in(folder: str) -> list[str]:
     stems = {os.path.splitext(model)[0] for model in models}
     files = sorted([*models, *(file for file in tensors if file[: len(file) - len(_ending(file))] not in stems)])
     if not files:
-        raise ModelError(
-            f"{folder}: no model and no weights in this directory (looked for files ending in {_sought()})"
-        )
+        raise _nothing_in(folder)
     return files
 
 

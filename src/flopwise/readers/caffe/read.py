@@ -226,11 +226,8 @@ class _Builder:
 
     def __init__(self, opened: OpenNet, reached: Callable[[str], None]) -> None:
         self.reached = reached
-        self.net = net = opened.net
-        self.source = opened.source
-        self.stored = opened.stored
-        self.storage = opened.storage
-        self.warnings = list(net.warnings)
+        self.opened = opened
+        self.warnings = list(opened.net.warnings)
         self.blobs: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
         self.nodes: list[Node] = []
@@ -242,15 +239,15 @@ class _Builder:
 
     def graph(self, shapes: dict[str, Shape], batch_size: int | None) -> Graph:
         """The whole net."""
-        for layer in self.net.layers:
+        for layer in self.opened.net.layers:
             self.reached(f"{layer.type} {layer.name!r}")
             self.layer(layer, shapes, batch_size)
         if batch_size is not None and not any(t.shape for t in self.inputs):
             raise InputError("no input has a first dimension that could be the batch; give the shapes with -i")
         return Graph(
-            name=self.net.name or os.path.splitext(os.path.basename(self.source))[0],
+            name=self.opened.net.name or os.path.splitext(os.path.basename(self.opened.source))[0],
             format="caffe",
-            source=self.source,
+            source=self.opened.source,
             inputs=tuple(self.inputs),
             outputs=tuple(t for t in self.blobs.values() if t.kind == "activation" and t.name not in self.taken),
             nodes=tuple(self.nodes),
@@ -321,13 +318,13 @@ class _Builder:
             if owner.numel != tensor.numel:
                 raise ModelError(f"{layer}: shares {shared!r} of shape {owner.shape}, but needs shape {shape}")
             tensor = owner
-        blobs = self.stored.blobs.get(layer.name, ()) if self.stored else ()
-        if place < len(blobs) and self.storage is not None and tensor.name not in self.tensors:
+        blobs = self.opened.stored.blobs.get(layer.name, ()) if self.opened.stored else ()
+        if place < len(blobs) and self.opened.storage is not None and tensor.name not in self.tensors:
             blob = blobs[place]
             fits = shape if math.prod(shape) == math.prod(blob.shape) else None
-            if blob.runs or (self.stored and self.stored.hdf5):
+            if blob.runs or (self.opened.stored and self.opened.stored.hdf5):
                 self.tensors[tensor.name] = of_blob(
-                    tensor.name, fits or blob.shape, blob, (layer.name, place), self.storage
+                    tensor.name, fits or blob.shape, blob, (layer.name, place), self.opened.storage
                 )
         self.weights[key] = tensor
         return tensor

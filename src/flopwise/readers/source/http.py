@@ -79,20 +79,13 @@ class _Watched:
         super().request(*arguments, **options)  # type: ignore[misc]
 
 
-class _Connection(_Watched, urllib3.connection.HTTPConnection):
-    pass
+def _watched(pool: type[urllib3.HTTPConnectionPool]) -> type[urllib3.HTTPConnectionPool]:
+    """A class of pools whose connections can be cut."""
+    connection = type("Connection", (_Watched, pool.ConnectionCls), {})
+    return type("Pool", (pool,), {"ConnectionCls": connection})
 
 
-class _SecureConnection(_Watched, urllib3.connection.HTTPSConnection):
-    pass
-
-
-class _Pool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _SecurePool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _SecureConnection
+_POOLS = {"http": _watched(urllib3.HTTPConnectionPool), "https": _watched(urllib3.HTTPSConnectionPool)}
 
 
 class Http(Transport):
@@ -212,7 +205,7 @@ class Http(Transport):
         if proxy not in self._pools:
             via = proxy if "://" in proxy else f"http://{proxy}"
             made = urllib3.ProxyManager(via) if proxy else urllib3.PoolManager()
-            made.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+            made.pool_classes_by_scheme = _POOLS
             self._pools.setdefault(proxy, made)
         return self._pools[proxy]
 

@@ -120,12 +120,9 @@ class Window:
                         length, at = read_varint(buffer, at - 1)
                     value, first = 0, origin + at
                     position = first + length
-                elif wire == FIXED64:
+                elif wire in (FIXED64, FIXED32):
                     value, first = 0, origin + at
-                    position = first + 8
-                elif wire == FIXED32:
-                    value, first = 0, origin + at
-                    position = first + 4
+                    position = first + (8 if wire == FIXED64 else 4)
                 else:
                     raise self.damaged(tag, f"wire type {wire}")
             except IndexError:

@@ -17,8 +17,7 @@ from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.source.source import Source
-from flopwise.readers.weights.elements import EncodedElements
-from flopwise.readers.weights.encoding import Encoding, encoding
+from flopwise.readers.weights.encoding import EncodedElements, Encoding, encoding
 from flopwise.readers.weights.storage import Runs, SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, said_by_name
 

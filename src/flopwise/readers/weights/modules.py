@@ -10,8 +10,7 @@ from flopwise.graph import StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.inputs import dtype_of
-from flopwise.readers.weights.elements import ArrayElements
-from flopwise.readers.weights.encoding import encoding, length
+from flopwise.readers.weights.encoding import ArrayElements, encoding, length
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 
 

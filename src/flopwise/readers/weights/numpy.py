@@ -22,8 +22,7 @@ from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import shown
 from flopwise.readers.source.source import Source
-from flopwise.readers.weights.elements import ArrayElements, EncodedElements
-from flopwise.readers.weights.encoding import encoding
+from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding
 from flopwise.readers.weights.storage import Runs, SourceStorage, Span, Stream, reading
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 from flopwise.readers.weights.zip import Archive, Reading

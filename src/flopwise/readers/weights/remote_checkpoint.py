@@ -18,8 +18,7 @@ from typing import Any
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import explained, in_words
-from flopwise.readers.weights.elements import ArrayElements, EncodedElements, strided
-from flopwise.readers.weights.encoding import encoding
+from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, strided
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.zip import Archive
 

@@ -11,8 +11,7 @@ from typing import Any
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Storage, StoredTensor
 from flopwise.readers.source.location import shown
-from flopwise.readers.weights.elements import ArrayElements, EncodedElements
-from flopwise.readers.weights.encoding import encoding, length
+from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, length
 from flopwise.readers.weights.storage import Runs, SourceStorage
 
 #: What a note says that tells how much came over the network.

@@ -237,7 +237,7 @@ def followed(run: Callable[[], Graph], sizes: Sizes, explain: Explain | None) ->
         sizes: the shapes of its inputs.
         explain: what finds the shapes for which there is no rule; None: nothing does.
     """
-    from flopwise.readers.torch.capture.sizes import HANDED_OUT
+    from flopwise.readers.torch.capture.values import HANDED_OUT
     from flopwise.readers.torch.lower.operators import lower
 
     program, guards = ProgramSizes(sizes, lower, explain), Guards(reason=asking_line)

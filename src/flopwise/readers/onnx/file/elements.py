@@ -13,8 +13,7 @@ from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.onnx.file.skeleton import Place, Stored
 from flopwise.readers.onnx.file.weights import external_range, load
-from flopwise.readers.weights.elements import ArrayElements, EncodedElements
-from flopwise.readers.weights.encoding import encoding, length
+from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, length
 from flopwise.readers.weights.storage import Runs, SourceStorage, reading
 
 #: Fields of TensorProto whose bytes are the elements as they are: float and double data; and raw data.

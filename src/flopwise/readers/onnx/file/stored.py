@@ -21,8 +21,7 @@ from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import DTYPES, TAG, Stored
 from flopwise.readers.onnx.listing import Listed
 from flopwise.readers.onnx.types import Shapes
-from flopwise.readers.weights.elements import RepeatedElements
-from flopwise.readers.weights.encoding import numbers
+from flopwise.readers.weights.encoding import RepeatedElements, numbers
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_memory
 

@@ -118,17 +118,15 @@ def kernel_of(device: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> At
         kwargs: likewise.
     """
     values = dict(zip(("query", "key", "value", "attn_mask", "dropout_p"), args, strict=False)) | dict(kwargs)
-    query, key, value = (values.get(name) for name in ("query", "key", "value"))
+    qkv: list[Any] = [values.get(name) for name in ("query", "key", "value")]
     mask, dropout = values.get("attn_mask"), values.get("dropout_p", 0.0)
-    if not all(isinstance(t, TorchTensor) and t.dim() == 4 for t in (query, key, value)):
+    if not all(isinstance(t, TorchTensor) and t.dim() == 4 for t in qkv):
         return "math"
-    assert isinstance(query, TorchTensor)
-    assert isinstance(key, TorchTensor)
-    assert isinstance(value, TorchTensor)
+    query, key, value = qkv
     width = query.shape[-1]
     same = width == key.shape[-1] == value.shape[-1]
     grouped = query.shape[1] != key.shape[1]
-    if 0 in (*query.shape, *key.shape) or any(t.stride(-1) != 1 for t in (query, key, value)):
+    if 0 in (*query.shape, *key.shape) or any(t.stride(-1) != 1 for t in qkv):
         return "math"
     if isinstance(mask, TorchTensor) and (mask.requires_grad or mask.dim() not in (2, 4)):
         return "math" if device == "cpu" or mask.dim() not in (2, 4) else "efficient"

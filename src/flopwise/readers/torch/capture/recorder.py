@@ -17,16 +17,14 @@ from torch import Tensor as TorchTensor
 
 from flopwise.graph import Tensor
 from flopwise.readers.options import AttentionKernel
-from flopwise.readers.torch.capture import unseen
 from flopwise.readers.torch.capture.attention import ATTENTION, kernel_of, laid_out, pairs_left
-from flopwise.readers.torch.capture.event import Event, Position, follow_from_input
+from flopwise.readers.torch.capture.event import UNSEEN, Event, Position, described, follow_from_input, holds_reals
 from flopwise.readers.torch.capture.fallback import asks_for_elements, second_attempt
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
 from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, again, keep, key_of
-from flopwise.readers.torch.capture.sizes import HANDED_OUT, Sizes, plain
 from flopwise.readers.torch.capture.stand_ins import SavedStorages, StandIns
 from flopwise.readers.torch.capture.tensors import SPARSE, flat, packed_tensors, stored_elements
-from flopwise.readers.torch.capture.values import NeedsValues
+from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, Sizes, plain
 
 
 class Recorder:
@@ -191,17 +189,17 @@ class Recorder:
         """Whether there are real numbers among some arguments, and they may follow from the input: elements of a tensor
         that does have been read.
         """
-        if not self._read or not (unseen.holds_reals(args) or any(map(unseen.holds_reals, kwargs.values()))):
+        if not self._read or not (holds_reals(args) or any(map(holds_reals, kwargs.values()))):
             return False
-        if follow_from_input(self._read, self.events, unseen.PLAN):
+        if follow_from_input(self._read, self.events):
             return True
         self._read.clear()
         return False
 
     def _unseen(self, tensor: Tensor) -> None:
         here = self.position
-        self.notes.append(unseen.described(tensor, here.scope[-1].path if here.scope else ""))
-        self._append(unseen.PLAN, (), {}, (tensor,))
+        self.notes.append(described(tensor, here.scope[-1].path if here.scope else ""))
+        self._append(UNSEEN, (), {}, (tensor,))
 
     def _append(
         self, plan: Plan, graphed: tuple[Any, ...], named: Mapping[str, Any], outputs: Sequence[Tensor]

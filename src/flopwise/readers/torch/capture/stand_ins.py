@@ -12,9 +12,8 @@ from torch import Tensor as TorchTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from flopwise.graph import Kind, Tensor
-from flopwise.readers.torch.capture.event import Position
+from flopwise.readers.torch.capture.event import Births, Position
 from flopwise.readers.torch.capture.tensors import DTYPES, in_order, like_meta, shape_of
-from flopwise.readers.torch.capture.unseen import Births
 from flopwise.readers.torch.capture.values import Values
 
 _META = torch.device("meta")

@@ -23,8 +23,7 @@ from flopwise.graph.stored import Elements
 from flopwise.readers.inputs import dtype_of
 from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.source.source import FileSource
-from flopwise.readers.weights.elements import ArrayElements, EncodedElements, strided
-from flopwise.readers.weights.encoding import encoding, length
+from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, length, strided
 from flopwise.readers.weights.modules import stored_tensor
 from flopwise.readers.weights.storage import Runs, SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
