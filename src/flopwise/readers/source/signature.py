@@ -7,14 +7,13 @@ import ast
 from flopwise.errors import ModelError, OtherFormatError
 from flopwise.readers.source.source import Source
 
+_PICKLE = "a Python pickle, which is never loaded; export the model to ONNX"
+
 #: First bytes of what people hand over by mistake, and what to do about it.
 _OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a ZIP archive (a PyTorch checkpoint or TorchScript file?); export the model to ONNX"),
     (b"PK\x05\x06", "an empty ZIP archive"),
-    (b"\x80\x02", "a Python pickle, which is never loaded; export the model to ONNX"),
-    (b"\x80\x03", "a Python pickle, which is never loaded; export the model to ONNX"),
-    (b"\x80\x04", "a Python pickle, which is never loaded; export the model to ONNX"),
-    (b"\x80\x05", "a Python pickle, which is never loaded; export the model to ONNX"),
+    *((b"\x80" + version, _PICKLE) for version in (b"\x02", b"\x03", b"\x04", b"\x05")),
     (b"\x89HDF\r\n", "an HDF5 file; convert the model to ONNX"),
     (b"\x1f\x8b", "gzip data; unpack it first"),
     (b"BZh", "bzip2 data; unpack it first"),
@@ -23,9 +22,7 @@ _OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"GGUF", "a GGUF weight file; it holds no graph"),
     (b"\x93NUMPY", "a NumPy array; it holds no graph"),
     (b"version https://git-lfs", "a Git LFS pointer; fetch the file with 'git lfs pull'"),
-    (b"<!DOCTYPE", "an HTML page; the download went wrong"),
-    (b"<!doctype", "an HTML page; the download went wrong"),
-    (b"<html", "an HTML page; the download went wrong"),
+    *((start, "an HTML page; the download went wrong") for start in (b"<!DOCTYPE", b"<!doctype", b"<html")),
 )
 
 

@@ -1,7 +1,8 @@
-"""Small files of text that an option names: budgets, rules, lists of models; and what stands in them."""
+"""Small files of text, and what stands in them: what an option names (budgets, rules, lists of models), settings."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
@@ -49,3 +50,13 @@ def of_toml(text: str) -> dict[str, Any]:
         import tomli as tomllib
     content: dict[str, Any] = tomllib.loads(text)
     return content
+
+
+def json_object(path: str) -> dict[str, Any]:
+    """The object in a JSON file of up to a megabyte; empty where there is no such file, or it holds something else."""
+    try:
+        small = os.path.isfile(path) and os.path.getsize(path) <= 1 << 20
+        content = json.loads(Path(path).read_text("utf-8")) if small else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -39,9 +39,6 @@ PROGRAMS = (".pt2", ".ts", ".torchscript")
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin")
 
 
-_ROUTINES = (FunctionType, MethodType, BuiltinFunctionType)
-
-
 def is_module(model: object) -> bool:
     """Whether a model is a PyTorch module or exported program; asks PyTorch only when somebody has imported it."""
     torch = sys.modules.get("torch")
@@ -54,7 +51,9 @@ def is_module(model: object) -> bool:
 
 def is_function(model: object) -> bool:
     """Whether a model is a plain function, a method or a partial call, which is taken for one of tensors."""
-    return "torch" in sys.modules and isinstance(model, (functools.partial, *_ROUTINES))
+    return "torch" in sys.modules and isinstance(
+        model, (functools.partial, FunctionType, MethodType, BuiltinFunctionType)
+    )
 
 
 def is_checkpoint(model: object) -> bool:

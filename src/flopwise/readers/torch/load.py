@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flopwise._user_code import EndedError, place_of, user_code
-from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean
+from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean, with_article
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.imports import repaired
 from flopwise.readers.torch.kinds import holds_program, is_exported, members
@@ -46,7 +46,9 @@ def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool
     if isinstance(thing, torch.nn.Module):
         return thing
     if not callable(thing):
-        raise ModelError(f"{model}: is {_kind(thing)}, not a callable that returns a torch.nn.Module")
+        raise ModelError(
+            f"{model}: is {with_article(type(thing).__name__)}, not a callable that returns a torch.nn.Module"
+        )
     try:
         result = _called(model, thing, arguments or {}, None if in_memory else torch.device("meta"))
     except EndedError:
@@ -62,7 +64,7 @@ def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool
                 raise
             result = _called(model, thing, arguments or {}, None)
     if not isinstance(result, torch.nn.Module):
-        raise ModelError(f"{model}: returned {_kind(result)}, not a torch.nn.Module")
+        raise ModelError(f"{model}: returned {with_article(type(result).__name__)}, not a torch.nn.Module")
     return result
 
 
@@ -84,12 +86,6 @@ def _hollow_parameters() -> Iterator[None]:
         yield
     finally:
         own.register_parameter = register
-
-
-def _kind(thing: Any) -> str:
-    """What something is, with an article."""
-    name = type(thing).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -> Any:

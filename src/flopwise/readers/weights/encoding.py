@@ -236,6 +236,12 @@ class RepeatedElements(Elements):
             raise ModelError(f"a tensor of shape {self._shape} cannot be made ({error})") from error
 
 
+def concatenated(elements: Elements) -> Any:
+    """All elements in a row, in memory."""
+    parts = list(elements.blocks(1 << 18))
+    return numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
+
+
 def strided(
     elements: EncodedElements,
     shape: tuple[int, ...],
@@ -252,8 +258,7 @@ def strided(
         each: elements of a unit.
         marks: whether it is marked as conjugate, and as negative.
     """
-    parts = list(elements.blocks(1 << 18))
-    flat = numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
+    flat = concatenated(elements)
     width = flat.itemsize
     steps = (*(stride * each * width for stride in strides), width)
     array = numpy.lib.stride_tricks.as_strided(flat, (*shape, each), steps, writeable=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy
@@ -125,13 +126,9 @@ def read_header(source: Source) -> list[Entry]:
     """
     cursor, tensors, entries = _begun(source)
     alignment = 32
-    for _ in range(entries):
-        key = cursor.text("a key")
-        kind = cursor.number("I")
+    for key, kind in cursor.metadata(entries):
         if key == "general.alignment" and kind == _UINT32:
             alignment = cursor.number("I")
-        else:
-            cursor.skip_value(kind, 0)
     if alignment == 0 or alignment & (alignment - 1):
         raise ModelError(f"{source.name}: an alignment of {alignment} bytes is not a power of 2")
     listed = [_listed(cursor) for _ in range(tensors)]
@@ -165,14 +162,10 @@ def architecture_of(source: Source) -> str | None:
     """
     cursor, _, entries = _begun(source)
     architecture, keys = "", set()
-    for _ in range(entries):
-        key = cursor.text("a key")
+    for key, kind in cursor.metadata(entries):
         keys.add(key)
-        kind = cursor.number("I")
         if key == "general.architecture" and kind == _STRING:
             architecture = cursor.text("an architecture")
-        else:
-            cursor.skip_value(kind, 0)
         if architecture and f"{architecture}.block_count" in keys:
             return architecture
     return None
@@ -292,6 +285,15 @@ class _Cursor:
             raise ModelError(
                 f"{self.source.name}: truncated or damaged: {count:,} {what} do not fit into {self.source.size:,} bytes"
             )
+
+    def metadata(self, entries: int) -> Iterator[tuple[str, int]]:
+        """The keys of the metadata and the types of their values; a value that is not taken is passed over."""
+        for _ in range(entries):
+            key, kind = self.text("a key"), self.number("I")
+            here = self.position
+            yield key, kind
+            if self.position == here:
+                self.skip_value(kind, 0)
 
     def skip_value(self, kind: int, depth: int) -> None:
         """Pass over a value of the metadata."""

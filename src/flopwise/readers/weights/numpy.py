@@ -22,7 +22,7 @@ from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import shown
 from flopwise.readers.source.source import Source
-from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding
+from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, concatenated, encoding
 from flopwise.readers.weights.storage import Runs, SourceStorage, Span, Stream, reading
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 from flopwise.readers.weights.zip import Archive, Reading
@@ -153,7 +153,4 @@ def _tensor(
 def _turned(elements: Elements, shape: tuple[int, ...]) -> Any:
     """An array that is stored column by column."""
     flat = elements.raw()
-    if flat is None:
-        parts = list(elements.blocks(1 << 18))
-        flat = numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
-    return flat.reshape(shape, order="F")
+    return (concatenated(elements) if flat is None else flat).reshape(shape, order="F")

@@ -18,10 +18,10 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from flopwise.errors import FlopwiseError
 from flopwise.graph.stored import Packed, StoredTensor
+from flopwise.readers.source.text import json_object
 
 #: Last parts of the names of tensors that scale others, or move their zero.
 SCALES = frozenset(
@@ -144,7 +144,7 @@ def configured(model: str) -> str:
     """What the configuration beside a local file of weights says about quantisation, in words; "" where nothing."""
     folder = model if os.path.isdir(model) else os.path.dirname(model)
     for file in ("config.json", "quantize_config.json", "hf_quant_config.json"):
-        settings = _settings(os.path.join(folder, file))
+        settings = json_object(os.path.join(folder, file))
         plain = settings if "bits" in settings else {}
         inner = settings.get("quantization_config", settings.get("quantization", plain))
         if not isinstance(inner, dict) or not inner:
@@ -156,14 +156,3 @@ def configured(model: str) -> str:
                 facts.append(f"{inner[key]} {unit}")
         return f"{file} says that the weights are quantised: {', '.join(facts)}"
     return ""
-
-
-def _settings(path: str) -> dict[str, Any]:
-    try:
-        if os.path.getsize(path) > 1 << 20:
-            return {}
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}

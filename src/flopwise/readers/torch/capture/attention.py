@@ -17,18 +17,13 @@ from flopwise.operators.masks import pairs_within
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.stand_ins import StandIns
 from flopwise.readers.torch.capture.values import LARGEST_FLAGS
+from flopwise.readers.torch.lower.linear import LOWERINGS
 
 #: Operators with a mask among their arguments.
 ATTENTION = frozenset(
     f"aten.{name}"
-    for name in (
-        "scaled_dot_product_attention",
-        "_scaled_dot_product_attention_math",
-        "_scaled_dot_product_efficient_attention",
-        "_scaled_dot_product_flash_attention_for_cpu",
-        "_scaled_dot_product_fused_attention_overrideable",
-        "_scaled_dot_product_cudnn_attention",
-    )
+    for name in LOWERINGS
+    if "scaled_dot_product" in name and name != "_scaled_dot_product_flash_attention"
 )
 
 #: A mask that is added closes a pair when it is this or less: the pair's weight is zero in every element type.

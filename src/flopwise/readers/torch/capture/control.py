@@ -36,7 +36,7 @@ def run(recorder: Recorder, plan: Plan, func: Callable[..., Any], args: tuple[An
             return _CONTROL[name](recorder, plan, *args, **kwargs)
     if name in _SETTINGS:  # computes nothing itself: it sets something and calls the function
         with torch._C.DisableTorchFunction():
-            inside = _Intercepted(recorder, args[_SETTINGS[name]])
+            inside = _intercepted(recorder, args[_SETTINGS[name]])
             return func(*args[: _SETTINGS[name]], inside, *args[_SETTINGS[name] + 1 :], **kwargs)
     if name in _WRAPPERS:
         with recorder.interception:
@@ -44,16 +44,14 @@ def run(recorder: Recorder, plan: Plan, func: Callable[..., Any], args: tuple[An
     raise ModelError(f"{plan.public} is an operator with functions inside, which flopwise does not know")
 
 
-class _Intercepted:
+def _intercepted(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is intercepted although it is called from where interception is off."""
 
-    def __init__(self, recorder: Recorder, function: Callable[..., Any]) -> None:
-        self._recorder = recorder
-        self._function = function
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._EnableTorchFunction(), recorder.interception:
+            return function(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with torch._C._EnableTorchFunction(), self._recorder.interception:
-            return self._function(*args, **kwargs)
+    return call
 
 
 def _truth(recorder: Recorder, flag: Any, public: str) -> bool:

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -177,12 +178,10 @@ def described(tensor: Tensor, module: str) -> str:
 
 def _line_of_program() -> str:
     """File and line of the innermost code on the stack that is neither PyTorch's nor flopwise's."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_LIBRARIES) and not name.startswith("<frozen"):
             return f"{os.path.basename(name)}:{frame.f_lineno}"
-        if frame.f_back is None:
-            break
         frame = frame.f_back
     return ""

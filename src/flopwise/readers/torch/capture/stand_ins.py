@@ -131,12 +131,6 @@ class StandIns:
         owner = self._storages.get(storage._cdata)
         return "" if owner is None or owner[0].expired() else owner[1].name
 
-    def _named_storage(self, tensor: TorchTensor, graph_tensor: Tensor) -> str:
-        """The name of the tensor whose storage a result reads."""
-        self._remember(tensor, graph_tensor)
-        storage = storage_of(tensor)
-        return graph_tensor.name if storage is None else self._storages[storage._cdata][1].name
-
     def _keep(self, tensor: TorchTensor, graph_tensor: Tensor) -> Tensor:
         self.graph_tensors[id(tensor)] = graph_tensor
         self._held.append(tensor)  # so that its id stays its own
@@ -157,7 +151,10 @@ class StandIns:
             contiguous=in_order(tensor),
         )
         if self._grad:
-            made = replace(made, storage=self._named_storage(tensor, made))
+            self._remember(tensor, made)
+            storage = storage_of(tensor)
+            owner = made.name if storage is None else self._storages[storage._cdata][1].name
+            made = replace(made, storage=owner)
         self._assign(tensor, made)
         if inplace:
             base = tensor._base

@@ -94,6 +94,7 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
     making = Making(model, dims or {}, batch_size)
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
+    texts = [inputs] if isinstance(inputs, str) else inputs
     if inputs is None:
         from flopwise.readers.torch.inputs.configured import configured
 
@@ -104,8 +105,7 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
                 raise InputError(_missing(model))
         else:
             kwargs = {name: making.one(name, shape) for name, shape in shapes.items()}
-    elif isinstance(inputs, str) or _are_texts(inputs):
-        texts = [inputs] if isinstance(inputs, str) else list(inputs)
+    elif isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts):
         for position, text in enumerate(texts):
             name, value = making.text(text, names, position)
             if name is None:
@@ -128,17 +128,10 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
     named = [*((position_name(names, position), value) for position, value in enumerate(args)), *kwargs.items()]
     for argument, value in named:
         for name, tensor in tensors_inside(value, argument):
-            tensors.setdefault(id(tensor), _graph_tensor(tensor, name))
+            kind: Kind = "state" if argument in STATES else "input"
+            ours = Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+            tensors.setdefault(id(tensor), ours)
     return Arguments(args, kwargs, tensors, frozenset(making.made))
-
-
-def _graph_tensor(tensor: TorchTensor, name: str) -> Tensor:
-    kind: Kind = "state" if name.partition(".")[0] in STATES else "input"
-    return Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(v, str) for v in value)
 
 
 def _is_pair(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
@@ -72,13 +73,9 @@ def architecture(name: str) -> str | None:
 
 def _holds_type(name: str) -> bool:
     """Whether a JSON file has the key of a configuration."""
-    if not name.endswith(".json") or not os.path.isfile(name) or os.path.getsize(name) > 1 << 20:
-        return False
-    try:
-        content = json.loads(Path(name).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and "model_type" in content
+    from flopwise.readers.source.text import json_object
+
+    return name.endswith(".json") and "model_type" in json_object(name)
 
 
 def require(model: str | os.PathLike[str]) -> None:
@@ -235,17 +232,11 @@ def _transformers(name: str) -> Any:
 
         from flopwise.readers.torch.imports import repaired
 
-        return repaired(_imported)
+        transformers: Any = repaired(lambda: importlib.import_module("transformers"))
+        repaired(lambda: transformers.CONFIG_MAPPING["llama"])  # parts of it need torchvision where that is installed
+        return transformers
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
-
-
-def _imported() -> Any:
-    """transformers, with the parts of it that need torchvision where that is installed."""
-    import transformers
-
-    transformers.CONFIG_MAPPING["llama"]
-    return transformers
 
 
 def _content(path: Path) -> Mapping[str, Any]:

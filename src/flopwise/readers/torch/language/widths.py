@@ -20,7 +20,6 @@ from flopwise.errors import InputError, ModelError
 #: Bytes of a scale in half and in single precision.
 _HALF, _SINGLE = 2, 4
 
-
 #: How a pointer of Git LFS begins (https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md).
 _LFS = b"version https://git-lfs.github.com/spec/"
 

@@ -18,7 +18,6 @@ from flopwise.readers.torch.lower import (
     movement,
     normalization,
     pointwise,
-    recurrent,
     reduction,
     signals,
 )
@@ -33,7 +32,6 @@ LOWERINGS: dict[str, Lowering] = {
     **reduction.LOWERINGS,
     **losses.LOWERINGS,
     **normalization.LOWERINGS,
-    **recurrent.LOWERINGS,
     **linear.LOWERINGS,
     **signals.LOWERINGS,
 }

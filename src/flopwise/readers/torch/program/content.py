@@ -176,9 +176,9 @@ class Content:
 
 def _size(size: Mapping[str, Any]) -> int:
     value = size["as_int"]
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+    if not fits(value):
         raise ValueError(f"{str(value)[:50]!r} is not a size")
-    return value
+    return int(value)
 
 
 def last_element(place: Place) -> int:

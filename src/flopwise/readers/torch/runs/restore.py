@@ -49,7 +49,7 @@ class Containers:
             return
         parts: Any = ()
         if isinstance(value, dict):
-            self._restores.append(_dict(value))
+            self._restores.append(functools.partial(_put_back, value, dict(value)))
             parts = value.values()
         elif isinstance(value, (list, deque, bytearray, set)):
             self._restores.append(_elements(value))
@@ -58,7 +58,7 @@ class Containers:
             parts = [part for part in value if part.__class__ not in _PLAIN]
         attributes = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
-            self._restores.append(_dict(attributes))
+            self._restores.append(functools.partial(_put_back, attributes, dict(attributes)))
             parts = (*parts, *attributes.values())
         if len(parts) <= _ENTRIES:
             for part in parts:
@@ -80,10 +80,6 @@ def _put_back(held: dict[Any, Any], before: dict[Any, Any]) -> None:
         kind: Any = OrderedDict if isinstance(held, OrderedDict) else dict  # not what a subclass makes of it
         kind.clear(held)
         kind.update(held, before)
-
-
-def _dict(held: dict[Any, Any]) -> Callable[[], None]:
-    return functools.partial(_put_back, held, dict(held))
 
 
 def _elements(held: list[Any] | deque[Any] | bytearray | set[Any]) -> Callable[[], None]:
