@@ -144,6 +144,8 @@ def unpacked(node: Node, places: Inputs) -> dict[str, int]:
     make no sense.
     """
     sizes: dict[str, int] = {}
+    if not places.packed:
+        return sizes
     for place, described in places.places(len(node.inputs)):
         packed = described.packed
         if packed is None or not node.has_input(place):

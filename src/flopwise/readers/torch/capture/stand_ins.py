@@ -82,7 +82,8 @@ class StandIns:
             elif self._grad and tensor.requires_grad and transform_level() is None:
                 stand_in.requires_grad_()
             stand_in._flopwise = graph_tensor  # type: ignore[attr-defined]
-            self._remember(stand_in, graph_tensor)
+            if self._grad or self._low:
+                self._remember(stand_in, graph_tensor)
             if graph_tensor.kind not in ("weight", "activation"):
                 self.values.hold(stand_in, tensor)
         position.busy = outside
@@ -121,7 +122,7 @@ class StandIns:
 
     def _remember(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
         """Remember whose storage a tensor has, where C++ asks for operations, or gradients keep tensors."""
-        if (self._low or self._grad) and (storage := storage_of(tensor)) is not None:
+        if (storage := storage_of(tensor)) is not None:
             owner = self._storages.get(storage._cdata)
             if owner is None or owner[0].expired():
                 self._storages[storage._cdata] = (_weak(storage), graph_tensor)
@@ -169,7 +170,8 @@ class StandIns:
         return self.values.of(self.swap(tensor))
 
     def _assign(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
-        self._remember(tensor, graph_tensor)
+        if self._grad or self._low:
+            self._remember(tensor, graph_tensor)
         if id(tensor) in self.graph_tensors:
             self.graph_tensors[id(tensor)] = graph_tensor
         else:

@@ -142,7 +142,7 @@ def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[El
     for module in modules:
         for name, value in vars(module).items():
             kind = value.__class__
-            if kind in _PLAIN:
+            if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, value))):
                 continue
             if name not in _OF_EVERY_MODULE:
                 containers.add(value)
