@@ -30,7 +30,6 @@ _FULL = 0.75
 class Outcome:
     """What became of a job."""
 
-    job: Any
     #: What the worker returned; None where it failed.
     value: Any
     #: Why there is no value; "" where there is one.
@@ -86,16 +85,16 @@ class Supervisor:
             ready = self._answer(_START, 0)
             if ready.error:
                 self.end()
-                return Outcome(job, None, f"no process could be started: {ready.error}", ready.seconds)
+                return Outcome(None, f"no process could be started: {ready.error}", ready.seconds)
         self._process.send({"work": self.work, "job": job})
         reply = self._answer(self.seconds, self.memory)
         if reply.value is None or self._process.resident() > _FULL * self.memory:
             self.end()
         if reply.value is None:
-            return Outcome(job, None, reply.error, reply.seconds, reply.again)
+            return reply
         if "error" in reply.value:
-            return Outcome(job, None, reply.value["error"], reply.seconds, not reply.value["expected"])
-        return Outcome(job, reply.value["value"], "", reply.seconds)
+            return Outcome(None, reply.value["error"], reply.seconds, not reply.value["expected"])
+        return Outcome(reply.value["value"], "", reply.seconds)
 
     def _answer(self, seconds: float, memory: int) -> Outcome:
         """The answer of the process as the value, or why there is none."""
@@ -110,17 +109,17 @@ class Supervisor:
                 answer = self._process.answers.get(timeout=_TICK)
                 if answer is None:
                     reason = f"the process ended ({self._process.reason()}){doing}"
-                    return Outcome(None, None, reason, took, again=True)
+                    return Outcome(None, reason, took, again=True)
                 if "step" not in answer:
-                    return Outcome(None, answer, "", took)
+                    return Outcome(answer, "", took)
                 doing = f" while {answer['step']}"
                 continue
             self._process.sweep()
             if took > seconds:
-                return Outcome(None, None, f"took more than {seconds:g} s{doing}", took)
+                return Outcome(None, f"took more than {seconds:g} s{doing}", took)
             if memory and self._process.resident() > memory:
                 reason = f"took more than {memory / 2**30:g} GiB of memory{doing}"
-                return Outcome(None, None, reason, took, again=True)
+                return Outcome(None, reason, took, again=True)
 
 
 class _Process(Child):
