@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.errors import InputError
 from flopwise.report.commands.memory import content, totals
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Value, cell, select
+from flopwise.report.sheet.columns import Kind, Value, cell, select
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, shape_text
 from flopwise.report.sheet.units import count_title
 
@@ -45,10 +45,7 @@ def batches_report(profiles: Sequence[Profile], sizes: Sequence[int], columns: S
     peaks = [p.peak_activation_bytes for p in profiles]
     figures.append(("peak_activation_bytes", "peak activation bytes", peaks))
     notes = [note for p in profiles for note in p.notes]
-    return Report(
-        lambda format, look: [_sheet(profiles, sizes, figures, notes, look, format.data, counted=True)],
-        lambda: [p.to_dict() for p in profiles],
-    )
+    return _report(profiles, sizes, figures, notes, "number", lambda: [p.to_dict() for p in profiles])
 
 
 def memory_batches_report(memories: Sequence[Memory], sizes: Sequence[int]) -> Report:
@@ -58,31 +55,31 @@ def memory_batches_report(memories: Sequence[Memory], sizes: Sequence[int]) -> R
     ]
     notes = [note for memory in memories for note in (*memory.notes, *memory.profile.notes)]
     profiles = [memory.profile for memory in memories]
-    return Report(
-        lambda format, look: [_sheet(profiles, sizes, figures, notes, look, format.data, counted=False)],
-        lambda: [content(memory) for memory in memories],
-    )
+    return _report(profiles, sizes, figures, notes, "bytes", lambda: [content(memory) for memory in memories])
 
 
-def _sheet(
+def _report(
     profiles: Sequence[Profile],
     sizes: Sequence[int],
     figures: Sequence[Figure],
     notes: Sequence[str],
-    look: Look,
-    data: bool,
-    counted: bool,
-) -> Sheet:
-    """Lines of figures, a column for each batch size; of bytes alone unless operations are counted."""
-    inputs = "; ".join(" ".join(shape_text(t.shape, look) for t in p.graph.inputs) for p in profiles)
-    model, *_, convention = about(profiles[0], look, counted)
-    return Sheet(
-        heads=(
-            Head("figure", "total", "text", 0),
-            *(Head(f"batch {size}", f"batch {size}", "number" if counted else "bytes", 1) for size in sizes),
-        ),
-        lines=tuple(Line((key if data else look.text(title), *values)) for key, title, values in figures),
-        about=(model, inputs, *([convention] if counted else [])),
-        notes=tuple(look.text(note) for note in dict.fromkeys(notes)),
-        squeeze=True,
-    )
+    kind: Kind,
+    content: Callable[[], Any],
+) -> Report:
+    """Lines of figures, a column for each batch size; operations are counted where these are not of bytes alone."""
+
+    def sheet(data: bool, look: Look) -> Sheet:
+        inputs = "; ".join(" ".join(shape_text(t.shape, look) for t in p.graph.inputs) for p in profiles)
+        model, *_, convention = about(profiles[0], look, kind == "number")
+        return Sheet(
+            heads=(
+                Head("figure", "total", "text", 0),
+                *(Head(f"batch {size}", f"batch {size}", kind, 1) for size in sizes),
+            ),
+            lines=tuple(Line((key if data else look.text(title), *values)) for key, title, values in figures),
+            about=(model, inputs, *([convention] if kind == "number" else [])),
+            notes=tuple(look.text(note) for note in dict.fromkeys(notes)),
+            squeeze=True,
+        )
+
+    return Report(lambda format, look: [sheet(format.data, look)], content)

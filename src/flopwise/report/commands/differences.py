@@ -11,7 +11,7 @@ from flopwise.report.formats.format import Format
 from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, data_sheet, figure
+from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, data_sheet, figure, only
 from flopwise.report.sheet.units import count_title, human
 
 if TYPE_CHECKING:
@@ -86,15 +86,16 @@ def cause_sheet(difference: Difference, look: Look, above: tuple[str, ...] = ())
         pairs = zip(difference.totals, (difference.first, difference.other), strict=True)
         bounds = (AtLeast(total) if profile.sum.unknown else total for total, profile in pairs)
         lines.append(Line(("all layers", each, *bounds, whole, "", alike)))
-    return Sheet(
-        heads=heads if whole else tuple(h for h in heads if h.key != "percent"),
-        lines=tuple(lines if whole else map(_without_share, lines)),
-        total=total if whole or total is None else _without_share(total),
+    sheet = Sheet(
+        heads=heads,
+        lines=tuple(lines),
+        total=total,
         about=above,
         summary=tuple(_totals(difference, look)),
         notes=tuple(look.text(note) for note in _notes((difference.first, difference.other))),
         complete=True,
     )
+    return sheet if whole else only(sheet, [i for i, head in enumerate(heads) if head.key != "percent"])
 
 
 def _counts(cause: Cause) -> tuple[Value, ...]:
@@ -105,10 +106,6 @@ def _counts(cause: Cause) -> tuple[Value, ...]:
 def _counted(count: int, missing: bool) -> Value:
     """A count; None, or at least so much, where some of it is missing."""
     return (AtLeast(count) if count else None) if missing else count
-
-
-def _without_share(line: Line) -> Line:
-    return Line((*line.values[:5], *line.values[6:]), line.mark)
 
 
 def _totals(difference: Difference, look: Look) -> list[Figure]:

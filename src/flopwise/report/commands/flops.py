@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.report.commands import tool_table
+from flopwise.report.commands.tool_table import NAMED
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, only
@@ -19,17 +20,13 @@ from flopwise.rows import Row, Sum
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
 
-#: Columns that a CSV needs because nothing above it names the convention.
-NAMED = (Head("convention", "convention", "text"), Head("unit", "unit", "text"))
-
 
 def classes_report(profile: Profile, full: bool = False) -> Report:
     """The operations of each class and their total; with ``full`` one line for each layer."""
-    if profile.convention.display.table is not None:
-        return Report(
-            lambda format, look: [tool_table.sheet(profile, full, look, format)],
-            lambda: tool_table.content(profile, full),
-        )
+    table = profile.convention.display.table
+    if table is not None:
+        tool = tool_table.Tool(profile, table, full)
+        return Report(lambda format, look: [tool_table.sheet(tool, look, format)], lambda: tool_table.content(tool))
     sheet = _per_layer if full else _in_total
     return Report(lambda format, look: [sheet(profile, look, format.data)], lambda: _content(profile, full))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -23,32 +23,18 @@ if TYPE_CHECKING:
 DECIMALS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A column: its title, its unit, and how to find the figure of a model."""
-
-    title: str
-    #: "B" of bytes; "" where the title says what is counted.
-    unit: str
-    value: Callable[[Profile], Value]
-
-
-def _total(key: str) -> Callable[[Profile], Value]:
-    return lambda profile: cell(COLUMNS[key], profile.sum, profile)
-
-
-#: Every column by key.
-MEASURES: dict[str, Measure] = {
-    "params": Measure("parameters", "", _total("params")),
-    "buffers": Measure("buffers", "", _total("buffers")),
-    "macs": Measure("MACs", "", _total("macs")),
-    "flops": Measure("FLOPs", "", _total("flops")),
-    "count": Measure("{count}", "", _total("count")),
-    "activations": Measure("activations", "", _total("activations")),
-    "weight_bytes": Measure("weights", "B", _total("weight_bytes")),
-    "output_bytes": Measure("outputs", "B", _total("output_bytes")),
-    "peak": Measure("peak activations", "B", lambda profile: profile.peak_activation_bytes),
-    "layers": Measure("layers", "", lambda profile: len(profile.rows)),
+#: Every column by key: its title, and "B" of bytes; "" where the title says what is counted.
+MEASURES: dict[str, tuple[str, str]] = {
+    "params": ("parameters", ""),
+    "buffers": ("buffers", ""),
+    "macs": ("MACs", ""),
+    "flops": ("FLOPs", ""),
+    "count": ("{count}", ""),
+    "activations": ("activations", ""),
+    "weight_bytes": ("weights", "B"),
+    "output_bytes": ("outputs", "B"),
+    "peak": ("peak activations", "B"),
+    "layers": ("layers", ""),
 }
 
 #: Other names of a column.
@@ -88,7 +74,7 @@ def paper_report(
             "give --name once for each model, in their order"
         )
     keys = _keys(columns, profiles)
-    values = [[MEASURES[key].value(profile) for key in keys] for profile in profiles]
+    values = [[_figure(key, profile) for key in keys] for profile in profiles]
     paper = _Paper(profiles, list(names) or [p.graph.name or "model" for p in profiles], keys, values)
     scales = _scales(paper.keys, paper.values, units or {}, human)
     return Report(
@@ -186,6 +172,10 @@ class _Scale:
         return f"<{step}" if value and not rounded else f"{rounded:,}"
 
 
+def _figure(key: str, profile: Profile) -> Value:
+    return profile.peak_activation_bytes if key == "peak" else cell(COLUMNS[key], profile.sum, profile)
+
+
 def _keys(columns: Sequence[str] | None, profiles: Sequence[Profile]) -> list[str]:
     if columns is None:
         own = {p.convention.name for p in profiles}
@@ -230,9 +220,9 @@ def _scale(sizes: Sequence[int], power: int | None, human: bool) -> _Scale:
 
 
 def _head(key: str, scale: _Scale, profile: Profile, look: Look) -> Head:
-    measure, convention = MEASURES[key], profile.convention
-    title = look.text(measure.title.format(count=count_title(convention.unit, convention.name)))
-    unit = PREFIXES[scale.power] + measure.unit
+    (title, of), convention = MEASURES[key], profile.convention
+    title = look.text(title.format(count=count_title(convention.unit, convention.name)))
+    unit = PREFIXES[scale.power] + of
     return Head(key, f"{title} [{unit}]" if unit else title, "number")
 
 

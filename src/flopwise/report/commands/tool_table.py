@@ -111,16 +111,9 @@ def _to_shares(entries: Sequence[Entry], position: int) -> None:
         entry.values[position] = None if part is None else 100 * part / whole if whole else 0.0
 
 
-def _tool(profile: Profile, full: bool) -> Tool:
-    table = profile.convention.display.table
-    if table is None:
-        raise ValueError(f"the convention {profile.convention.name} has no table of its own")
-    return Tool(profile, table, full)
-
-
-def content(profile: Profile, full: bool) -> dict[str, Any]:
+def content(tool: Tool) -> dict[str, Any]:
     """The JSON: the tool's figures by key, "total" in the unit of the convention, and the lines if there are any."""
-    whole, tool = profile.to_dict(), _tool(profile, full)
+    whole = tool.profile.to_dict()
     values: dict[str, Any] = {
         "schema": "flopwise.flops/1",
         **{key: whole[key] for key in ("model", "inputs", "convention")},
@@ -145,16 +138,9 @@ def _plain(table: Table, entry: Entry) -> dict[str, Any]:
     return {**values, "total": entry.count}
 
 
-def sheet(profile: Profile, full: bool, look: Look, format: Format) -> Sheet:
-    """What the tool prints: its lines, and its figures of the model beside them or as a line of totals.
-
-    Args:
-        profile: in a convention that has a table.
-        full: one line for each layer, although the tool sums them up.
-        look: how it should look.
-        format: the format that will write the sheet.
-    """
-    tool = _tool(profile, full)
+def sheet(tool: Tool, look: Look, format: Format) -> Sheet:
+    """What the tool prints: its lines, and its figures of the model beside them or as a line of totals."""
+    profile = tool.profile
     if tool.entries is None:
         return _figures_only(tool, look, format.data)
     columns, data = tool.table.columns, format.data

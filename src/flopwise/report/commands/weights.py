@@ -81,12 +81,10 @@ def chosen(keys: Sequence[str] | None, by: str, total: Entry, drawn: bool) -> li
     Raises:
         InputError: there is no column of that name.
     """
-    wanted = list(keys) if keys is not None else list(SHOWN[by])
+    wanted = [key for key in SHOWN[by] if key not in ("nan", "infinite")] if keys is None else list(keys)
     if keys is None:
-        wanted = [key for key in wanted if key not in ("nan", "infinite")]
-        strange = [key for key in ("nan", "infinite") if getattr(total, key)]
         at = wanted.index("histogram")
-        wanted[at:at] = strange
+        wanted[at:at] = [key for key in ("nan", "infinite") if getattr(total, key)]
     columns = [entry(COLUMNS, key) for key in wanted]
     return columns if drawn else [c for c in columns if c.key not in DRAWN]
 

@@ -128,19 +128,12 @@ def _titled(entry: Entry) -> str:
 
 
 def _said(entry: Entry) -> list[str]:
-    def said(value: float | None) -> str:
-        return "?" if value is None else number(value)
-
-    first = [
-        f"{entry.length:,} elements",
-        f"min {said(entry.min)}",
-        f"max {said(entry.max)}",
-        f"mean {said(entry.mean)}",
-    ]
-    second = [f"population deviation {said(entry.deviation)}", f"{entry.zeros:,} exactly zero"]
+    names = {"min": entry.min, "max": entry.max, "mean": entry.mean, "population deviation": entry.deviation}
+    *first, deviation = (f"{name} {'?' if value is None else number(value)}" for name, value in names.items())
+    second = [deviation, f"{entry.zeros:,} exactly zero"]
     if entry.nan or entry.infinite:
         second.append(f"{entry.nan:,} NaN and {entry.infinite:,} infinite not drawn")
-    return ["    ".join(first), "    ".join(second)]
+    return ["    ".join([f"{entry.length:,} elements", *first]), "    ".join(second)]
 
 
 def _key(figure: Figure, entry: Entry) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flopwise.report.formats import table
-from flopwise.report.sheet.columns import COLUMNS, Column, Item, Value, cell, order
+from flopwise.report.sheet.columns import COLUMNS, Item, cell, order
 from flopwise.report.sheet.listing import (
     LONG,
     Choice,
@@ -50,21 +50,21 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
         columns = (COLUMNS["name"], *columns)
     root = _grow(profile, choice.depth)
     heaviest = heavy(profile.rows)
-    lines = [Line(_values(root.item, columns, profile), mark(root.item, heaviest), short=root.name)]
+
+    def line(branch: _Branch, indent: str = "") -> Line:
+        values = tuple(cell(column, branch.item, profile) for column in columns)
+        return Line(values, mark(branch.item, heaviest), indent, branch.name)
+
+    lines = [line(root)]
     for indent, branch in _walk(root, profile, choice, look):
         if isinstance(branch, _Branch):
-            values = _values(branch.item, columns, profile)
-            lines.append(Line(values, mark(branch.item, heaviest), indent, branch.name))
+            lines.append(line(branch, indent))
         else:
             label = f"{look.glyphs.cut} {exact(len(branch))} more"
             lines.append(replace(labelled(label, together(branch), columns, profile, "rest"), indent=indent))
     hint = "" if len(lines) <= LONG or choice.top else "to shorten this: --depth 2, --top 5"
     sheet = framed(profile, columns, lines, "tree", hint, bool(choice.columns), look)
     return table.render_sheet(sheet if choice.columns else without_empty(sheet), look)
-
-
-def _values(item: Item, columns: Sequence[Column], profile: Profile) -> tuple[Value, ...]:
-    return tuple(cell(column, item, profile) for column in columns)
 
 
 def _grow(profile: Profile, depth: int | None) -> _Branch:

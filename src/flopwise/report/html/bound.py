@@ -48,15 +48,11 @@ def page_data(bound: Bound) -> dict[str, Any]:
         "roofs": roofs(bound),
         "waterfall": waterfall(bound),
         "layers": {
-            "name": [row.name for row in rows],
-            "op": [row.op for row in rows],
-            "roof": [row.roof for row in rows],
+            **{key: [getattr(row, key) for row in rows] for key in ("name", "op", "roof", "status")},
+            **{key: [getattr(row, f"{key}_ns") for row in rows] for key in ("roofline", "physical")},
+            "time": [row.engine_ns for row in rows],
             "flops": [row.work.flops for row in rows],
             "bytes": [row.work.nbytes for row in rows],
-            "roofline": [row.roofline_ns for row in rows],
-            "physical": [row.physical_ns for row in rows],
-            "time": [row.engine_ns for row in rows],
-            "status": [row.status for row in rows],
             "work": [", ".join(row.layers) for row in rows],
         },
     }

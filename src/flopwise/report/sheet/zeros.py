@@ -72,16 +72,13 @@ def share(item: Item, profile: Profile) -> float | str | None:
 
 def block(item: Item, profile: Profile) -> str:
     """The block (outputs x inputs) in which the zeros of a layer come; "" where the search found none."""
-    layers = _layers(item, profile)
-    value = layers[0].block if isinstance(item, Row) and layers else None
-    return str(value) if value else ""
+    return "".join(str(layer.block or "") for layer in _layers(item, profile) if isinstance(item, Row))
 
 
 def block_share(item: Item, profile: Profile) -> float | str:
     """Zero blocks in percent of all blocks of that shape."""
-    layers = _layers(item, profile)
-    value = layers[0].found if isinstance(item, Row) and layers else None
-    return 100 * value.ratio if value else ""
+    blocks = [layer.found for layer in _layers(item, profile) if isinstance(item, Row)]
+    return 100 * blocks[0].ratio if blocks and blocks[0] else ""
 
 
 def effective_macs(item: Item, profile: Profile) -> int | None:

@@ -18,7 +18,7 @@ from flopwise.report.formats import json
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
 from flopwise.report.sheet.sheet import Look, shape_text
 from flopwise.report.sheet.units import count_title
-from flopwise.rows import Row
+from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -127,21 +127,14 @@ def _number(value: Value) -> Any:
     return f"{value:,}" if isinstance(value, int) and abs(value) > EXACT else value
 
 
-def _titled(key: str, value: Value) -> tuple[str, Any]:
-    return COLUMNS[key].title, _number(value)
-
-
-def _count(profile: Profile) -> str:
-    """What the count is called; it is one of the other figures in flopwise's own conventions."""
+def _figures(item: Row | Sum, profile: Profile) -> _Facts:
+    """The figures of a layer or of the model; in flopwise's own conventions the count is one of the others."""
     convention = profile.convention
-    return "" if convention.name in FIGURES else count_title(convention.unit, convention.name)
-
-
-def _figures(row: Row, profile: Profile) -> _Facts:
-    """The figures of a layer."""
-    figures = dict(_titled(key, getattr(row, key)) for key in FIGURES)
-    title = _count(profile)
-    return {**({title: _number(row.count)} if title else {}), **figures}
+    figures = {COLUMNS[key].title: _number(cell(COLUMNS[key], item, profile)) for key in FIGURES}
+    if convention.name in FIGURES:
+        return figures
+    count = _number(cell(COLUMNS["count"], item, profile))
+    return {count_title(convention.unit, convention.name): count, **figures}
 
 
 def _remarks(row: Row | None) -> _Facts:
@@ -159,10 +152,8 @@ def _whole(profile: Profile) -> _Facts:
     convention = profile.convention
     inputs = "; ".join(f"{t.name} {t.dtype or '?'} {shape_text(t.shape, _PLAIN)}" for t in profile.graph.inputs)
     about = {"convention": f"{convention.name}, unit {convention.unit}", "input shapes": inputs or "none"}
-    figures = dict(_titled(key, cell(COLUMNS[key], profile.sum, profile)) for key in FIGURES)
-    title = _count(profile)
-    count = {title: _number(cell(COLUMNS["count"], profile.sum, profile))} if title else {}
-    return {**about, **count, **figures, "peak activation bytes": _number(profile.peak_activation_bytes)}
+    peak = {"peak activation bytes": _number(profile.peak_activation_bytes)}
+    return {**about, **_figures(profile.sum, profile), **peak}
 
 
 def _sizes(tensor: Tensor) -> _Facts:

@@ -107,26 +107,24 @@ def _intensities(result: Inference) -> list[Fraction]:
 
 def _request_figures(result: Inference, look: Look) -> list[Figure]:
     """The figures of the whole model and of its memory, ready to be shown."""
-    figures = [
-        figure("parameters", result.params, "", look),
-        figure("active parameters", result.active_params, "", look),
-        figure("weights", result.weight_bytes, "B", look),
-        figure("cache per token", result.cache_bytes_per_token, "B", look),
-        figure("cache after the prompt", result.cache_bytes, "B", look),
-        figure("cache after the last token", result.final_cache_bytes, "B", look),
+    figures: list[tuple[str, int | None, str]] = [
+        ("parameters", result.params, ""),
+        ("active parameters", result.active_params, ""),
+        ("weights", result.weight_bytes, "B"),
+        ("cache per token", result.cache_bytes_per_token, "B"),
+        ("cache after the prompt", result.cache_bytes, "B"),
+        ("cache after the last token", result.final_cache_bytes, "B"),
     ]
     if result.memory_bytes is not None:
-        figures.append(figure("must fit: weights, cache, activations", result.memory_bytes, "B", look))
+        figures.append(("must fit: weights, cache, activations", result.memory_bytes, "B"))
     device = result.device
     if device is not None and device.memory_bytes is not None:
         fits = "fits" if device.fits else "does not fit"
-        figures.append(figure(f"memory of {device.device} ({fits})", device.memory_bytes, "B", look))
-        figures.append(
-            figure(f"most sequences of {result.prompt + result.generate:,} tokens", device.largest_batch, "", look)
-        )
+        figures.append((f"memory of {device.device} ({fits})", device.memory_bytes, "B"))
+        figures.append((f"most sequences of {result.prompt + result.generate:,} tokens", device.largest_batch, ""))
         if device.largest_context is not None:
-            figures.append(figure("longest context with this batch", device.largest_context, "", look))
-    return figures
+            figures.append(("longest context with this batch", device.largest_context, ""))
+    return [figure(title, value, unit, look) for title, value, unit in figures]
 
 
 def training_report(result: TrainingStep) -> Report:
