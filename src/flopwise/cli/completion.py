@@ -61,7 +61,8 @@ def _columns() -> Iterable[tuple[str, str]]:
 
 
 def _columns_of(command: str) -> Iterable[tuple[str, str]]:
-    return [(key, "") for key in import_module(f"flopwise.report.commands.{command}").COLUMNS]
+    columns = import_module(f"flopwise.report.commands.{command}").COLUMNS
+    return [(key, getattr(column, "about", "")) for key, column in columns.items()]
 
 
 def _devices() -> Iterable[tuple[str, str]]:

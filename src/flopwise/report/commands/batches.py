@@ -9,8 +9,7 @@ from flopwise.errors import InputError
 from flopwise.report.commands.memory import content, totals
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Kind, Value, cell, select
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, shape_text
-from flopwise.report.sheet.units import count_title
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, head_of_model, shape_text
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -40,7 +39,7 @@ def batches_report(profiles: Sequence[Profile], sizes: Sequence[int], columns: S
             raise InputError(f"the column {column.key!r} has no total to show for each batch size")
         if columns is None and column.key == convention.name:  # the count says it already
             continue
-        title = column.title.format(count=count_title(convention.unit, convention.name), one="", kind="")
+        title = head_of_model(column, convention).title
         figures.append((column.key, title, [cell(column, p.sum, p) for p in profiles]))
     peaks = [p.peak_activation_bytes for p in profiles]
     figures.append(("peak_activation_bytes", "peak activation bytes", peaks))

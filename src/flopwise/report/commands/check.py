@@ -10,7 +10,7 @@ from flopwise.analyses.budget.checking import Verdict
 from flopwise.report.formats.format import Format
 from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import AtLeast, Value
+from flopwise.report.sheet.columns import Value, bounded
 from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, without_empty
 
 
@@ -56,8 +56,7 @@ def _outcome(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look)
 def _value(verdict: Verdict) -> Value:
     if verdict.missing:
         return ""
-    value = verdict.value
-    return AtLeast(value) if isinstance(value, int) and not verdict.exact else value
+    return bounded(verdict.value, verdict.exact)
 
 
 def _share(verdict: Verdict) -> Value:

@@ -14,7 +14,7 @@ from flopwise.report.commands.differences import cause_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.formats.table import SPARE
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import AtLeast, Kind, Value
+from flopwise.report.sheet.columns import Kind, Value, bounded
 from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, about, model_name, shape_text
 from flopwise.report.sheet.text import cells, shorten
 from flopwise.report.sheet.units import TITLES, count_title
@@ -206,7 +206,7 @@ def _cells(
     """For each model the cells of a figure: AtLeast where it is a bound, and the differences; "" in other units."""
     cells: list[list[Value]] = []
     for model, (value, sure, change) in enumerate(zip(values, exact, changes, strict=True)):
-        cells.append([value if sure or value is None else AtLeast(value)])
+        cells.append([bounded(value, sure)])
         if model and not comparable[model]:
             cells[-1] += ["", ""]
         elif model:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from flopwise.errors import InputError, counted
 from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import AtLeast, Column, Value, cell, select
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, is_gap
-from flopwise.report.sheet.units import count_title
+from flopwise.report.sheet.columns import Column, Value, cell, select, total_of
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, gaps_of, head_of_model, is_gap
 
 if TYPE_CHECKING:
     from flopwise.conventions import Convention
@@ -136,10 +135,8 @@ def _together(models: Sequence[Model], column: Column) -> Value:
     values = [model.figures[column.key] for model in models]
     if not values or any(isinstance(value, str) for value in values):
         return ""
-    numbers = [value for value in values if isinstance(value, int)]
-    if len(numbers) < len(values) or any(isinstance(value, AtLeast) for value in numbers):
-        return AtLeast(sum(numbers)) if numbers else None
-    return sum(numbers)
+    total: Value = total_of(values)
+    return total
 
 
 def _sheet(
@@ -147,35 +144,18 @@ def _sheet(
 ) -> Sheet:
     convention = models[0].convention
     names = [model.path.removeprefix(folder).lstrip("/\\") or model.path for model in models]
-    lines = [
-        Line((look.text(name), *(model.figures[c.key] for c in columns)))
-        for name, model in zip(names, models, strict=True)
-    ]
+    pairs = zip(names, models, strict=True)
+    lines = [Line((look.text(name), *(model.figures[c.key] for c in columns))) for name, model in pairs]
     if top is not None and top < len(lines):
         hidden = models[top:]
         label = f"{look.glyphs.cut} {counted(len(hidden), 'more model')}"
         lines[top:] = [Line((label, *(_together(hidden, c) for c in columns)), "rest")]
-    notes = [
-        f"unknown in {name}: {gap.removeprefix('unknown: ')}"
-        for name, m in zip(names, models, strict=True)
-        for gap in m.gaps
-    ]
-    if errors:
-        notes.append(f"not in the table: {counted(len(errors), 'file')} that failed")
-    title = count_title(convention.unit, convention.name)
+    failed = [f"not in the table: {counted(len(errors), 'file')} that failed"] if errors else []
+    notes = (*gaps_of((name, m.gaps) for name, m in zip(names, models, strict=True)), *failed)
     return Sheet(
         heads=(
             Head("model", "model", "text", 0),
-            *(
-                Head(
-                    c.key,
-                    c.title.format(count=title, one="", kind=""),
-                    c.kind,
-                    c.rank,
-                    convention.display.human if c.key == "count" else None,
-                )
-                for c in columns
-            ),
+            *(head_of_model(column, convention) for column in columns),
         ),
         lines=tuple(lines),
         total=Line(("Total", *(_together(models, c) for c in columns))),

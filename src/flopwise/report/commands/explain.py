@@ -10,6 +10,7 @@ from flopwise.errors import InputError
 from flopwise.graph.names import LAYERS
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
 from flopwise.readers.torch.lower import names
+from flopwise.report.formats.json import fields
 from flopwise.report.reference.tables import prose_report, spec_url, weighed
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Head, Line, Sheet
@@ -46,8 +47,7 @@ def operator(name: str) -> dict[str, Any]:
         "operator": match,
         "alias": name if alias else None,
         "family": next(family for family, table in FAMILIES.items() if match in table),
-        "claim": row.claim,
-        "formula": row.formula,
+        **fields(row, "claim formula"),
         "backward": row.gradient.formula if row.gradient else None,
         "source": spec_url(match),
         "conventions": [

@@ -13,7 +13,7 @@ from flopwise.memory.plan import ALIGNMENT, Place, Plan, plan_arena
 from flopwise.memory.weights import weight_bytes_by_dtype
 from flopwise.report.formats.json import fields, render_content
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
+from flopwise.report.sheet.columns import COLUMNS, Value, bounded, cell
 from flopwise.report.sheet.sheet import Field, Head, Line, Look, Sheet, about, figure, shapes_of, without_empty
 
 if TYPE_CHECKING:
@@ -128,12 +128,11 @@ def totals(memory: Memory) -> list[tuple[str, str, Value]]:
     ]
     if training is not None:
         name = training.optimizer.name if training.optimizer else "no optimizer"
-        bound = int if training.exact else AtLeast
         rows += [
             ("gradient_bytes", "gradient bytes", training.gradient_bytes),
             ("state_bytes", f"optimizer state bytes ({name})", training.state_bytes if training.optimizer else 0),
-            ("saved_bytes", "saved for the backward pass", bound(training.saved_bytes)),
-            ("memory_bytes", "training memory bytes", bound(training.memory_bytes)),
+            ("saved_bytes", "saved for the backward pass", bounded(training.saved_bytes, training.exact)),
+            ("memory_bytes", "training memory bytes", bounded(training.memory_bytes, training.exact)),
         ]
     return rows
 

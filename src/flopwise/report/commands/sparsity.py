@@ -12,7 +12,7 @@ from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet import units
-from flopwise.report.sheet.columns import AtLeast, Value
+from flopwise.report.sheet.columns import Value, bounded, by_size
 from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Look, Sheet, figure, name_of, only, without_empty
 
 #: The title of blocks: rows are outputs, columns are what an output sums over, as in --block.
@@ -55,7 +55,7 @@ def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, data: bool) 
     zeros = [head.key for head in whole.heads].index("zeros")
     hidden, lines = max(len(whole.lines) - top, 0) if top is not None else 0, whole.lines
     if hidden:
-        lines = tuple(sorted(lines, key=lambda line: _most(line.values[zeros]))[:top])
+        lines = tuple(sorted(lines, key=lambda line: by_size(line.values[zeros]))[:top])
     more = f"{counted(hidden, 'more weight')} {'is' if hidden == 1 else 'are'} not shown; the total is of all"
     whole = replace(
         whole,
@@ -76,11 +76,6 @@ def _without_blocks(sheet: Sheet) -> Sheet:
     if any(line.values[block] for line in sheet.lines):
         return sheet
     return only(sheet, [i for i, key in enumerate(keys) if key not in ("zero_block", "zero_block%")])
-
-
-def _most(zeros: Value) -> int:
-    """A sort key: the unknown first, then the most zeros."""
-    return -zeros if isinstance(zeros, int) else -(1 << 100)
 
 
 def _searched(sparsity: Sparsity) -> str:
@@ -157,7 +152,7 @@ def _total(sparsity: Sparsity, by_layer: bool) -> _Total:
     figures: _Total = {
         "name": "Total",
         "elements": sparsity.elements + sum(t.elements for t in sparsity.unknown),
-        "zeros": _bounded(sparsity.zeros, bool(sparsity.unknown)),
+        "zeros": bounded(sparsity.zeros, not sparsity.unknown),
         "sparsity": _percent(sparsity.ratio),
     }
     query, effective = sparsity.asked, sparsity.effective
@@ -169,8 +164,8 @@ def _total(sparsity: Sparsity, by_layer: bool) -> _Total:
         for i, pattern in enumerate(query.patterns):
             groups = [t.patterns[i] for t in sparsity.tensors if t.patterns]
             figures[str(pattern)] = _of([g.holding for g in groups], [g.groups for g in groups])
-        figures["zero_outputs"] = _bounded(sum(t.zero_outputs or 0 for t in matrices), bool(sparsity.unknown))
-        figures["zero_inputs"] = _bounded(sum(t.zero_inputs or 0 for t in matrices), bool(sparsity.unknown))
+        figures["zero_outputs"] = bounded(sum(t.zero_outputs or 0 for t in matrices), not sparsity.unknown)
+        figures["zero_inputs"] = bounded(sum(t.zero_inputs or 0 for t in matrices), not sparsity.unknown)
     elif effective is not None:
         figures |= {key: value for key, _, value in _effective(sparsity, effective)}
     return figures
@@ -178,7 +173,7 @@ def _total(sparsity: Sparsity, by_layer: bool) -> _Total:
 
 def _effective(sparsity: Sparsity, effective: Effective) -> list[tuple[str, str, Value]]:
     """Key, title and value of each kind of multiply-accumulates."""
-    partial = any(layer.effective.macs is None for layer in sparsity.layers)
+    exact = all(layer.effective.macs is not None for layer in sparsity.layers)
     query = sparsity.asked
     kinds: list[tuple[str, str, int | None]] = [
         ("macs", "MACs", effective.macs),
@@ -193,11 +188,7 @@ def _effective(sparsity: Sparsity, effective: Effective) -> list[tuple[str, str,
         (f"macs_{p}", f"MACs with {p} where it holds", n)
         for p, n in zip(query.patterns, effective.patterns, strict=True)
     ]
-    return [(key, title, _bounded(value, partial)) for key, title, value in kinds]
-
-
-def _bounded(value: int | None, partial: bool) -> Value:
-    return AtLeast(value) if partial and value is not None else value
+    return [(key, title, bounded(value, exact)) for key, title, value in kinds]
 
 
 def _of(parts: Sequence[int], wholes: Sequence[int]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from flopwise.report.formats.json import fields
 from flopwise.report.formats.latex import escape
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, data_sheet, is_gap, shape_text
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, data_sheet, gaps_of, shape_text
 from flopwise.report.sheet.units import PREFIXES, count_title, exact
 
 if TYPE_CHECKING:
@@ -111,14 +111,6 @@ class _Paper:
         }
 
 
-def gaps(profiles: Iterable[Profile], names: Iterable[str]) -> tuple[str, ...]:
-    """What is missing, model by model."""
-    pairs = zip(names, profiles, strict=True)
-    return tuple(
-        f"unknown in {name}: {note.removeprefix('unknown: ')}" for name, p in pairs for note in p.notes if is_gap(note)
-    )
-
-
 def _sheet(paper: _Paper, scales: Sequence[_Scale], look: Look) -> Sheet:
     """The table for people; the scale of each column writes its figures."""
 
@@ -132,7 +124,7 @@ def _sheet(paper: _Paper, scales: Sequence[_Scale], look: Look) -> Sheet:
         (Head("name", "model", "text"), *heads),
         tuple(Line((name, *map(text, values, scales))) for name, values in zip(paper.names, paper.values, strict=True)),
         about=_about(paper.profiles, paper.names, look),
-        notes=gaps(paper.profiles, paper.names),
+        notes=gaps_of((name, p.notes) for name, p in zip(paper.names, paper.profiles, strict=True)),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flopwise.conventions.convention import Column, Table
 from flopwise.errors import FlopwiseError
 from flopwise.report.formats.format import Format
-from flopwise.report.sheet.columns import AtLeast, Kind, Value
+from flopwise.report.sheet.columns import AtLeast, Kind, Value, total_of
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, show
 from flopwise.rows import Row
 
@@ -51,7 +51,7 @@ class Tool:
         #: The sum of each column that adds up, over all layers, by its key.
         columns = list(zip(*map(self._values, self.rows), strict=True)) or [()] * len(table.columns)
         pairs = zip(table.columns, columns, strict=True)
-        self.sums: dict[str, Any] = {column.key: _sum(values) for column, values in pairs if column.kind in ADDED}
+        self.sums: dict[str, Any] = {column.key: total_of(values) for column, values in pairs if column.kind in ADDED}
         #: Key, title and value of each figure that the tool prints of the model.
         self.totals: list[tuple[str, str, Any]] = [
             (t.key, t.title, t.value(profile.rows) if t.value else self.sums[t.key]) for t in table.totals
@@ -91,16 +91,8 @@ class Tool:
         columns = zip(self.table.columns, zip(*map(self._values, rows), strict=True), strict=True)
         kind = f"submodule({len(rows) - 1})"
         added = (*ADDED, "ratio")
-        values = [_sum(v) if c.kind in added else kind if c.key == "type" else "" for c, v in columns]
-        return Entry(name, values, _sum([row.count for row in rows]))
-
-
-def _sum(figures: Sequence[Any]) -> Any:
-    """The sum of what is known: AtLeast where something is not, None where nothing is."""
-    numbers = [f for f in figures if f is not None]
-    if not numbers and figures:
-        return None
-    return sum(numbers) if len(numbers) == len(figures) else AtLeast(sum(numbers))
+        values = [total_of(v) if c.kind in added else kind if c.key == "type" else "" for c, v in columns]
+        return Entry(name, values, total_of([row.count for row in rows]))
 
 
 def _to_shares(entries: Sequence[Entry], position: int) -> None:

@@ -73,8 +73,8 @@ def _grid(sheet: Sheet, look: Look) -> list[str]:
     natural = [max([cells(head.title), *(cells(row[i]) for row in text)]) for i, head in enumerate(heads)]
     least = {i: PROSE if head.prose else TIGHT for i, head in enumerate(heads)}
     if name is not None:  # only names are shortened
-        rest = (cells(row[name]) for row, line in zip(text, body, strict=True) if line.mark == "rest")
-        least[name] = max([TIGHT, *(cells(indent) + TIGHT for indent in indents), *rest])
+        labels = (cells(row[name]) for row, line in zip(text, body, strict=True) if line.mark == "rest")
+        least[name] = max([TIGHT, *(cells(indent) + TIGHT for indent in indents), *labels])
     widths = fit(heads, natural, least, look.width, sheet.squeeze)
 
     rule = paint(look.glyphs.rule * (sum(widths.values()) + len(GAP) * (len(widths) - 1)), "dim", look)

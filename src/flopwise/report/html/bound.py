@@ -98,9 +98,9 @@ def waterfall(bound: Bound) -> list[dict[str, Any]]:
     for op, size in first[:OWN_BARS]:
         if size:
             step(op, size)
-    rest = sum(size for _, size in first[OWN_BARS:])
-    if rest:
-        step(f"{len(first) - OWN_BARS} other operators", rest)
+    others = sum(size for _, size in first[OWN_BARS:])
+    if others:
+        step(f"{len(first) - OWN_BARS} other operators", others)
     label = "engine floor" if engine is not None else "rooflines added up"
     steps.append({"label": label, "from": 0.0, "to": steps[-1]["to"], "kind": "sum"})
     if engine is not None and engine.measured_ns is not None:

@@ -31,6 +31,20 @@ class AtLeast(int):
     """A sum over rows of which some are unknown: the true figure is this or more."""
 
 
+def bounded(value: int | None, exact: bool) -> Value:
+    """A figure, AtLeast unless it is exact."""
+    return value if exact or value is None else AtLeast(value)
+
+
+def total_of(figures: Sequence[Any]) -> Any:
+    """The sum of what is known: AtLeast where something is not, None where nothing is."""
+    numbers = [figure for figure in figures if figure is not None]
+    if not numbers and figures:
+        return None
+    exact = len(numbers) == len(figures) and not any(isinstance(number, AtLeast) for number in numbers)
+    return sum(numbers) if exact else AtLeast(sum(numbers))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One column: its key for programs, its title for people, what it holds, and how to find a value."""
@@ -309,15 +323,19 @@ def order(column: Column, profile: Profile) -> Callable[[Item], Any]:
     def text(item: Item) -> str:
         return str(cell(column, item, profile)).casefold()
 
-    def size(item: Item) -> tuple[int, float]:
+    def size(item: Item) -> tuple[int, Any]:
         value = cell(column, item, profile)
-        if column.kind == "shapes":
-            value = _elements(value)
-        if isinstance(value, int | float):
-            return (1, -value)
-        return (2, 0) if value == "" else (0, 0)
+        value = _elements(value) if column.kind == "shapes" else value
+        return by_size(value if value == "" or isinstance(value, int | float) else None)
 
     return text if column.kind == "text" else size
+
+
+def by_size(value: Value) -> tuple[int, Any]:
+    """A sort key: the unknown first, then the largest, then text by the alphabet."""
+    if value is None:
+        return (0, 0)
+    return (1, -value) if isinstance(value, int | float) else (2, str(value))
 
 
 def _elements(shapes: Value) -> Value:

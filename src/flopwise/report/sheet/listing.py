@@ -85,7 +85,7 @@ def listing(profile: Profile, choice: Choice, look: Look, audience: Audience) ->
     if nested:
         lines = _relative(lines, shown)
     if len(shown) < len(items):
-        lines.append(_rest(items[len(shown) :], columns, profile, choice.by, look))
+        lines.append(_hidden(items[len(shown) :], columns, profile, choice.by, look))
     hint = _hint(choice, len(lines), any(row.missing == "rule" for row in profile.rows))
     sheet = framed(profile, columns, lines, choice.by, hint, bool(choice.columns), look)
     return sheet if choice.columns or audience == "program" else without_empty(sheet)
@@ -137,7 +137,7 @@ def labelled(label: str, total: Sum, columns: Sequence[Column], profile: Profile
     return Line(tuple(values), mark)
 
 
-def _rest(items: Sequence[Item], columns: Sequence[Column], profile: Profile, by: str, look: Look) -> Line:
+def _hidden(items: Sequence[Item], columns: Sequence[Column], profile: Profile, by: str, look: Look) -> Line:
     """The line that stands for what is not shown. Modules overlap, so theirs has no figures."""
     label = f"{look.glyphs.cut} {counted(len(items), f'more {NAMED[by][0]}')}"
     line = labelled(label, together(items), columns, profile, "rest")

@@ -10,10 +10,11 @@ from flopwise.errors import printable
 from flopwise.graph import Shape, Tensor
 from flopwise.operators.counts import FLOPS
 from flopwise.report.sheet import units
-from flopwise.report.sheet.columns import COLUMNS, AtLeast, Column, Kind, Value, cell
+from flopwise.report.sheet.columns import COLUMNS, AtLeast, Column, Kind, Value, bounded, cell
 from flopwise.report.sheet.text import ASCII, UNICODE, Glyphs, ascii_only
 
 if TYPE_CHECKING:
+    from flopwise.conventions import Convention
     from flopwise.profiles.profile import Profile
 
 T = TypeVar("T")
@@ -150,13 +151,17 @@ def data_sheet(keys: Sequence[str], texts: Collection[str], lines: Iterable[tupl
 
 def head(column: Column, profile: Profile, by: str, look: Look) -> Head:
     """The head of a column, its title filled in."""
-    convention, (one, kind) = profile.convention, NAMED[by]
-    title = column.title.format(count=units.count_title(convention.unit, convention.name), one=one, kind=kind)
+    whole = head_of_model(column, profile.convention, *NAMED[by])
     figure = COLUMNS.get(column.key.removesuffix("%"), column)
-    if column.kind == "percent" and isinstance(cell(figure, profile.sum, profile), AtLeast):
-        title += " of known"
+    part = " of known" if column.kind == "percent" and isinstance(cell(figure, profile.sum, profile), AtLeast) else ""
+    return replace(whole, title=look.text(whole.title + part))
+
+
+def head_of_model(column: Column, convention: Convention, one: str = "", kind: str = "") -> Head:
+    """The head of a column whose lines are models, or what is named."""
+    title = column.title.format(count=units.count_title(convention.unit, convention.name), one=one, kind=kind)
     human = convention.display.human if column.key == "count" else None
-    return Head(column.key, look.text(title), column.kind, column.rank, human)
+    return Head(column.key, title, column.kind, column.rank, human)
 
 
 def without_empty(sheet: Sheet) -> Sheet:
@@ -185,6 +190,12 @@ def only(sheet: Sheet, keep: Sequence[int]) -> Sheet:
 def is_gap(note: str) -> bool:
     """Whether a note says that figures are missing."""
     return note.startswith(("unknown", "uncounted", "unresolved"))
+
+
+def gaps_of(models: Iterable[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
+    """What is missing, model by model, out of the notes of each."""
+    pairs = ((name, note) for name, notes in models for note in notes if is_gap(note))
+    return tuple(f"unknown in {name}: {note.removeprefix('unknown: ')}" for name, note in pairs)
 
 
 def shape_text(shape: Shape | None, look: Look) -> str:
@@ -289,7 +300,7 @@ def _training(profile: Profile, look: Look) -> Iterator[Figure]:
     if training.optimizer is not None:
         yield figure("optimizer state bytes", training.state_bytes, "B", look)
     for title, value in (("saved bytes", training.saved_bytes), ("training memory bytes", training.memory_bytes)):
-        yield figure(title, value if training.exact else AtLeast(value), "B", look)
+        yield figure(title, bounded(value, training.exact), "B", look)
 
 
 def figure(title: str, value: Value, unit: str, look: Look, human: Callable[[int], str] | None = None) -> Figure:

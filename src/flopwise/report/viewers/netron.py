@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.report.formats import json
+from flopwise.report.formats.csv import SHAPES
+from flopwise.report.html.model import EXACT
 from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
-from flopwise.report.sheet.sheet import Look, shape_text
+from flopwise.report.sheet.sheet import shape_text
 from flopwise.report.sheet.units import count_title
 from flopwise.rows import Row, Sum
 
@@ -29,14 +31,8 @@ SIGNATURE = "netron:attachment"
 #: The ending of a file name without which Netron takes an attachment for a model.
 ENDING = ".json"
 
-#: Integers beyond this lose digits in JavaScript.
-EXACT = 2**53
-
 #: Figures of a layer and of the model, in the order in which Netron shows them.
 FIGURES = ("macs", "flops", "params", "buffers", "weight_bytes", "activations", "output_bytes")
-
-#: Shapes such as 1x3x224x224.
-_PLAIN = Look(ascii=True)
 
 #: Name -> value of what is facts of one object.
 _Facts: TypeAlias = "dict[str, Any]"
@@ -62,7 +58,7 @@ def render(profile: Profile) -> str:
             metrics.more(values[node.known_outputs[0].name][0], made)
     for name, tensor in values.values():
         metrics.add(name, _sizes(tensor))
-        metadata.add(name, {"shape": shape_text(tensor.shape, _PLAIN), "type": tensor.dtype or "?"})
+        metadata.add(name, {"shape": shape_text(tensor.shape, SHAPES), "type": tensor.dtype or "?"})
     remarks = {f"note {number}": note for number, note in enumerate(profile.notes, start=1)}
     content = {
         "signature": SIGNATURE,
@@ -150,7 +146,7 @@ def _remarks(row: Row | None) -> _Facts:
 def _whole(profile: Profile) -> _Facts:
     """What the figures are about, and the figures of the model."""
     convention = profile.convention
-    inputs = "; ".join(f"{t.name} {t.dtype or '?'} {shape_text(t.shape, _PLAIN)}" for t in profile.graph.inputs)
+    inputs = "; ".join(f"{t.name} {t.dtype or '?'} {shape_text(t.shape, SHAPES)}" for t in profile.graph.inputs)
     about = {"convention": f"{convention.name}, unit {convention.unit}", "input shapes": inputs or "none"}
     peak = {"peak activation bytes": _number(profile.peak_activation_bytes)}
     return {**about, **_figures(profile.sum, profile), **peak}

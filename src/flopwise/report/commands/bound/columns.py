@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.report.sheet.columns import AtLeast, Value
 from flopwise.report.sheet.sheet import Head, Mark
@@ -170,13 +170,6 @@ def items_of(bound: Bound, by: str) -> list[Item]:
     for row in bound.rows:
         groups.setdefault(row.op, []).append(row)
     return [Item(op, op, tuple(rows)) for op, rows in groups.items()]
-
-
-def order(value: Value) -> tuple[int, Any]:
-    """The unknown first, then the largest, then text by the alphabet."""
-    if value is None:
-        return (0, 0)
-    return (1, -value) if isinstance(value, int | float) else (2, str(value))
 
 
 def mark_of(item: Item) -> Mark:

@@ -15,10 +15,10 @@ from flopwise.report.commands.bound.columns import (
     Item,
     items_of,
     mark_of,
-    order,
 )
 from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
+from flopwise.report.sheet.columns import by_size
 from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, model_name
 from flopwise.report.sheet.units import human, percent, ratio
 
@@ -64,7 +64,7 @@ def bound_report(
         items = items_of(bound, by)
         if sort or top or by == "op":
             key = COLUMNS[sort or ("time" if bound.engine is not None else "roofline")]
-            items.sort(key=lambda item: order(key.value(item, bound)))
+            items.sort(key=lambda item: by_size(key.value(item, bound)))
         first, hidden = items[:top], items[top:] if top else []
         lines = [Line(tuple(c.value(i, bound) for c in chosen), mark_of(i)) for i in first]
         if hidden:
