@@ -25,7 +25,22 @@ def operator_report(name: str) -> Report:
     Raises:
         InputError: no operator of that name has a rule.
     """
-    return prose_report(operator_sheet(name), lambda: operator(name))
+    content = operator(name)
+    heads = (
+        Head("convention", "convention", "text"),
+        Head("count", "operations", "text", prose=True),
+        Head("unit", "unit", "text"),
+        Head("weights", "weighed", "text", prose=True),
+    )
+    alias = f"PyTorch's {content['alias']} is counted as " if content["alias"] else ""
+    formula = f"{alias}{content['operator']} ({content['family']}, {content['claim']}): {content['formula']}"
+    backward = f"backward: {content['backward']}" if content["backward"] else ""
+    sheet = Sheet(
+        heads=heads,
+        lines=tuple(Line((c["convention"], c["count"], c["unit"], c["weights"])) for c in content["conventions"]),
+        about=tuple(filter(None, (formula, backward, content["source"]))),
+    )
+    return prose_report(sheet, lambda: content)
 
 
 def operator(name: str) -> dict[str, Any]:
@@ -64,22 +79,3 @@ def _hint(name: str) -> str:
         if near := [own[each] for each in get_close_matches(name.lower(), own, 3, cutoff)]:
             return f"did you mean {' or '.join(near)}?"
     return "flopwise operators lists those that have one"
-
-
-def operator_sheet(name: str) -> Sheet:
-    """The same as a table with a row for each convention."""
-    content = operator(name)
-    heads = (
-        Head("convention", "convention", "text"),
-        Head("count", "operations", "text", prose=True),
-        Head("unit", "unit", "text"),
-        Head("weights", "weighed", "text", prose=True),
-    )
-    alias = f"PyTorch's {content['alias']} is counted as " if content["alias"] else ""
-    formula = f"{alias}{content['operator']} ({content['family']}, {content['claim']}): {content['formula']}"
-    backward = f"backward: {content['backward']}" if content["backward"] else ""
-    return Sheet(
-        heads=heads,
-        lines=tuple(Line((c["convention"], c["count"], c["unit"], c["weights"])) for c in content["conventions"]),
-        about=tuple(filter(None, (formula, backward, content["source"]))),
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from flopwise.report.commands.zoo import plain
 from flopwise.report.html.model import EXACT
 from flopwise.report.html.page import Layout, page
 
@@ -50,6 +50,5 @@ def _tables(overview: Overview, names: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        value = int(value) if value == value.to_integral_value() else float(value)
+    value = plain(value)
     return str(value) if isinstance(value, int) and abs(value) >= EXACT else value

@@ -56,13 +56,6 @@ def _start(text: str, width: int) -> str:
     return text
 
 
-def _end(text: str, width: int) -> str:
-    """The longest ending of the text that takes at most ``width`` cells."""
-    if text.isascii():
-        return text[max(len(text) - width, 0) :] if width > 0 else ""
-    return _start(text[::-1], width)[::-1]
-
-
 def shorten(text: str, width: int, cut: str = UNICODE.cut, start: bool = True) -> str:
     """The text in at most ``width`` cells, its middle left out, or its ``start``: names differ at their ends.
 
@@ -77,7 +70,7 @@ def shorten(text: str, width: int, cut: str = UNICODE.cut, start: bool = True) -
     if room < 2:
         return _start(text, width)
     head = room * 2 // 5 if start else 0
-    return _start(text, head) + cut + _end(text, room - head)
+    return _start(text, head) + cut + _start(text[::-1], room - head)[::-1]
 
 
 def pad(text: str, width: int, right: bool = False) -> str:

@@ -66,6 +66,10 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
 
     tokens = pre.tokens, step.tokens, result.batch * result.generate
     rule = [2 * result.active_params * number for number in tokens]
+    per_byte = (
+        Fraction(result.generated_flops, max(result.generated_bytes, 1)),
+        Fraction(result.request_flops, max(result.request_bytes, 1)),
+    )
     lines: list[tuple[Value, ...]] = [both("MACs", "macs", result.generated_macs, result.request_macs)]
     lines.append(both("MACs that the masks leave", "needed_macs"))
     lines += [
@@ -83,7 +87,7 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         ("cache read, bytes", pre.state_bytes, step.state_bytes, "", ""),
         both("weights and cache read, bytes", "bytes", result.generated_bytes, result.request_bytes),
         both("activations alive at once, bytes", "activation_bytes"),
-        ("FLOPs per byte", *(round(intensity) for intensity in _intensities(result))),
+        ("FLOPs per byte", *(round(intensity) for intensity in (pre.intensity, step.intensity, *per_byte))),
     ]
     if result.device is not None:
         first, then = result.device.prefill, result.device.decode
@@ -96,13 +100,6 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         lines.append(("what bounds them", first.roof, then.roof, every.roof, ""))
     lines += [(f"MACs, {name}", "", macs, every, "") for name, (macs, every) in result.rewrites.items()]
     return lines
-
-
-def _intensities(result: Inference) -> list[Fraction]:
-    """FLOPs for each byte that must be read: of the prompt, of a step, of all steps, and of the request."""
-    generated = Fraction(result.generated_flops, max(result.generated_bytes, 1))
-    request = Fraction(result.request_flops, max(result.request_bytes, 1))
-    return [result.prefill.intensity, result.decode.intensity, generated, request]
 
 
 def _request_figures(result: Inference, look: Look) -> list[Figure]:
