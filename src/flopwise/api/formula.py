@@ -192,7 +192,7 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
     def at(point: Mapping[str, int]) -> Reading:
         return Reading(net.graph({spec.name: spec.shape for spec in opened.at(point)}), ModelFacts())
 
-    def follow(point: Mapping[str, int], sizes: Sizes, explain: Explain | None) -> Reading:
+    def follow(point: Mapping[str, int], sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
         guards = Guards()
         with recording(guards):
             graph = net.graph(dict(sizes), reached=lambda layer: setattr(guards, "reason", layer))
@@ -226,8 +226,8 @@ def _module(request: _Request, options: TorchOptions) -> Subject:
     def at(point: Mapping[str, int]) -> Reading:
         return Reading(read(module, arguments(point), mode=mode, grad=request.train), ModelFacts())
 
-    def follow(point: Mapping[str, int], sizes: Sizes, explain: Explain | None) -> Reading:
-        return followed(lambda: at(point).graph, sizes, explain)
+    def follow(point: Mapping[str, int], sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
+        return followed(lambda: at(point).graph, sizes, explain, fixed)
 
     return Subject(opened.symbols, at, opened.hints, opened.shapes, follow=follow)
 
@@ -240,11 +240,11 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
         def at(point: Point) -> Reading:
             return Reading(graph_of(step(request.model, **lengths.at(point)).inputs), ModelFacts())
 
-        def follow(point: Point, sizes: Sizes, explain: Explain | None) -> Reading:
+        def follow(point: Point, sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
             arguments = step(request.model, **lengths.at(point)).inputs
             past = [name for kind, name in lengths.symbols.items() if kind == "past"]
             carry(arguments, {point[name]: dim(point[name], symbol(name)) for name in past})
-            return followed(lambda: graph_of(arguments), sizes, explain)
+            return followed(lambda: graph_of(arguments), sizes, explain, fixed)
 
         return Subject(tuple(lengths.symbols.values()), at, lengths.hints, shapes, follow=follow, start=start)
 

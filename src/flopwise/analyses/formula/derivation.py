@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -12,6 +12,8 @@ from flopwise.analyses.formula.dim import Guards, dim, recording, term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.explain import Explainer
 from flopwise.analyses.formula.first import Readings, fault, first_point
+from flopwise.analyses.formula.following.loops import Loops, collapsed
+from flopwise.analyses.formula.following.loops import differing as of_turns
 from flopwise.analyses.formula.following.program import Followed, ProgramFacts
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.propagation.engine import Explain, Propagation
@@ -26,7 +28,7 @@ from flopwise.analyses.formula.rows import (
     with_figures,
 )
 from flopwise.analyses.formula.subject import Point, Reading, Sizes, Subject
-from flopwise.analyses.formula.terms.evaluation import substituted, value
+from flopwise.analyses.formula.terms.evaluation import substituted, symbols, value
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol, written
 from flopwise.analyses.formula.values import OutsideError
 from flopwise.analyses.formula.ways import with_ways
@@ -54,6 +56,9 @@ TRIES = 6
 #: Sizes that are multiples of what programs cut sequences and images into.
 ROUND_SIZES = (64, 100, 128, 256, 512, 1000, 4096)
 
+#: Turns of a loop over a size from which on fewer are followed, and how large the size is then.
+MOST_TURNS, FEW_TURNS = 100, 13
+
 #: Symbols that are never 0 unless they are asked about: a model is not run on images without rows.
 ROUNDS = 8
 
@@ -70,35 +75,51 @@ def derive(subject: Subject, counting: Counting, progress: Callable[[str], None]
         InputError: no sizes were found that the model takes.
         ModelError: the model cannot be read.
     """
-    formula = _derived(subject, counting, progress)
+    formula, slow = _derived(subject, counting, progress)
     if subject.way is None:
         return formula
     way = subject.way
-    return with_ways(formula, subject.tried, lambda point: _derived(way(point), counting, progress))
+    tried = {
+        n: [s for s in sizes if s <= MOST_TURNS or s == sizes[0] or not slow] for n, sizes in subject.tried.items()
+    }
+    return with_ways(formula, tried, lambda point: _derived(way(point), counting, progress)[0])
 
 
-def _derived(subject: Subject, counting: Counting, progress: Callable[[str], None]) -> Formula:
-    """The formula of one way through a model."""
+def _derived(subject: Subject, counting: Counting, progress: Callable[[str], None]) -> tuple[Formula, bool]:
+    """The formula of one way through a model, and whether a loop takes as many turns as a size says."""
     progress("finding sizes that the model takes")
     readings = Readings(subject)
     first = first_point(readings) if subject.start is None else dict(subject.start)
-    progress("following the sizes")
-    derivation = Derivation(readings, first, counting, subject.follow)
-    try:
-        derivation.follow()
-    except FlopwiseError as error:
-        if subject.start is None:
-            raise
-        raise OutsideError(f"the model does not take these sizes ({error})", subject.start) from error
-    progress("comparing with profiles")
-    derivation.verify()
+    slow = False
+    for fixed in (False, True):
+        progress("following the sizes")
+        derivation = Derivation(readings, first, counting, subject.follow, fixed)
+        try:
+            derivation.follow()
+            if not fixed and (few := derivation.fewer_turns()):
+                first, slow = few, True
+                derivation = Derivation(readings, first, counting, subject.follow, fixed)
+                derivation.follow()
+            progress("comparing with profiles")
+            derivation.verify()
+        except LoopError:
+            continue
+        except FlopwiseError as error:
+            if subject.start is None:
+                raise
+            raise OutsideError(f"the model does not take these sizes ({error})", subject.start) from error
+        break
     if not derivation.general and (other := derivation.other()):
         progress("following the sizes once more")
         derivation = Derivation(readings, dict(other), counting)
         derivation.follow()
         derivation.verify()
     derivation.refuse_one_size()
-    return derivation.formula()
+    return derivation.formula(), slow
+
+
+class LoopError(Exception):
+    """A loop over a size whose turns differ, so that it has to run as often as it does at one size."""
 
 
 @dataclass
@@ -109,7 +130,9 @@ class Derivation:
     first: dict[str, int]
     counting: Counting
     #: Reads a program with sizes that carry expressions.
-    run: Callable[[Point, Sizes, Explain | None], Reading] | None = None
+    run: Callable[[Point, Sizes, Explain | None, bool], Reading] | None = None
+    #: Whether loops over sizes run as often as they do at the first point.
+    fixed: bool = True
     #: Points at which sizes that were fitted were found to be others.
     counterexamples: list[tuple[Point, Reading]] = field(default_factory=list)
     compared: list[Point] = field(default_factory=list)
@@ -123,9 +146,13 @@ class Derivation:
         """Rows with expressions, and the domain."""
         self.scales = Scales(list(self.names))
         self.needs: dict[str, str] = {}
-        reading = self.readings.at(self.first) if self.run is None else self.run(self.first, self.expressed(), None)
+        run, first = self.run, self.first
+        reading = self.readings.at(first) if run is None else run(first, self.expressed(), None, self.fixed)
         assert reading is not None
         self.base = reading
+        held = reading.facts.loops if isinstance(reading.facts, Followed) else None
+        #: The loops of the program over sizes; None where it has none.
+        self.loops: Loops | None = held if held is not None and held.turns else None
         self.propagate(None)
         self.scales = scales(self.names, self.guards.reasons, self.first)
         for guard, names, why in self.conditions.guards:
@@ -137,6 +164,14 @@ class Derivation:
         if self.open:
             self.propagate(self.explainer())
             self.bound()
+
+    def fewer_turns(self) -> dict[str, int] | None:
+        """A point at which the loops of the program take fewer turns; None where they take few."""
+        if self.loops is None or max(map(int, self.loops.turns)) < MOST_TURNS:
+            return None
+        long = [t for t in self.loops.turns if int(t) >= MOST_TURNS]
+        names = set().union(*(symbols(term(turns)) for turns in long))
+        return {n: FEW_TURNS if n in names else size for n, size in self.first.items()}
 
     def refuse_one_size(self) -> None:
         """Nothing, where the model takes several sizes.
@@ -173,7 +208,7 @@ class Derivation:
         """Follow the sizes from the inputs on, and count."""
         own = self.scales.terms()
         if self.run is not None and explainer is not None:  # in the places of the symbols from the start
-            self.base, own = self.run(self.first, self.expressed(), explainer), {}
+            self.base, own = self.run(self.first, self.expressed(), explainer, True), {}
         trips = {n: dim(self.first[n], self.scales.terms()[n]) for n in self.readings.subject.loops}
         self.fits = explainer is not None
         self.explain = explainer
@@ -188,7 +223,21 @@ class Derivation:
             self.guards.reason = ""
             self.profile: Profile = self.counting.profile(walk.expressed())
         self.rows = [_termed(row) for row in self.profile.rows]
+        if self.loops is not None:
+            self.join_turns(own)
         self.conditions = Conditions.of(self.guards.reasons)
+
+    def join_turns(self, own: Mapping[str, Term]) -> None:
+        """One row for all turns of a loop between the first and the last.
+
+        Raises:
+            LoopError: they differ.
+        """
+        assert self.loops is not None
+        rows = collapsed(self.rows, self.profile.graph, self.loops, own)
+        if rows is None:
+            raise LoopError
+        self.rows = rows
 
     def bound(self) -> None:
         """The least and largest size of each symbol."""
@@ -239,7 +288,7 @@ class Derivation:
         if min(point.values(), default=0) < 0:
             return None
         reading = self.readings.at(point)
-        if reading is None or len(reading.graph.nodes) != len(self.base.graph.nodes):
+        if reading is None or (not self.loops and len(reading.graph.nodes) != len(self.base.graph.nodes)):
             return None
         grade, best = fault(reading.graph), fault(self.base.graph)
         if grade.unresolved > best.unresolved or grade.odd > best.odd:
@@ -248,7 +297,13 @@ class Derivation:
         return reading
 
     def explainer(self) -> Explainer:
-        """What finds sizes for which there is no rule."""
+        """What finds sizes for which there is no rule.
+
+        Raises:
+            LoopError: the turns of a loop are one row here, and many in a profile.
+        """
+        if self.loops:
+            raise LoopError
         graphs: list[Graph] = [self.base.graph]
         points: list[Point] = [self.first]
         for point, reading in self.counterexamples:
@@ -331,6 +386,8 @@ class Derivation:
             self.compared.append(point)
             self.notes.append(profile.notes)
             self.unresolved = profile.unresolved
+        if self.loops:
+            return of_turns(self.rows, profile.rows, self.places(point))
         return differing(self.rows, Known(point, profile), self.places(point))
 
     def lower(self) -> None:
@@ -427,7 +484,7 @@ class Derivation:
             tied=dict(self.scales.tied),
             elsewhere=self.elsewhere,
             sizes=self.profile.graph,
-            sized=self.sized,
+            sized=self.sized and not self.loops,
             everywhere=self.run is None or not any(map(self.inside, self.gaps)),
         )
 

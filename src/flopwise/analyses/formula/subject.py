@@ -51,9 +51,9 @@ class Subject:
     shapes: Sequence[OpenShape] = ()
     #: Those of the symbols that are numbers of trips of the loop of that name.
     loops: Sequence[str] = ()
-    #: Reads a program at a point with sizes that carry expressions, and with what finds shapes for which there is no
-    #: rule; None for a file, whose graph says it all.
-    follow: Callable[[Point, Sizes, Explain | None], Reading] | None = None
+    #: Reads a program at a point with sizes that carry expressions, with what finds shapes for which there is no rule,
+    #: and perhaps with loops that run as often as they do there; None for a file, whose graph says it all.
+    follow: Callable[[Point, Sizes, Explain | None, bool], Reading] | None = None
     #: The point at which it is followed; None: the one that it takes best.
     start: Point | None = None
     #: The subject from a point on at which a program may take another way: the smallest sizes there are numbers in it.

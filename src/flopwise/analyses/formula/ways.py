@@ -34,10 +34,14 @@ def with_ways(main: Formula, tried: Mapping[str, Sequence[int]], derive: Callabl
     seen: set[tuple[int, ...]] = set()
     while point := next((p for p in _points(ways, tried, seen) if holding(ways, p) is None), None):
         try:
-            ways.append(_spread(derive(point), main, point))
+            way = derive(point)
         except OutsideError:
             continue
         except FlopwiseError:
+            way = None
+        if way is not None and (way.exact or not main.exact):
+            ways.append(_spread(way, main, point))
+        else:
             misses, closed = misses + 1, False
         if len(ways) == MOST_WAYS or misses == MOST_MISSES:
             closed = False

@@ -6,11 +6,13 @@ import builtins
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from flopwise.analyses.formula.dim import Dim, Guards, dim, recording, require, term
 from flopwise.analyses.formula.facts import ModelFacts
+from flopwise.analyses.formula.following.loops import LEAST, Loops
 from flopwise.analyses.formula.propagation.aten.of import Of
 from flopwise.analyses.formula.propagation.aten.table import RULES as CALLS
 from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Explain, Propagation
@@ -19,6 +21,9 @@ from flopwise.analyses.formula.subject import Reading, Sizes
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.graph import Graph, Node, Tensor
+
+#: The program that is being followed, and where its own conditions are recorded.
+_FOLLOWED: ContextVar[tuple[ProgramSizes, Guards]] = ContextVar("followed")
 
 #: Lowers a call into ONNX's vocabulary: operator, inputs and attributes.
 Lower = Callable[[str, tuple[Any, ...], Mapping[str, Any], Sequence[Tensor]], Any]
@@ -41,58 +46,85 @@ class _Ranges(type):
     """What stands in place of the class ``range`` while a program is followed: it makes ranges, and knows them."""
 
     def __instancecheck__(cls, thing: object) -> bool:
-        return isinstance(thing, _range)
+        return isinstance(thing, (_range, _Turns))
 
-    def __call__(cls, *ends: Any) -> range:
-        if any(type(end) is Dim for end in ends):
-            _fix_turns(*ends)
-        return _range(*ends)
+    def __call__(cls, *ends: Any) -> Any:
+        return _Turns(*ends) if any(type(end) is Dim for end in ends) else _range(*ends)
 
 
 class _Range(metaclass=_Ranges):
     pass
 
 
-def _fix_turns(first: Any, end: Any = None, step: Any = 1) -> None:
-    """Record that a loop runs as often as it does at the hint, over the same numbers."""
-    start, stop = (0, first) if end is None else (first, end)
-    for number in (start, step):
-        if type(number) is Dim:
-            require(term(number) - int(number), "==")
-    stride = int(step)
-    if not stride:
-        return
-    span = stop - start if stride > 0 else start - stop
-    turns = (span + abs(stride) - 1) // abs(stride)
-    if turns_at_hint := max(0, int(turns)):
-        require(term(turns) - turns_at_hint, "==")
-    else:
-        require(-term(turns), ">=")
+class _Turns(Sequence[int]):
+    """A range with an end that carries an expression."""
+
+    def __init__(self, first: Any, end: Any = None, step: Any = 1) -> None:
+        start, stop = (0, first) if end is None else (first, end)
+        self.numbers = _range(int(start), int(stop), int(step))
+        self.start, self.step = start, step
+        span = stop - start if int(step) > 0 else start - stop
+        self.turns = (span + abs(int(step)) - 1) // abs(int(step))
+
+    def __iter__(self) -> Iterator[int]:
+        program, guards = _FOLLOWED.get()
+        if program.loops is None or program.loops.now is not None or len(self.numbers) < LEAST:
+            self._fix()
+            return iter(self.numbers)
+        for number in (self.start, self.step):
+            if type(number) is Dim:
+                require(term(number) - int(number), "==")
+        start, step = int(self.start), int(self.step)
+        return program.loops.run(self.numbers, step, start, self.turns, (guards, program.guards))
+
+    def __len__(self) -> int:
+        self._fix()
+        return len(self.numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        self._fix()
+        return self.numbers[place]
+
+    def _fix(self) -> None:
+        """Record that it runs as often as it does at the hint, over the same numbers."""
+        for number in (self.start, self.step):
+            if type(number) is Dim:
+                require(term(number) - int(number), "==")
+        if len(self.numbers):
+            require(term(self.turns) - len(self.numbers), "==")
+        else:
+            require(-term(self.turns), ">=")
 
 
 @contextlib.contextmanager
-def loops_fixed() -> Iterator[None]:
-    """While a program runs: how often it goes through a range is a condition on the sizes."""
+def _watched(program: ProgramSizes, guards: Guards) -> Iterator[None]:
+    """While a program runs: how often it goes through a range over a size is noted down."""
+    token = _FOLLOWED.set((program, guards))
     builtins.range = _Range  # type: ignore[misc, assignment]
     try:
         yield
     finally:
         builtins.range = _range  # type: ignore[misc]
+        _FOLLOWED.reset(token)
 
 
 class ProgramSizes:
     """The shapes of a run by the names of its tensors."""
 
-    def __init__(self, inputs: Mapping[str, Shape], lower: Lower, explain: Explain | None = None) -> None:
+    def __init__(
+        self, inputs: Mapping[str, Shape], lower: Lower, explain: Explain | None = None, fixed: bool = True
+    ) -> None:
         """
         Args:
             inputs: shapes of the inputs with open sizes, by name.
             lower: how a call is named in ONNX's vocabulary.
             explain: what finds the shapes for which there is no rule, or a wrong one; None: nothing does.
+            fixed: whether loops run as often as they do at the hint.
         """
         self.inputs = inputs
         self.lower = lower
         self.explain = explain
+        self.fixed = fixed
         self.start()
 
     def start(self) -> None:
@@ -106,6 +138,8 @@ class ProgramSizes:
         self.open: list[str] = []
         #: Name of a result -> the first tensor that it was made of.
         self._sources: dict[str, Tensor] = {}
+        #: Loops over sizes that run as often as these say; None where they run as often as they do at the hint.
+        self.loops = None if self.fixed else Loops()
 
     def shape(self, tensor: Tensor) -> Shape | None:
         """The extents that a program gets to see."""
@@ -119,8 +153,14 @@ class ProgramSizes:
         """An operation was recorded: the shapes of its results."""
         bare = name.partition(".")[2]
         guards = Guards(reason=bare)
+        loop = self.loops.gathered(args[0]) if self.loops and args else None
         with recording(guards):
-            found = self.results(name, bare, tuple(args), kwargs, outputs)
+            if loop is None:
+                found = self.results(name, bare, tuple(args), kwargs, outputs)
+            else:
+                found = self.gathered(loop, name, args, kwargs, outputs)
+        if self.loops:
+            self.loops.record(outputs, loop)
         fits = False
         for place, output in enumerate(outputs):
             shape = found[place] if place < len(found) else None
@@ -176,6 +216,19 @@ class ProgramSizes:
         except (UnknownError, *WRONG):
             return ()
 
+    def gathered(
+        self, loop: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
+    ) -> Sequence[Shape | None]:
+        """The shapes of results made of one tensor from each turn of a loop: each turn adds what the second adds."""
+        assert self.loops is not None
+        bare, more = name.partition(".")[2], self.loops.turns[loop] - 1
+        one, two = (self.results(name, bare, (args[0][:n], *args[1:]), kwargs, outputs) for n in (1, 2))
+        pairs = zip(one, two, strict=False)
+        return [
+            None if a is None or b is None else tuple(x + (y - x) * more for x, y in zip(a, b, strict=True))
+            for a, b in pairs
+        ]
+
     def taken(self, thing: Any) -> Any:
         """An argument with shapes in place of tensors."""
         if isinstance(thing, Tensor):
@@ -201,6 +254,8 @@ class Followed(ModelFacts):
     def __init__(self, guards: Guards) -> None:
         super().__init__()
         self.guards = guards
+        #: The loops of the code over sizes; None where there are none.
+        self.loops: Loops | None = None
 
     def give(self, walk: Propagation, scales: Mapping[str, Term]) -> None:
         """Hand what was found to a walk over the graph, with other terms in place of the symbols."""
@@ -217,6 +272,7 @@ class ProgramFacts(Followed):
         self.shapes = program.shapes
         self.changed = program.changed
         self.open = program.open
+        self.loops = program.loops
 
     def give(self, walk: Propagation, scales: Mapping[str, Term]) -> None:
         """Hand over the shapes and conditions."""
@@ -229,21 +285,22 @@ class ProgramFacts(Followed):
         super().give(walk, scales)
 
 
-def followed(run: Callable[[], Graph], sizes: Sizes, explain: Explain | None) -> Reading:
+def followed(run: Callable[[], Graph], sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
     """What a PyTorch program does while the sizes that it asks for carry expressions.
 
     Args:
         run: runs the program.
         sizes: the shapes of its inputs.
         explain: what finds the shapes for which there is no rule; None: nothing does.
+        fixed: whether loops over sizes run as often as they do in this run.
     """
     from flopwise.readers.torch.capture.values import HANDED_OUT
     from flopwise.readers.torch.lower.operators import lower
 
-    program, guards = ProgramSizes(sizes, lower, explain), Guards(reason=asking_line)
+    program, guards = ProgramSizes(sizes, lower, explain, fixed), Guards(reason=asking_line)
     token = HANDED_OUT.set(program)
     try:
-        with recording(guards), loops_fixed():
+        with recording(guards), _watched(program, guards):
             graph = run()
     finally:
         HANDED_OUT.reset(token)

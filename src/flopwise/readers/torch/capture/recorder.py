@@ -222,10 +222,13 @@ class Recorder:
                 return args[0]
             if plan.name in PLAIN and "out" not in kwargs:
                 return self._on_meta(_cached(plan, func, args, kwargs))
-        beside = self.values.beside(func, args, kwargs, plan.inplace) if value is None else None
+        beside = None
         try:
             result = self._on_meta(func(*args, **kwargs))
+            if value is None:
+                beside = self.values.beside(func, args, kwargs, plan.inplace, result)
         except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            beside = self.values.beside(func, args, kwargs, plan.inplace) if value is None else None
             if beside is None:
                 result = second_attempt(self.values, plan.name, func, args, kwargs)
             else:

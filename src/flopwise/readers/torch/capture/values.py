@@ -145,14 +145,26 @@ class Values:
             raise NeedsValues("torch.Tensor.__index__")
         return int(value)
 
-    def beside(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inplace: bool) -> Any:
-        """The elements of a result; None when they do not follow from constants, or are too many."""
+    def beside(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inplace: bool, result: Any = None
+    ) -> Any:
+        """The elements of a result; None when they do not follow from constants, or are too many.
+
+        Args:
+            func: what computes it.
+            args: with meta tensors.
+            kwargs: likewise.
+            inplace: whether it is the first argument, changed.
+            result: on meta tensors, where that is known before, so that nothing large is computed.
+        """
         tensors = list(flat((*args, *kwargs.values()) if kwargs else args))
         if not tensors:
             return None
         if any(self.of(tensor) is None for tensor in tensors):
             if inplace and args and isinstance(args[0], TorchTensor) and "_flopwise_values" in args[0].__dict__:
                 self._lost.add(args[0].__dict__["_flopwise_values"].untyped_storage().data_ptr())
+            return None
+        if result is not None and _elements(result) > LARGEST_FLAGS:
             return None
         try:
             values = func(

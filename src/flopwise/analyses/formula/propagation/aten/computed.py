@@ -145,6 +145,10 @@ def linear(x: Of, weight: Of, bias: Any = None) -> Shapes:
     return [(*x.shape[:-1], *weight.shape[:-1])]
 
 
+def solved(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
+    return [(*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])]
+
+
 def broadcasting(*args: Any, **more: Any) -> Shapes:
     """The common shape of all tensors."""
     return [broadcast(*(a.shape for a in (*args, *more.values()) if isinstance(a, Of)))]

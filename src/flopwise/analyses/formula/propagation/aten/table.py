@@ -70,6 +70,9 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     computed.matmul: "matmul bmm mm mv __matmul__",
     computed.addmm: "addmm baddbmm",
     computed.linear: "linear",
+    computed.solved: "linalg_solve_triangular",
+    views.as_complex: "view_as_complex",
+    views.as_real: "view_as_real",
     makers.affine_grid: "affine_grid_generator affine_grid",
     computed.grid_sampled: "grid_sampler grid_sampler_2d grid_sampler_3d grid_sample",
     computed.moments: "var_mean std_mean",
@@ -81,6 +84,7 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     " remainder fmod atan2 clamp clamp_min clamp_max clip neg abs sqrt rsqrt exp log sin cos sigmoid tanh"
     " relu erf square reciprocal sign isnan isinf logical_and logical_or logical_not logical_xor"
     " bitwise_and bitwise_or bitwise_not pow add sub mul div rsub lerp addcmul addcdiv floor ceil round"
+    " polar complex real imag conj"
     " trunc __and__ __or__ __invert__ expm1 log1p log2 exp2 nan_to_num",
 }
 

@@ -233,3 +233,11 @@ def unfold(x: Of, dimension: int, size: int, step: int) -> Shapes:
     axis = axis_of(dimension, len(x.shape))
     require(term(x.shape[axis]) - term(size), ">=")
     return [(*x.shape[:axis], (x.shape[axis] - size) // step + 1, *x.shape[axis + 1 :], size)]
+
+
+def as_complex(x: Of) -> Shapes:
+    return [x.shape[:-1]]
+
+
+def as_real(x: Of) -> Shapes:
+    return [(*x.shape, 2)]
