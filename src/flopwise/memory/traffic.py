@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from flopwise.graph import Node, Tensor
+from flopwise.memory.experts import GROUPED
 from flopwise.memory.views import shared
 
 #: Operators that look at the shape of their input only.
@@ -18,9 +19,7 @@ _PICKS: frozenset[str] = frozenset(
 
 
 #: Products of tokens with the weights of the experts that they were routed to.
-_EXPERTS: frozenset[str] = frozenset(
-    {"aten::_grouped_mm", "aten::_scaled_grouped_mm", "com.microsoft::MoE", "com.microsoft::QMoE"}
-)
+_EXPERTS: frozenset[str] = GROUPED | {"com.microsoft::MoE", "com.microsoft::QMoE"}
 
 
 class Traffic(NamedTuple):

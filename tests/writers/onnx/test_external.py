@@ -90,7 +90,7 @@ def test_a_model_that_fails_takes_its_copies_away(old: Path, new: Path, monkeypa
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("flopwise.writers.onnx.splice.Pieces.write", full)
+    monkeypatch.setattr("flopwise.writers.onnx.rewrite.Pieces.write", full)
     with pytest.raises(InputError, match=r"n\.onnx: cannot be written \(No space left on device\)"):
         flopwise.write_shapes(old, new, copy_data=True)
     assert not [p for p in new.parent.rglob("*") if p.is_file()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -187,21 +188,14 @@ def new_budget(profile: Profile, settings: Settings | None = None) -> str:
 
 
 def _settings(settings: Settings) -> list[str]:
-    lines = []
+    lines, text = [], json.dumps  # a basic string of TOML: JSON's escapes are among its own
     if settings.convention is not None:
         lines.append(f'convention = "{settings.convention}"')
     if settings.batch_size is not None:
         lines.append(f"batch_size = {settings.batch_size}")
     if settings.inputs:
-        lines.append(f"inputs = [{', '.join(_text(i) for i in settings.inputs)}]")
+        lines.append(f"inputs = [{', '.join(text(i) for i in settings.inputs)}]")
     if settings.dims:
-        pairs: Sequence[str] = [f"{_text(name)} = {value}" for name, value in settings.dims.items()]
+        pairs: Sequence[str] = [f"{text(name)} = {value}" for name, value in settings.dims.items()]
         lines.append(f"dims = {{ {', '.join(pairs)} }}")
     return [*lines, ""] if lines else []
-
-
-def _text(value: str) -> str:
-    """A basic string of TOML; JSON's escapes are among its own."""
-    import json
-
-    return json.dumps(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
@@ -44,15 +45,9 @@ def torchvision(pattern: str) -> Iterator[Entry]:
             f"torchvision.models{'.' + room if room else ''}:{name}",
             *_torchvision_call(models.get_model_weights(name).DEFAULT, name, room),
             family=family,
-            year=year_of(builder.__doc__, getattr(_module(builder), "__doc__", None)),
+            year=year_of(builder.__doc__, getattr(inspect.getmodule(builder), "__doc__", None)),
             tags=(room or "classification",),
         )
-
-
-def _module(thing: Any) -> Any:
-    import sys
-
-    return sys.modules.get(thing.__module__)
 
 
 def _torchvision_call(weights: Any, name: str, room: str) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -85,7 +80,7 @@ def timm(pattern: str) -> Iterator[Entry]:
         size = getattr(config, "input_size", None) or (3, 224, 224)
         papers = getattr(config, "paper_ids", None) or ""
         maker = library.model_entrypoint(name)
-        module = _module(maker)
+        module: Any = inspect.getmodule(maker)
         yield Entry(
             f"timm/{name}",
             "timm:create_model",

@@ -1,5 +1,7 @@
 """The bytes of an ONNX file with its plan carried out: one walk over the file, in which what stays is copied by place.
 
+Lengths of nested messages are summed, never measured by building the message: the ranges that are copied may be larger
+than memory, and than the 2 GB that protobuf can parse or write.
 Field numbers: see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 """
 
@@ -13,9 +15,8 @@ from google.protobuf.message import DecodeError
 from flopwise.readers.onnx.file.stripped import MARK
 from flopwise.readers.onnx.file.tensors import TensorWalk
 from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import BYTES, VARINT, Field, message
+from flopwise.readers.source.wire import BYTES, VARINT, Field, message, varint
 from flopwise.writers.onnx.plan import GraphPlan
-from flopwise.writers.onnx.splice import Pieces
 from flopwise.writers.onnx.stripped import Hollow
 from flopwise.writers.onnx.values import Ends, put
 
@@ -215,3 +216,62 @@ class Rewrite(TensorWalk):
         except DecodeError:
             raise self.window.damaged(field.start, "no value") from None
         return read
+
+
+#: Bytes that are copied at a time.
+CHUNK = 1 << 20
+
+
+class Pieces:
+    """Bytes one after the other, some of them in a source."""
+
+    __slots__ = ("_parts", "size")
+
+    def __init__(self) -> None:
+        #: Length of the whole in bytes.
+        self.size = 0
+        self._parts: list[bytes | tuple[int, int]] = []
+
+    def add(self, data: bytes) -> None:
+        """Append new bytes."""
+        self._parts.append(data)
+        self.size += len(data)
+
+    def copy(self, start: int, end: int) -> None:
+        """Append the bytes [start, end) of the source."""
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, tuple) and last[1] == start:
+            self._parts[-1] = (last[0], end)
+        else:
+            self._parts.append((start, end))
+        self.size += end - start
+
+    def field(self, number: int, content: Pieces) -> None:
+        """Append a length-delimited field with this content."""
+        self.add(varint(number << 3 | BYTES) + varint(content.size))
+        self.extend(content)
+
+    def extend(self, other: Pieces) -> None:
+        """Append all of another."""
+        for part in other._parts:
+            if isinstance(part, bytes):
+                self.add(part)
+            else:
+                self.copy(*part)
+
+    def write(self, source: Source, sink: Callable[[bytes], object]) -> None:
+        """Hand the bytes over in order, a chunk at a time.
+
+        Args:
+            source: what the ranges are ranges of.
+            sink: takes bytes, as the ``write`` of a file does.
+
+        Raises:
+            ModelError: the source cannot be read.
+        """
+        for part in self._parts:
+            if isinstance(part, bytes):
+                sink(part)
+                continue
+            for start in range(part[0], part[1], CHUNK):
+                sink(source.read(start, min(CHUNK, part[1] - start)))

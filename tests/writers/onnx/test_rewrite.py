@@ -7,7 +7,7 @@ import pytest
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import BytesSource, Source
 from flopwise.readers.source.wire import Window
-from flopwise.writers.onnx.splice import CHUNK, Pieces
+from flopwise.writers.onnx.rewrite import CHUNK, Pieces
 
 
 class Zeros(Source):
