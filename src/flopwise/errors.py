@@ -78,9 +78,9 @@ def entry(table: Mapping[str, T], key: str, what: str = "column", others: Iterab
 class FlopwiseError(Exception):
     """Anything flopwise refuses to do; the message is one printable line, meant for the person at the terminal."""
 
-    def __init__(self, message: object = "", *rest: object) -> None:
+    def __init__(self, message: object = "", *details: object) -> None:
         text = str(message)
-        super().__init__(text if text.isprintable() else printable(" ".join(text.split())), *rest)
+        super().__init__(text if text.isprintable() else printable(" ".join(text.split())), *details)
 
     def __str__(self) -> str:
         return str(self.args[0])

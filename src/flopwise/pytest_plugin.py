@@ -56,7 +56,7 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
         if budget is not None and limits:
             raise pytest.UsageError("flopwise_budget takes a budget or limits, not both")
         path = None if limits or isinstance(budget, dict) else os.path.join(config.rootpath, budget or BUDGET)
-        _known(options)
+        _check_names(options)
         try:
             return _checked(model, path or budget or {"model": limits}, options, config.getoption("--flopwise-update"))
         except FlopwiseError as error:
@@ -66,22 +66,21 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
     return check
 
 
-def _known(options: dict[str, Any]) -> None:
+def _check_names(options: dict[str, Any]) -> None:
     """Fail the test unless all arguments are limits or arguments of ``flopwise.check``."""
-    import difflib
     import inspect
 
     import flopwise
     from flopwise.analyses.budget.budget import FIGURES
     from flopwise.analyses.quantities import ALIASES
+    from flopwise.errors import did_you_mean
     from flopwise.readers.options import OWNERS
 
     functions = (flopwise.check, flopwise.profile)
     arguments = {*OWNERS, *(name for function in functions for name in inspect.signature(function).parameters)}
     for key in options:
         if key not in arguments:
-            near = difflib.get_close_matches(key, [*FIGURES, *ALIASES, *sorted(arguments)], 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(key, [*FIGURES, *ALIASES, *sorted(arguments)])
             pytest.fail(f"flopwise_budget: no limit and no argument {key!r}{hint}", pytrace=False)
 
 

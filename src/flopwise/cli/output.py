@@ -114,8 +114,8 @@ def writes(
             if format_ is None and plain is not None and settings[plain[0]] and output is not None:
                 format_ = "table" if output.lower().endswith(plain[1]) else None
             if format_ is None and output is not None and not os.path.splitext(output)[1] and not _is_device(output):
-                known = ", ".join((*models, *endings_of(kinds)))
-                raise InputError(f"{output}: has no ending to say the format; known: {known}; or add -f FORMAT")
+                choices = ", ".join((*models, *endings_of(kinds)))
+                raise InputError(f"{output}: has no ending to say the format; known: {choices}; or add -f FORMAT")
             format = FORMATS[format_] if format_ else format_for_path(output or "", kinds, models)
             if format.binary and output is None:
                 raise InputError(f"-f {format.name} is not text; give it a file with -o FILE{format.endings[0]}")

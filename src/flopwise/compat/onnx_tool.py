@@ -124,15 +124,15 @@ _NONE = Zeros()
 
 def _sparse(graph: Graph) -> dict[str, Zeros]:
     """The zeros of each large weight by its name; none where no weight has many."""
-    found: dict[str, Zeros] = {}
+    zeros_of: dict[str, Zeros] = {}
     for name, tensor in graph.weights.items():
         if tensor.numel > LARGE and len(tensor.shape) in (2, 4) and not tensor.repeated and tensor.dtype in TYPES:
             array = tensor.array()
             ratio = narray_calc_sparsity(array)
-            found[name] = Zeros(ratio=ratio)
+            zeros_of[name] = Zeros(ratio=ratio)
             if ratio > SPARSE:
-                found[name] = Zeros(*search_sparse_blocksize(array, ratio), ratio)
-    return found if any(zeros.ratio > SPARSE for zeros in found.values()) else {}
+                zeros_of[name] = Zeros(*search_sparse_blocksize(array, ratio), ratio)
+    return zeros_of if any(zeros.ratio > SPARSE for zeros in zeros_of.values()) else {}
 
 
 def _warn_shared(graph: Graph) -> None:

@@ -131,7 +131,7 @@ def get_model_complexity_info(
         else:
             run = _Run(model, graph, frozenset(ignore_modules), dict(custom_modules_hooks or {}))
             if verbose:
-                run.tell_unknown(out)
+                run.warn_of_unknown(out)
             functional = (backend_specific_config or {}).get("count_functional", True)
             macs, params = run.totals(functional)
             if print_per_layer_stat:
@@ -185,16 +185,16 @@ class _Run:
         self.batch = convention.batch(self.graph)
         places = by_path(self.model)
         for module in places.values():
-            if self.known(module):
+            if self.has_rule(module):
                 self.macs[id(module)] = 0
                 ignored = type(module) in self.ignored
                 self.params[id(module)] = 0 if ignored else trained(module)
         for layer in modules.layers(self.graph):
             module = places[layer.path]
-            if self.known(module) and type(module) not in self.ignored:
+            if self.has_rule(module) and type(module) not in self.ignored:
                 self.macs[id(module)] += self._counted(module, layer)
 
-    def known(self, module: nn.Module) -> bool:
+    def has_rule(self, module: nn.Module) -> bool:
         """Whether there is a rule for the very class of a module."""
         return type(module) in self.own or kind_of(type(module)) in convention.HOOKS
 
@@ -203,13 +203,13 @@ class _Run:
             return float(hooked(self.own[type(module)], module, layer, "__flops__", 0))
         return convention.HOOKS[layer.kind](layer)
 
-    def tell_unknown(self, out: TextIO) -> None:
+    def warn_of_unknown(self, out: TextIO) -> None:
         """Names the classes that count nothing."""
         from torch import nn
 
         mentioned: set[type] = {nn.Sequential, nn.ModuleList, *self.ignored}
         for module in inside_first(self.model):
-            if not self.known(module) and type(module) not in mentioned:
+            if not self.has_rule(module) and type(module) not in mentioned:
                 mentioned.add(type(module))
                 print(f"Warning: module {type(module).__name__} is treated as a zero-op.", file=out)
 

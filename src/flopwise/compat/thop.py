@@ -80,14 +80,14 @@ def profile(
     params: dict[int, float] = {}
     for layer in modules.layers(graph):
         module = places[layer.path]
-        if _known(module, own):
+        if _has_rule(module, own):
             ops[id(module)] = ops.get(id(module), 0.0) + hooks[id(module)] * _counted(module, layer, own)
             params[id(module)] = float(sum([p.numel() for p in module.parameters()]))
     macs, parameters, layers = _added(model, ops, params, own)
     return (macs, parameters, layers) if ret_layer_info else (macs, parameters)
 
 
-def _known(module: nn.Module, own: Mapping[type, Hook]) -> bool:
+def _has_rule(module: nn.Module, own: Mapping[type, Hook]) -> bool:
     return type(module) in own or kind_of(type(module)) in convention.HOOKS
 
 
@@ -134,7 +134,7 @@ def _added(
     parameters: float = 0
     layers: Layers = {}
     for name, child in module.named_children():
-        if _known(child, own) and not isinstance(child, (nn.Sequential, nn.ModuleList)):
+        if _has_rule(child, own) and not isinstance(child, (nn.Sequential, nn.ModuleList)):
             layers[name] = (ops.get(id(child), 0.0), params.get(id(child), 0.0), {})
         else:
             layers[name] = _added(child, ops, params, own)

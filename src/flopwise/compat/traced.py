@@ -75,8 +75,8 @@ def values_of(node: Node, kind: str) -> tuple[list[Value], list[Value]]:
         settled = [arguments.get(name) for name in names]
         x, weight, bias = (*node.inputs, None)[:3]
         transposed = node.op == "ConvTranspose"
-        rest = [transposed, arguments.get("output_padding", [0]), arguments.get("groups", 1), False, False, True, True]
-        return [Value(thing) for thing in (x, weight, bias, *settled, *rest)], outputs
+        flags = [transposed, arguments.get("output_padding", [0]), arguments.get("groups", 1), False, False, True, True]
+        return [Value(thing) for thing in (x, weight, bias, *settled, *flags)], outputs
     if kind in ("aten::linear",) and node.op.endswith("_cell"):
         return [Value(tensor) for tensor in node.inputs[:2]], outputs
     packet = getattr(torch.ops.aten, kind.partition("::")[2], None) if kind.startswith("aten::") else None

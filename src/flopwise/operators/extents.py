@@ -63,9 +63,9 @@ def wider(one: Dim, other: Dim) -> Dim:
 
 def smaller(one: int, other: int) -> int:
     """The smaller extent; one that carries an expression says which of the two it is for every size."""
-    for extent, rest in ((one, other), (other, one)):
+    for extent, limit in ((one, other), (other, one)):
         if type(extent) is not int and hasattr(extent, "at_most"):
-            return cast(int, extent.at_most(rest))
+            return cast(int, extent.at_most(limit))
     return min(one, other)
 
 

@@ -137,6 +137,15 @@ def zero_point(of: int = RESULT, axis: int = 0) -> Input:
     return Input("zero point", of=of, axis=axis)
 
 
+def operand(place: int, layout: Layout = "", transposed: str = "", axis: int = 0) -> tuple[Input, Input, Input]:
+    """A factor of a quantised product at a place, and behind it its scale and its zero point along an axis."""
+    return factor(layout, transposed), scale(place), zero_point(place, axis)
+
+
+#: What QLinearConv takes.
+QLINEAR_CONV = inputs(*operand(0), *operand(3, "conv"), SCALE, ZERO_POINT, WIDE_BIAS)
+
+
 def unpacked(node: Node, places: Inputs) -> dict[str, int]:
     """Names of the tensors that a node takes packed -> how many elements each holds.
 

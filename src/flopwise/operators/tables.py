@@ -113,7 +113,7 @@ class _Rows(dict[str, Operator]):
         super().__init__()
         self._waiting = dict.fromkeys((*_FIRST, *HOMES))
 
-    def known(self, op: str) -> Operator | None:
+    def row(self, op: str) -> Operator | None:
         """The row of an operator; None where there is none."""
         row = dict.get(self, op)
         while row is None and self._waiting:
@@ -160,7 +160,7 @@ class _Lazy(Mapping[str, Value]):
         self._pick = pick
 
     def __getitem__(self, op: str) -> Value:
-        row = _ROWS.known(op)
+        row = _ROWS.row(op)
         value = None if row is None else self._pick(row)
         if value is None:
             raise KeyError(op)
@@ -192,7 +192,7 @@ NOBODY_KNOWS = unknown("no rule")
 
 def find(op: str) -> Operator | None:
     """The row of an operator: the user's own, else that of the tables; None where there is none."""
-    return OWN.get().get(op) or _ROWS.known(op)
+    return OWN.get().get(op) or _ROWS.row(op)
 
 
 def row(op: str) -> Operator:
@@ -219,7 +219,7 @@ def needed(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None
     Raises:
         ShapeError: a shape that the rule needs is unresolved.
     """
-    entry = None if rules and node.op in rules else _ROWS.known(node.op)
+    entry = None if rules and node.op in rules else _ROWS.row(node.op)
     return None if entry is None or entry.needed is None or not entry.counted else entry.needed(node)
 
 
@@ -232,5 +232,5 @@ def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
     """
     if rules and node.op in rules:
         return own_count(rules[node.op], node)
-    entry = _ROWS.known(node.op)
+    entry = _ROWS.row(node.op)
     return entry.rule(node) if entry and entry.counted else None

@@ -135,6 +135,6 @@ def variants(inputs: Sequence[str]) -> list[list[str]]:
 
 
 def _sizes(text: str) -> list[str]:
-    first, *rest = text.split("|")
+    first, *others = text.split("|")
     front = first.rpartition(":")[:2]
-    return [first, *(size if ":" in size else "".join((*front, size)) for size in rest)]
+    return [first, *(size if ":" in size else "".join((*front, size)) for size in others)]

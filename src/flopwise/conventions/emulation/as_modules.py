@@ -75,18 +75,18 @@ def _recurrent(node: Node) -> _Made:
     return node.op, options, tensors
 
 
-def _plain(kind: str, ranked: bool = False, **options: Any) -> Callable[[Node], _Made]:
-    def made(node: Node) -> _Made:
-        return (f"{kind}{_rank(node)}d" if ranked else kind), options, _weight_and_bias(node)
+def _kind(node: Node) -> str:
+    """The class of the module, which has a rank of its own where there are several."""
+    kind, _ = _EXAMPLES[node.op]
+    return f"{kind.removesuffix('2d')}{_rank(node)}d" if kind.endswith("2d") else kind
 
-    return made
+
+def _plain(node: Node) -> _Made:
+    return _kind(node), _OPTIONS.get(node.op, {}), _weight_and_bias(node)
 
 
-def _pool(kind: str) -> Callable[[Node], _Made]:
-    def made(node: Node) -> _Made:
-        return f"{kind}{_rank(node)}d", {"kernel_size": tuple(node.attrs.get("kernel_shape", ()))}, {}
-
-    return made
+def _pool(node: Node) -> _Made:
+    return _kind(node), {"kernel_size": tuple(node.attrs.get("kernel_shape", ()))}, {}
 
 
 def _embedding(node: Node) -> _Made | None:
@@ -102,28 +102,21 @@ def _upsample(node: Node) -> _Made:
     return "Upsample", {"mode": names[mode][rank - 1] if mode in names else mode}, {}
 
 
+#: Options of modules that have a scale, which their operators do not say.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    **{f"{kind}Normalization": {"affine": True} for kind in ("Batch", "Instance", "Group")},
+    "LayerNormalization": {"elementwise_affine": True},
+}
+
+#: Operators that are more than their class, its weight and its bias.
 _MODULES: dict[str, Callable[[Node], _Made | None]] = {
     "Conv": _conv,
     "ConvTranspose": lambda node: _conv(node, transposed=True),
-    "Gemm": _linear,
-    "MatMul": _linear,
-    "BatchNormalization": _plain("BatchNorm", ranked=True, affine=True),
-    "InstanceNormalization": _plain("InstanceNorm", ranked=True, affine=True),
-    "GroupNormalization": _plain("GroupNorm", affine=True),
-    "LayerNormalization": _plain("LayerNorm", elementwise_affine=True),
-    "Relu": _plain("ReLU"),
+    **dict.fromkeys(("Gemm", "MatMul"), _linear),
     "Clip": lambda node: ("ReLU6", {}, {}),
-    "LeakyRelu": _plain("LeakyReLU"),
-    "PRelu": _plain("PReLU"),
-    "Elu": _plain("ELU"),
-    "Gelu": _plain("GELU"),
     "Softmax": lambda node: ("Softmax", {"dim": node.attrs.get("axis", -1)}, {}),
-    "MaxPool": _pool("MaxPool"),
-    "AveragePool": _pool("AvgPool"),
-    "GlobalMaxPool": _pool("AdaptiveMaxPool"),
-    "GlobalAveragePool": _pool("AdaptiveAvgPool"),
-    "Resize": _upsample,
-    "Upsample": _upsample,
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _pool),
+    **dict.fromkeys(("Resize", "Upsample"), _upsample),
     "Gather": _embedding,
     **dict.fromkeys(("RNN", "GRU", "LSTM"), _recurrent),
 }
@@ -131,7 +124,7 @@ _MODULES: dict[str, Callable[[Node], _Made | None]] = {
 
 def as_layer(node: Node, at: int) -> list[Layer]:
     """The module that an operator of a file would be, alone in a list; nothing where there is none."""
-    rule = _MODULES.get(node.op)
+    rule = _MODULES.get(node.op, _plain if _EXAMPLES.get(node.op, ("", ""))[0] else None)
     made = None if rule is None else attempt(rule, node)
     if made is None:
         return []

@@ -239,8 +239,8 @@ def of_one(counted: int, images: int) -> Number | None:
     """What one image of a batch costs; None where the batch is an expression that does not divide the cost."""
     if type(images) is not int:
         share = counted // images
-        rest = counted - share * images
-        return share if type(rest) is int and rest == 0 else None
+        remainder = counted - share * images
+        return share if type(remainder) is int and remainder == 0 else None
     return counted if images in (0, 1) else Fraction(counted, images)
 
 

@@ -199,7 +199,7 @@ class Line(NamedTuple):
     written: int = 0
 
 
-def _found(table: Sequence[tuple[str, Any]], layer: Layer) -> Any:
+def _rule_of(table: Sequence[tuple[str, Any]], layer: Layer) -> Any:
     return next((rule for kind, rule in table if kind in layer.bases), None)
 
 
@@ -209,7 +209,7 @@ def line(layer: Layer) -> Line:
     Raises:
         ValueError, LookupError, ShapeError: the tool fails here.
     """
-    flops, madd, memory = (_found(table, layer) for table in (FLOPS, MADD, MEMORY))
+    flops, madd, memory = (_rule_of(table, layer) for table in (FLOPS, MADD, MEMORY))
     if layer.positional != 1 and (flops or madd or memory):
         raise ValueError("the tool asks for one argument")
     width = BITS.get(layer.x.dtype or "float32", 32) // 8

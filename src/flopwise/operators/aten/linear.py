@@ -185,15 +185,6 @@ def solve(node: Node) -> Counts:
     return eliminate(node) + once * product(matrix.dims[:-2])
 
 
-def inverse(node: Node) -> Counts:
-    """for each n × n matrix, a solution for n right sides: n (n − 1) (2n − 1) / 6 + n² (n − 1) mac, n (n − 1) / 2 + n²
-    div, n (n + 1) / 2 × (1 cmp + 1 bit).
-
-    https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html
-    """
-    return solve(node)
-
-
 def cholesky(node: Node) -> Counts:
     """for each n × n matrix, n (n² − 1) / 6 mac + n (n − 1) / 2 div + n sqrt."""
     matrix = node.input(0)
@@ -240,7 +231,7 @@ def matrix_power(node: Node) -> Counts:
     power = abs(exponent)
     products = max(0, power.bit_length() - 1 + power.bit_count() - 1) if power else 0
     counts = Counts(mac=products * matrix.numel * extent(node, matrix, -1))
-    return counts + inverse(node) if exponent < 0 else counts
+    return counts + solve(node) if exponent < 0 else counts
 
 
 def is_complex(tensor: Tensor) -> bool:
@@ -307,7 +298,11 @@ OPERATORS: dict[str, Operator] = {
         attention, gradient=gradient.by("attention:attention", "attention:keeps"), needed=needed_attention
     ),
     "aten::linalg_solve": by(solve),
-    "aten::linalg_inv": by(inverse),
+    "aten::linalg_inv": Operator(
+        solve,
+        "for each n × n matrix, a solution for n right sides: n (n − 1) (2n − 1) / 6 + n² (n − 1) mac, n (n − 1) / 2 + "
+        "n² div, n (n + 1) / 2 × (1 cmp + 1 bit)",
+    ),
     "aten::linalg_cholesky": by(cholesky),
     "aten::linalg_solve_triangular": by(triangular),
     "aten::linalg_lu": by(eliminate, "bound"),

@@ -26,7 +26,7 @@ def quantized_layer(node: Node) -> Counts:
     https://docs.pytorch.org/docs/stable/quantization.html
     """
     outputs = node.output().numel
-    counts = _layer(node) + Counts(add=node.input(0).numel + node.input(1).numel)
+    counts = half_layer(node) + Counts(add=node.input(0).numel + node.input(1).numel)
     if node.attrs.get("dynamic", 0):
         return counts + quantize_dynamic(node) + Counts(mul=1 + outputs)
     return counts + Counts(mul=1, add=1, cmp=3) * outputs + Counts(mul=1, div=1)
@@ -36,11 +36,6 @@ def half_layer(node: Node) -> Counts:
     """numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) cmp for a ReLU: the weight is kept in 16
     bits, a float that has no zero point.
     """
-    return _layer(node)
-
-
-def _layer(node: Node) -> Counts:
-    """The products, the bias, and a ReLU on real results."""
     once = Counts(mac=product(node.input(1).dims[1:]), add=int(node.has_input(2)), cmp=node.attrs.get("relu", 0))
     return once * node.output().numel
 

@@ -81,7 +81,7 @@ def _cell(kind: str) -> Rule:
 
 def _row(rule: Rule, formula: str, kind: str) -> Operator:
     """A row for layers of cells, or one cell; the matrices lie in a row among states and biases."""
-    back = gradient.by(f"aten_recurrent:{kind}", f"aten_recurrent:{kind}_keeps")
+    back = gradient.by(f"recurrent:{kind}", f"recurrent:{kind}_keeps")
     return Operator(rule, formula, gradient=back, inputs=inputs(repeated=(Input(weight=Weight("matrices")),)))
 
 

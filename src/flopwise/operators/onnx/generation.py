@@ -5,6 +5,7 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
+from flopwise.operators.onnx.movement import bits
 from flopwise.operators.operator import Operator, by, each
 
 
@@ -42,8 +43,7 @@ def multinomial(node: Node) -> Counts:
     x = node.input(0)
     classes = extent(node, x, -1)
     draws: int = product(x.dims[:-1]) * node.attrs.get("sample_size", 1)
-    steps = classes.bit_length() if isinstance(classes, int) else classes
-    return Counts(cmp=1, add=2, exp=1) * x.numel + Counts(mul=1, cmp=steps) * draws
+    return Counts(cmp=1, add=2, exp=1) * x.numel + Counts(mul=1, cmp=bits(classes)) * draws
 
 
 OPERATORS: dict[str, Operator] = {

@@ -50,8 +50,8 @@ def _optimized(node: Node, each: int) -> int:
     Raises:
         ShapeError: the number of inputs does not fit.
     """
-    tensors, rest = divmod(len(node.inputs) - 2, each)
-    if tensors < 1 or rest:
+    tensors, left_over = divmod(len(node.inputs) - 2, each)
+    if tensors < 1 or left_over:
         raise ShapeError(f"{node.op} {node.name!r} takes R, T and {each} tensors for each optimized one")
     return sum(node.input(2 + i).numel for i in range(tensors))
 

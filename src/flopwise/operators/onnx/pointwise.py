@@ -6,6 +6,8 @@ sides of a selection are computed. Integer and boolean variants cost the same as
 
 from __future__ import annotations
 
+import functools
+
 from flopwise.graph import Node
 from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
@@ -38,111 +40,91 @@ def gelu(node: Node) -> Counts:
 
 _SIGN_BIT = "changes the sign bit"
 
+#: A row for a pointwise operator whose result may overwrite an input.
+in_place = functools.partial(each, in_place=True)
+
 OPERATORS: dict[str, Operator] = {
     # Arithmetic.
-    "Add": each(
-        add=1, inputs=inputs(WEIGHT, WEIGHT), gradient=gradient.by("pointwise:shared", gradient.none), in_place=True
-    ),
-    "Sub": each(add=1, gradient=gradient.by("pointwise:sub", gradient.none), in_place=True),
-    "Mul": each(
-        mul=1, inputs=inputs(WEIGHT, WEIGHT), gradient=gradient.by("pointwise:mul", gradient.factors), in_place=True
-    ),
-    "Div": each(div=1, gradient=gradient.by("pointwise:div", "pointwise:div_keeps"), in_place=True),
-    "Mod": each(
+    "Add": in_place(add=1, inputs=inputs(WEIGHT, WEIGHT), gradient=gradient.by("pointwise:shared", gradient.none)),
+    "Sub": in_place(add=1, gradient=gradient.by("pointwise:sub", gradient.none)),
+    "Mul": in_place(mul=1, inputs=inputs(WEIGHT, WEIGHT), gradient=gradient.by("pointwise:mul", gradient.factors)),
+    "Div": in_place(div=1, gradient=gradient.by("pointwise:div", "pointwise:div_keeps")),
+    "Mod": in_place(
         "a remainder takes a division",
         div=1,
         gradient=gradient.by("pointwise:remainder", "pointwise:remainder_keeps"),
-        in_place=True,
     ),
-    "Pow": each(
+    "Pow": in_place(
         "whatever the exponent",
         pow=1,
         inputs=inputs(DATA, Input("setting", trained=True)),
         gradient=gradient.by("pointwise:power", "pointwise:power_keeps"),
-        in_place=True,
     ),
-    "Sqrt": each(sqrt=1, gradient=gradient.each("G / (2 y)", gradient.y, mul=1, div=1), in_place=True),
-    "Reciprocal": each(div=1, gradient=gradient.each("−G × y²", gradient.y, mul=2, bit=1), in_place=True),
-    "Abs": each(_SIGN_BIT, bit=1, gradient=gradient.each("G × sign(x)", gradient.x, cmp=1, mul=1), in_place=True),
-    "Neg": each(_SIGN_BIT, bit=1, gradient=gradient.each("−G", gradient.none, bit=1), in_place=True),
-    "Sign": each(
+    "Sqrt": in_place(sqrt=1, gradient=gradient.each("G / (2 y)", gradient.y, mul=1, div=1)),
+    "Reciprocal": in_place(div=1, gradient=gradient.each("−G × y²", gradient.y, mul=2, bit=1)),
+    "Abs": in_place(_SIGN_BIT, bit=1, gradient=gradient.each("G × sign(x)", gradient.x, cmp=1, mul=1)),
+    "Neg": in_place(_SIGN_BIT, bit=1, gradient=gradient.each("−G", gradient.none, bit=1)),
+    "Sign": in_place(
         "one three-way comparison with zero",
         cmp=1,
         gradient=gradient.FLAT,
-        in_place=True,
     ),
     **dict.fromkeys(
         ("Floor", "Ceil", "Round"),
-        each("rounding picks one of the two neighbouring integers", cmp=1, gradient=gradient.FLAT, in_place=True),
+        in_place("rounding picks one of the two neighbouring integers", cmp=1, gradient=gradient.FLAT),
     ),
     "Clip": by(
         clip, inputs=inputs(DATA, SETTING, SETTING), gradient=gradient.by("pointwise:clip", gradient.x), in_place=True
     ),
     # Transcendental functions.
-    "Exp": each(exp=1, gradient=gradient.each("G × y", gradient.y, mul=1), in_place=True),
-    "Log": each(log=1, gradient=gradient.each("G / x", gradient.x, div=1), in_place=True),
-    "Erf": each(
-        erf=1, gradient=gradient.each("(2 / √π × exp(−x²)) × G", gradient.x, mul=3, bit=1, exp=1), in_place=True
-    ),
-    "Tanh": each(tanh=1, gradient=gradient.each("G × (1 − y²)", gradient.y, mul=2, add=1), in_place=True),
-    "Sin": each(trig=1, gradient=gradient.each("G × cos x", gradient.x, trig=1, mul=1), in_place=True),
-    "Cos": each(trig=1, gradient=gradient.each("−G × sin x", gradient.x, trig=1, mul=1, bit=1), in_place=True),
-    "Tan": each(trig=1, gradient=gradient.each("G × (1 + y²)", gradient.y, mul=2, add=1), in_place=True),
-    "Asin": each(
-        trig=1, gradient=gradient.each("G / √(1 − x²)", gradient.x, mul=1, add=1, sqrt=1, div=1), in_place=True
-    ),
-    "Acos": each(
-        trig=1, gradient=gradient.each("−G / √(1 − x²)", gradient.x, mul=1, add=1, sqrt=1, div=1, bit=1), in_place=True
-    ),
-    "Atan": each(trig=1, gradient=gradient.each("G / (x² + 1)", gradient.x, mul=1, add=1, div=1), in_place=True),
-    "Sinh": each(trig=1, gradient=gradient.each("G × cosh x", gradient.x, trig=1, mul=1), in_place=True),
-    "Cosh": each(trig=1, gradient=gradient.each("G × sinh x", gradient.x, trig=1, mul=1), in_place=True),
-    "Asinh": each(
-        trig=1, gradient=gradient.each("G / √(x² + 1)", gradient.x, mul=1, add=1, sqrt=1, div=1), in_place=True
-    ),
-    "Acosh": each(
-        trig=1, gradient=gradient.each("G / √(x² − 1)", gradient.x, mul=1, add=1, sqrt=1, div=1), in_place=True
-    ),
-    "Atanh": each(trig=1, gradient=gradient.each("G / (1 − x²)", gradient.x, mul=1, add=1, div=1), in_place=True),
+    "Exp": in_place(exp=1, gradient=gradient.each("G × y", gradient.y, mul=1)),
+    "Log": in_place(log=1, gradient=gradient.each("G / x", gradient.x, div=1)),
+    "Erf": in_place(erf=1, gradient=gradient.each("(2 / √π × exp(−x²)) × G", gradient.x, mul=3, bit=1, exp=1)),
+    "Tanh": in_place(tanh=1, gradient=gradient.each("G × (1 − y²)", gradient.y, mul=2, add=1)),
+    "Sin": in_place(trig=1, gradient=gradient.each("G × cos x", gradient.x, trig=1, mul=1)),
+    "Cos": in_place(trig=1, gradient=gradient.each("−G × sin x", gradient.x, trig=1, mul=1, bit=1)),
+    "Tan": in_place(trig=1, gradient=gradient.each("G × (1 + y²)", gradient.y, mul=2, add=1)),
+    "Asin": in_place(trig=1, gradient=gradient.each("G / √(1 − x²)", gradient.x, mul=1, add=1, sqrt=1, div=1)),
+    "Acos": in_place(trig=1, gradient=gradient.each("−G / √(1 − x²)", gradient.x, mul=1, add=1, sqrt=1, div=1, bit=1)),
+    "Atan": in_place(trig=1, gradient=gradient.each("G / (x² + 1)", gradient.x, mul=1, add=1, div=1)),
+    "Sinh": in_place(trig=1, gradient=gradient.each("G × cosh x", gradient.x, trig=1, mul=1)),
+    "Cosh": in_place(trig=1, gradient=gradient.each("G × sinh x", gradient.x, trig=1, mul=1)),
+    "Asinh": in_place(trig=1, gradient=gradient.each("G / √(x² + 1)", gradient.x, mul=1, add=1, sqrt=1, div=1)),
+    "Acosh": in_place(trig=1, gradient=gradient.each("G / √(x² − 1)", gradient.x, mul=1, add=1, sqrt=1, div=1)),
+    "Atanh": in_place(trig=1, gradient=gradient.each("G / (1 − x²)", gradient.x, mul=1, add=1, div=1)),
     # Activations.
-    "Relu": each("max(x, 0)", cmp=1, gradient=gradient.each("G where y > 0", gradient.y, cmp=1), in_place=True),
-    "LeakyRelu": each(
+    "Relu": in_place("max(x, 0)", cmp=1, gradient=gradient.each("G where y > 0", gradient.y, cmp=1)),
+    "LeakyRelu": in_place(
         "αx or x, by the sign of x",
         cmp=1,
         mul=1,
         gradient=gradient.each("G or α G", gradient.x, from_result=True, cmp=1, mul=1),
-        in_place=True,
     ),
-    "PRelu": each(
+    "PRelu": in_place(
         "slope × x or x, by the sign of x",
         cmp=1,
         mul=1,
         inputs=inputs(DATA, WEIGHT),
         gradient=gradient.by("pointwise:prelu", gradient.first_two),
-        in_place=True,
     ),
-    "ThresholdedRelu": each(
-        "x or 0, by x > α", cmp=1, gradient=gradient.each("G where x > α", gradient.x, cmp=1), in_place=True
-    ),
-    "Elu": each(
+    "ThresholdedRelu": in_place("x or 0, by x > α", cmp=1, gradient=gradient.each("G where x > α", gradient.x, cmp=1)),
+    "Elu": in_place(
         "α(exp(x) − 1) or x, by the sign of x",
         exp=1,
         add=1,
         mul=1,
         cmp=1,
         gradient=gradient.each("G or G × (α exp x)", gradient.x, from_result=True, cmp=1, exp=1, mul=2),
-        in_place=True,
     ),
-    "Selu": each(
+    "Selu": in_place(
         "γ(α exp(x) − α) or γx, by the sign of x",
         exp=1,
         add=1,
         mul=3,
         cmp=1,
         gradient=gradient.each("γ G or G × (γα exp x)", gradient.x, from_result=True, cmp=1, exp=1, mul=3),
-        in_place=True,
     ),
-    "Celu": each(
+    "Celu": in_place(
         "α elu(x/α)",
         div=1,
         exp=1,
@@ -150,19 +132,17 @@ OPERATORS: dict[str, Operator] = {
         mul=2,
         cmp=1,
         gradient=gradient.each("G or G × exp(x / α)", gradient.x, from_result=True, cmp=1, div=1, exp=1, mul=1),
-        in_place=True,
     ),
     "Gelu": by(gelu, gradient=gradient.by("pointwise:gelu", gradient.x), in_place=True),
-    "Sigmoid": each(
+    "Sigmoid": in_place(
         "1 / (1 + exp(−x))",
         bit=1,
         exp=1,
         add=1,
         div=1,
         gradient=gradient.each("G × (1 − y) × y", gradient.y, mul=2, add=1),
-        in_place=True,
     ),
-    "Swish": each(
+    "Swish": in_place(
         "x × sigmoid(αx)",
         mul=2,
         bit=1,
@@ -172,7 +152,6 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.each(
             "G × s × (1 + αx × (1 − s)), s = sigmoid(αx)", gradient.x, mul=4, bit=1, exp=1, add=3, div=1
         ),
-        in_place=True,
     ),
     "SwiGLU": each(
         "a × sigmoid(αa) × b",
@@ -183,7 +162,7 @@ OPERATORS: dict[str, Operator] = {
         div=1,
         gradient=gradient.by("pointwise:swiglu", gradient.inputs),
     ),
-    "Mish": each(
+    "Mish": in_place(
         "x × tanh(softplus(x))",
         exp=1,
         add=1,
@@ -201,52 +180,46 @@ OPERATORS: dict[str, Operator] = {
             bit=1,
             mul=4,
         ),
-        in_place=True,
     ),
-    "HardSigmoid": each(
+    "HardSigmoid": in_place(
         "αx + β between 0 and 1",
         mul=1,
         add=1,
         cmp=2,
         gradient=gradient.each("G × α where x is between the bounds", gradient.x, cmp=2, bit=1, mul=1),
-        in_place=True,
     ),
-    "HardSwish": each(
+    "HardSwish": in_place(
         "x × hardsigmoid(x)",
         mul=2,
         add=1,
         cmp=2,
         gradient=gradient.each("0, G × (2αx + β) or G, by x and the bounds", gradient.x, cmp=2, mul=2, add=1),
-        in_place=True,
     ),
-    "Softplus": each(
+    "Softplus": in_place(
         "log(1 + exp(x))",
         exp=1,
         add=1,
         log=1,
         gradient=gradient.each("G × e / (1 + e), e = exp x", gradient.x, exp=1, add=1, mul=1, div=1),
-        in_place=True,
     ),
-    "Softsign": each(
+    "Softsign": in_place(
         "x / (1 + |x|)",
         bit=1,
         add=1,
         div=1,
         gradient=gradient.each("G / (1 + |x|)²", gradient.x, bit=1, add=1, mul=1, div=1),
-        in_place=True,
     ),
-    "Shrink": each(
+    "Shrink": in_place(
         "x + bias, x − bias or 0, by x < −λ and x > λ",
         cmp=2,
         add=2,
         gradient=gradient.each("G where x < −λ or x > λ", gradient.x, cmp=2, bit=1),
-        in_place=True,
     ),
     # Comparison, logic and bits.
     **dict.fromkeys(("Equal", "Greater", "Less", "IsNaN", "IsInf"), each(cmp=1)),
     **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), each("one comparison, whatever the relation", cmp=1)),
     **dict.fromkeys(
-        ("Not", "And", "Or", "Xor", "BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), each(bit=1, in_place=True)
+        ("Not", "And", "Or", "Xor", "BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), in_place(bit=1)
     ),
     "BitShift": each(bit=1),
     "Where": nothing(

@@ -13,7 +13,19 @@ from __future__ import annotations
 from flopwise.graph import Node, Shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
-from flopwise.operators.inputs import DATA, FACTOR, SCALE, WIDE_BIAS, ZERO_POINT, factor, inputs, scale, zero_point
+from flopwise.operators.inputs import (
+    DATA,
+    FACTOR,
+    QLINEAR_CONV,
+    SCALE,
+    WIDE_BIAS,
+    ZERO_POINT,
+    factor,
+    inputs,
+    operand,
+    scale,
+    zero_point,
+)
 from flopwise.operators.operator import Operator, by
 
 #: Rounding to one of the two neighbouring integers, and saturation between the bounds of the type.
@@ -145,23 +157,9 @@ OPERATORS: dict[str, Operator] = {
     "MatMulInteger": by(
         matmul_integer, inputs=inputs(factor("left"), factor("right"), zero_point(0, axis=-2), zero_point(1, axis=-1))
     ),
-    "QLinearConv": by(
-        qlinear_conv,
-        inputs=inputs(
-            FACTOR, scale(0), zero_point(0), factor("conv"), scale(3), zero_point(3), SCALE, ZERO_POINT, WIDE_BIAS
-        ),
-    ),
+    "QLinearConv": by(qlinear_conv, inputs=QLINEAR_CONV),
     "QLinearMatMul": by(
         qlinear_matmul,
-        inputs=inputs(
-            factor("left"),
-            scale(0),
-            zero_point(0, axis=-2),
-            factor("right"),
-            scale(3),
-            zero_point(3, axis=-1),
-            SCALE,
-            ZERO_POINT,
-        ),
+        inputs=inputs(*operand(0, "left", axis=-2), *operand(3, "right", axis=-1), SCALE, ZERO_POINT),
     ),
 }

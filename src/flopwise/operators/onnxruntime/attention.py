@@ -67,7 +67,7 @@ def _projected(inputs: Tensor, weights: Tensor, node: Node, bias: int) -> Counts
     return Counts(mac=made * extent(node, weights, 0), add=made if node.has_input(bias) else 0)
 
 
-def given(node: Node, *places: int) -> int:
+def how_many(node: Node, *places: int) -> int:
     """How many of these inputs are given."""
     return sum(node.has_input(place) for place in places)
 
@@ -84,20 +84,12 @@ def attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Attention
     """
-    return _self_attention(node, masks=given(node, 3, 5), past=4)
+    return _self_attention(node, masks=how_many(node, 3, 5), past=4)
 
 
 def needed_attention(node: Node) -> Counts:
     """As ``attention``; with unidirectional only the scores of a query and the keys up to its own."""
-    return _self_attention(node, masks=given(node, 3, 5), past=4, needed=True)
-
-
-def decoder_masked_self_attention(node: Node) -> Counts:
-    """at most as Attention for one new token; with past_present_share_buffer T is the length of the buffer.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DecoderMaskedSelfAttention
-    """
-    return _self_attention(node, masks=given(node, 3, 5), past=4)
+    return _self_attention(node, masks=how_many(node, 3, 5), past=4, needed=True)
 
 
 def quantized_attention(node: Node) -> Counts:
@@ -108,7 +100,7 @@ def quantized_attention(node: Node) -> Counts:
     """
     made = product(node.input(0).dims[:-1]) * extent(node, node.input(1), -1)
     shifts = sum(node.input(x).numel for x, zero in ((0, 6), (1, 7)) if node.has_input(zero))
-    work = _self_attention(node, masks=given(node, 5), past=8)
+    work = _self_attention(node, masks=how_many(node, 5), past=8)
     return work + Counts(mul=made + node.input(4).numel, add=shifts)
 
 
@@ -148,7 +140,7 @@ def packed_attention(node: Node) -> Counts:
     sizes = _sizes(node, w)
     batch, length = (extent(node, node.input(3), axis) for axis in (0, 1))
     shape = Heads(batch, heads, length, length, sizes[0] // heads, sizes[2] // heads)
-    return _projected(x, w, node, 2) + shape.counts(node, masks=given(node, 5))
+    return _projected(x, w, node, 2) + shape.counts(node, masks=how_many(node, 5))
 
 
 def packed_multi_head_attention(node: Node) -> Counts:
@@ -164,7 +156,7 @@ def packed_multi_head_attention(node: Node) -> Counts:
     value_size = size if packed else extent(node, node.input(2), -1) // heads
     biased = sum(node.input(i).numel for i in range(3) if node.has_input(i)) if node.has_input(3) else 0
     shape = Heads(batch, heads, length, length, size, value_size)
-    return shape.counts(node, masks=given(node, 6)) + Counts(add=biased)
+    return shape.counts(node, masks=how_many(node, 6)) + Counts(add=biased)
 
 
 def multi_head_attention(node: Node) -> Counts:
@@ -174,12 +166,12 @@ def multi_head_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MultiHeadAttention
     """
-    return _given_heads(node, bias=3, masks=given(node, 4, 5), past=6, shared=node.has_input(8))
+    return _given_heads(node, bias=3, masks=how_many(node, 4, 5), past=6, shared=node.has_input(8))
 
 
 def needed_multi_head_attention(node: Node) -> Counts:
     """As ``multi_head_attention``; with unidirectional only the scores of a query and the keys up to its own."""
-    return _given_heads(node, bias=3, masks=given(node, 4, 5), past=6, shared=node.has_input(8), needed=True)
+    return _given_heads(node, bias=3, masks=how_many(node, 4, 5), past=6, shared=node.has_input(8), needed=True)
 
 
 def decoder_masked_attention(node: Node) -> Counts:
@@ -188,7 +180,7 @@ def decoder_masked_attention(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DecoderMaskedMultiHeadAttention
     """
     shared = bool(node.attrs.get("past_present_share_buffer", 0))
-    return _given_heads(node, bias=10, masks=given(node, 3, 4), past=5, shared=shared)
+    return _given_heads(node, bias=10, masks=how_many(node, 3, 4), past=5, shared=shared)
 
 
 def _given_heads(node: Node, bias: int, masks: int, past: int, shared: bool, needed: bool = False) -> Counts:
@@ -238,7 +230,7 @@ def decoder_attention(node: Node) -> Counts:
     made = length * batch * width + total * batch * 2 * width
     keys = length + extent(node, node.input(6), 2) if node.has_input(6) else total
     shape = Heads(batch, heads, length, keys, width // heads, width // heads)
-    return Counts(mac=made * width, add=made) + shape.counts(node, masks=given(node, 5))
+    return Counts(mac=made * width, add=made) + shape.counts(node, masks=how_many(node, 5))
 
 
 def longformer_attention(node: Node) -> Counts:
@@ -285,7 +277,7 @@ def ordered_attention(node: Node) -> Counts:
     size, value_size = (extent(node, node.input(i), -1) // heads for i in (5, 7))
     scores = batch * heads * length * length
     shape = Heads(batch, heads, length, length, size, value_size)
-    masks = given(node, 17, 19) + _flag(node, "unidirectional")
+    masks = how_many(node, 17, 19) + _flag(node, "unidirectional")
     rescaled: Counts = RESCALE * (made + 2 * scores + node.output().numel)
     return work + shape.counts(node, masks=masks) + rescaled
 
@@ -294,8 +286,12 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::Attention": by(
         attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention, shape=shape.by("attention:attention")
     ),
-    "com.microsoft::DecoderMaskedSelfAttention": by(
-        decoder_masked_self_attention, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.by("attention:attention")
+    "com.microsoft::DecoderMaskedSelfAttention": Operator(
+        attention,
+        "at most as Attention for one new token; with past_present_share_buffer T is the length of the buffer",
+        "bound",
+        inputs=inputs(FACTOR, FACTOR),
+        shape=shape.by("attention:attention"),
     ),
     "com.microsoft::QAttention": by(
         quantized_attention,
@@ -329,23 +325,7 @@ OPERATORS: dict[str, Operator] = {
     ),
     "com.microsoft::QOrderedAttention": by(
         ordered_attention,
-        inputs=inputs(
-            FACTOR,
-            SCALE,
-            SCALE,
-            SCALE,
-            SCALE,
-            FACTOR,
-            DATA,
-            DATA,
-            SCALE,
-            SCALE,
-            SCALE,
-            *(DATA,) * 3,
-            SCALE,
-            SCALE,
-            SCALE,
-        ),
+        inputs=inputs(FACTOR, *(SCALE,) * 4, FACTOR, DATA, DATA, *(SCALE,) * 3, *(DATA,) * 3, *(SCALE,) * 3),
         shape=shape.alike,
     ),
     "com.microsoft::QOrderedLongformerAttention": by(

@@ -10,7 +10,7 @@ from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, whole
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs
-from flopwise.operators.onnxruntime.attention import Heads, given
+from flopwise.operators.onnxruntime.attention import Heads, how_many
 from flopwise.operators.onnxruntime.positions import ROTATED
 from flopwise.operators.onnxruntime.quantized import RESCALE
 from flopwise.operators.operator import Operator, by, unknown
@@ -73,13 +73,13 @@ def grouped_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupQueryAttention
     """
-    masks = given(node, 10) + int(bool(node.attrs.get("causal", 1)))
+    masks = how_many(node, 10) + int(bool(node.attrs.get("causal", 1)))
     return _grouped(node, masks, sink=11, norm=14)
 
 
 def needed_grouped_attention(node: Node) -> Counts:
     """As ``grouped_attention``, with only the scores of a query and the keys up to its own, or of its local window."""
-    masks = given(node, 10) + int(bool(node.attrs.get("causal", 1)))
+    masks = how_many(node, 10) + int(bool(node.attrs.get("causal", 1)))
     return _grouped(node, masks, sink=11, norm=14, needed=True)
 
 

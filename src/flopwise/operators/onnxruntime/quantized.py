@@ -18,6 +18,7 @@ from flopwise.operators.extents import extent
 from flopwise.operators.inputs import (
     DATA,
     FACTOR,
+    QLINEAR_CONV,
     SCALE,
     WIDE_BIAS,
     ZERO_POINT,
@@ -25,6 +26,7 @@ from flopwise.operators.inputs import (
     Inputs,
     factor,
     inputs,
+    operand,
     scale,
     zero_point,
 )
@@ -217,7 +219,7 @@ def gather_blocks(node: Node) -> Counts:
 
 
 _ONE = inputs(DATA, scale(0), zero_point(0))
-_TWO = inputs(FACTOR, scale(0), zero_point(0), FACTOR, scale(3), zero_point(3))
+_TWO = inputs(*operand(0), *operand(3))
 _BFP = "a type whose elements share their exponent"
 
 OPERATORS: dict[str, Operator] = {
@@ -235,9 +237,7 @@ OPERATORS: dict[str, Operator] = {
     ),
     "com.microsoft::QLinearConv": by(
         quantized.qlinear_conv,
-        inputs=inputs(
-            FACTOR, scale(0), zero_point(0), factor("conv"), scale(3), zero_point(3), SCALE, ZERO_POINT, WIDE_BIAS
-        ),
+        inputs=QLINEAR_CONV,
         shape=shape.by("layouts:qlinear_conv"),
     ),
     "com.microsoft::QLinearAdd": _between("Add", pointwise, _TWO, shape=shape.twin("Add", (0, 3))),
@@ -262,17 +262,7 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::QLinearReduceMean": _between("ReduceMean", reduction, _ONE, shape=shape.twin("ReduceMean")),
     "com.microsoft::QGemm": by(
         gemm,
-        inputs=inputs(
-            factor("left", "transA"),
-            scale(0),
-            zero_point(0),
-            factor("right", "transB"),
-            scale(3),
-            zero_point(3),
-            WIDE_BIAS,
-            SCALE,
-            ZERO_POINT,
-        ),
+        inputs=inputs(*operand(0, "left", "transA"), *operand(3, "right", "transB"), WIDE_BIAS, SCALE, ZERO_POINT),
         shape=shape.by("products:gemm"),
     ),
     "com.microsoft::MatMulIntegerToFloat": by(
