@@ -277,9 +277,8 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
         others = (group.names[m] for m in renamed)
         names = [group.names[0] or "", *("" if name in (None, group.names[0]) else str(name) for name in others)]
         ways = [" ".join(dict.fromkeys(way for way in group.ways if way not in (None, "same")))] if matched else []
-        pairs = zip(
-            comparison.profiles, group.items, strict=True
-        )  # what people call the layer, in the first that has it
+        pairs = zip(comparison.profiles, group.items, strict=True)
+        # what people call the layer, in the first model that has it
         kind = next((layer_kind(i.node, p.graph) for p, i in pairs if isinstance(i, Row)), group.op)
         about = (*map(look.text, names), kind, *ways)
         return Line((*about, *_of_group(comparison, group, figures)), _mark(group))

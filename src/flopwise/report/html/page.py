@@ -1,7 +1,8 @@
 """What every HTML page is put together from: one file that needs no network and no other file.
 
 The head, the bar and the foot of all pages are ``assets/skeleton.html``. A ``Layout`` says what a kind of page adds:
-the sections of its bar, its own controls, style sheets and scripts, and ``main.html`` with its sections. Two kept
+the sections of its bar, its own controls, style sheets and scripts, and ``main.html`` with its sections, which may
+include what several pages have (``figures.html``: the figures of a report, and its notes). Two kept
 libraries draw (d3 for scales, treemaps and zooming, dagre for the layout of graphs; see ``assets/README.md``). The
 figures are JSON in the page. A content security policy lets the page's own scripts run, by their hashes, and nothing
 else: text from a model cannot become a script, and the page cannot load or send anything. All of it is printable
@@ -66,7 +67,7 @@ def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:
         "last_title": layout.sections[last].lower(),
         "links": "".join(f'<a href="#{key}">{name}</a>' for key, name in layout.sections.items()),
         "controls": asset(f"{layout.folder}/controls.html") if layout.controls else "",
-        "main": asset(f"{layout.folder}/main.html"),
+        "main": re.sub(r"\[\[include (\S+)\]\]\n", lambda match: asset(match[1]), asset(f"{layout.folder}/main.html")),
         "libraries": f"{_D3}, {_DAGRE}." if layout.graph else f"{_D3}.",
         "data": json.dumps(data, separators=(",", ":")).translate(_ESCAPES),
         "scripts": "\n".join(f"<script>{script}</script>" for script in code),
