@@ -32,12 +32,12 @@ def overview_report(overview: Overview) -> Report:
 
 def _sheet(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[Sheet, list[list[Any]]]:
     """The rows as a sheet, and as JSON has them."""
-    plain = [[plain(value) for value in row] for row in rows]
+    plain = [[plain_value(value) for value in row] for row in rows]
     heads = (Head(name, name, _kind(name, [row[i] for row in plain]), i) for i, name in enumerate(columns))
     return Sheet(tuple(heads), tuple(Line(tuple(map(_shown, columns, row))) for row in plain)), plain
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)

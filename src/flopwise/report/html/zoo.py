@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flopwise.report.commands.zoo import plain
+from flopwise.report.commands.zoo import plain_value
 from flopwise.report.html.model import EXACT
 from flopwise.report.html.page import Layout, page
 
@@ -50,5 +50,5 @@ def _tables(overview: Overview, names: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    value = plain(value)
+    value = plain_value(value)
     return str(value) if isinstance(value, int) and abs(value) >= EXACT else value
