@@ -137,7 +137,7 @@ def _of_content(transformers: Any, content: Mapping[str, Any], name: str, place:
     _check(content, name)
     if not trust_code:
         refuse_foreign_parts(content, name)
-    with _one_line(name), offline(), _silent(logging.getLogger("transformers")):
+    with _one_line(name), offline(), silent():
         return mapping[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
 
 
@@ -311,7 +311,7 @@ def _from_gguf(transformers: Any, name: str) -> Any:
 
         with _one_line(name):
             try:
-                with _silent(logging.getLogger("transformers")):
+                with silent():
                     content = load_gguf_checkpoint(name, return_tensors=False)["config"]  # type: ignore[no-untyped-call]
             except ValueError as error:
                 if "not supported" not in str(error):
@@ -330,8 +330,9 @@ def _from_gguf(transformers: Any, name: str) -> Any:
 
 
 @contextmanager
-def _silent(logger: logging.Logger) -> Iterator[None]:
-    """A library's logger says nothing: what a configuration leaves out has a default, and errors are raised."""
+def silent() -> Iterator[None]:
+    """transformers says nothing meanwhile: what a configuration leaves out has a default, and errors are raised."""
+    logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

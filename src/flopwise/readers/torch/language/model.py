@@ -18,7 +18,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph.dtypes import ALIASES
 from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
-from flopwise.readers.torch.language.config import offline, read_config
+from flopwise.readers.torch.language.config import offline, read_config, silent
 
 #: What transformers calls the automatic classes, the most telling head first.
 _HEADS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText", "AutoModel")
@@ -59,7 +59,7 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
         options["trust_remote_code"] = True
     hub = nullcontext() if trust_code else offline()
     try:
-        with torch.device("meta"), _quiet(), _counted(name), hub, user_code(name, "it made the module"):
+        with torch.device("meta"), silent(), _counted(name), hub, user_code(name, "it made the module"):
             module: nn.Module = repaired(lambda: maker(config, **options))
     except ModelError:
         raise
@@ -91,19 +91,6 @@ def _size(config: Any, key: str) -> object:
         return getattr(config, key, None)
     except Exception:
         return None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """What transformers says about a model while it is built is not said; afterwards it is as it was."""
-    from transformers.utils import logging
-
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
 
 
 @contextmanager
