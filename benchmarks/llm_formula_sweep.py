@@ -41,7 +41,7 @@ def _model(kind: str) -> Any:
             import flopwise
             from flopwise.readers.torch.language.state import step
 
-            flopwise.profile(model, step(model, 0, 4, 1).inputs)
+            flopwise.profile(model, step(model, 0, 5, 2).inputs)
         except Exception as error:  # the sizes do not fit together
             refusal = error
             continue

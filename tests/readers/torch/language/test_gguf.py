@@ -20,7 +20,7 @@ __all__ = ["run"]  # a fixture
 HIDDEN, FFN, LAYERS, HEADS, GROUPS, VOCABULARY = 256, 512, 2, 4, 2, 320
 
 
-def made(path: Path, kind: str = "Q8_0", architecture: str = "llama", without: str = "") -> Path:
+def made(path: Path, kind: str = "Q8_0", architecture: str = "llama", without: str = "", lacking: str = "") -> Path:
     """A small model as llama.cpp stores one: matrices in blocks of a type, norms in single precision."""
     import gguf
 
@@ -28,7 +28,8 @@ def made(path: Path, kind: str = "Q8_0", architecture: str = "llama", without: s
     writer.add_block_count(LAYERS)
     writer.add_context_length(512)
     writer.add_embedding_length(HIDDEN)
-    writer.add_feed_forward_length(FFN)
+    if lacking != "feed_forward_length":
+        writer.add_feed_forward_length(FFN)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(GROUPS)
     writer.add_layer_norm_rms_eps(1e-5)
@@ -84,6 +85,13 @@ def test_it_is_the_model_of_its_configuration_in_every_command(tmp_path: Path, r
         assert "bug" not in result.err
     assert any("stores them in" in note for note in flopwise.profile(path).notes)
     assert "token_embd.weight" in run("weights", path, "--by", "tensor", "--no-histogram").out
+
+
+def test_a_header_without_a_size_is_refused_by_its_key(tmp_path: Path, run: Run) -> None:
+    path = made(tmp_path / "model.gguf", lacking="feed_forward_length")
+    result = run("llm", path)
+    assert result.code == 2
+    assert result.err == f"flopwise: {path}: its header lacks llama.feed_forward_length\n"
 
 
 def test_an_unknown_architecture_lists_tensors_or_says_so(tmp_path: Path, run: Run) -> None:

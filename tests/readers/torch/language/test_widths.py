@@ -201,3 +201,62 @@ def test_bits_that_settings_say_plainly(tmp_path: Path, settings: dict[str, Any]
     small = flopwise.llm(written(tmp_path, {**WIDE, "quantization_config": settings}), prompt=8, generate=1)
     elements = 2 * sum(out * into for out, into in MATRICES)
     assert small.weight_bytes == pytest.approx(plain.weight_bytes - elements * 2 + elements * bits / 8, rel=0.05)
+
+
+def _bytes(folder: Path, settings: dict[str, Any], config: dict[str, Any] = WIDE) -> dict[str, Any]:
+    from flopwise.readers.torch.language.model import language_model
+    from flopwise.readers.torch.language.widths import stored_widths
+
+    written(folder, {**config, "quantization_config": settings})
+    return dict(stored_widths(language_model(folder), folder).elements)
+
+
+def test_each_group_of_compressed_tensors_has_its_own_modules(tmp_path: Path) -> None:
+    four = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}
+    groups = {
+        "group_0": {"targets": ["re:.*mlp.*"], "weights": four},
+        "group_1": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}},
+        "group_2": {"targets": ["model.layers.1.self_attn.q_proj"], "weights": None, "input_activations": {}},
+    }
+    found = _bytes(tmp_path, {"quant_method": "compressed-tensors", "config_groups": groups, "ignore": ["lm_head"]})
+    assert found["model.layers.0.mlp.down_proj.weight"] == 0.5 + 2 / 128
+    assert found["model.layers.0.self_attn.q_proj.weight"] == 1 + 2 / 256
+    assert "model.layers.1.self_attn.q_proj.weight" not in found
+    assert "lm_head.weight" not in found
+    wrong = {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 99}}}
+    with pytest.raises(flopwise.InputError, match="num_bits is 99"):
+        _bytes(tmp_path, {"quant_method": "compressed-tensors", "config_groups": wrong})
+
+
+def test_patterns_for_experts_reach_their_stacks(tmp_path: Path) -> None:
+    groups = {"group_0": {"targets": ["re:.*experts.*"], "weights": {"num_bits": 4, "group_size": 32}}}
+    found = _bytes(tmp_path, {"quant_method": "compressed-tensors", "config_groups": groups}, MIXTURE)
+    assert found
+    assert all("experts" in name and width == 0.5 + 2 / 32 for name, width in found.items())
+
+
+def test_configurations_of_torchao(tmp_path: Path) -> None:
+    def config(name: str, **data: Any) -> dict[str, Any]:
+        return {"_type": name, "_version": 1, "_data": data}
+
+    def quantised(inner: dict[str, Any]) -> dict[str, Any]:
+        return _bytes(tmp_path, {"quant_method": "torchao", "quant_type": {"default": inner}})
+
+    query, down = "model.layers.0.self_attn.q_proj", "model.layers.0.mlp.down_proj"
+    found = quantised(config("Int4WeightOnlyConfig", group_size=64))
+    assert found[f"{query}.weight"] == 0.5 + 2 / 64
+    found = quantised(config("Float8DynamicActivationFloat8WeightConfig"))
+    assert found[f"{query}.weight"] == 1 + 2 / 256
+    found = quantised(config("IntxWeightOnlyConfig", weight_dtype={"_type": "torch.dtype", "_data": "int2"}))
+    assert found[f"{query}.weight"] == 0.25 + 2 / 256
+    named = {
+        "_default": config("Int8WeightOnlyConfig"),
+        query: config("Int4WeightOnlyConfig", group_size=128),
+        down: None,
+    }
+    found = quantised(config("ModuleFqnToConfig", module_fqn_to_config=named))
+    assert found[f"{query}.weight"] == 0.5 + 2 / 128
+    assert found["model.layers.1.self_attn.q_proj.weight"] == 1 + 2 / 256
+    assert f"{down}.weight" not in found
+    with pytest.raises(flopwise.InputError, match="does not say how many bits"):
+        quantised(config("SomethingConfig"))

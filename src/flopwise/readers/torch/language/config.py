@@ -323,10 +323,31 @@ def _from_gguf(transformers: Any, name: str) -> Any:
                     f"'flopwise weights {name}' lists its tensors"
                 ) from error
             refuse_long_lists(content, name)
+            _require_sizes(content, kind, name)
             content.setdefault("dtype", "float16")
             return transformers.CONFIG_MAPPING[content["model_type"]].from_dict(content)
     except ImportError:
         raise ModelError(f"{name}: GGUF files need the gguf package: pip install 'flopwise[gguf]'") from None
+
+
+#: Keys of a GGUF header, below its architecture, without which a model has no size of its own.
+_SIZES = ("block_count", "embedding_length", "feed_forward_length", "attention.head_count")
+
+
+def _require_sizes(content: Mapping[str, Any], kind: str, name: str) -> None:
+    """Nothing, where a header has the sizes that transformers takes from it.
+
+    Raises:
+        ModelError: it lacks one, for which transformers would take that of some other model.
+    """
+    from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
+
+    model_type = content.get("model_type")
+    mappings: Mapping[str, Any] = GGUF_CONFIG_MAPPING
+    mapping = mappings.get(kind) or mappings.get(str(model_type)) or {}
+    missing = [key for key in _SIZES if mapping.get(key) is not None and mapping[key] not in content]
+    if missing:
+        raise ModelError(f"{name}: its header lacks {kind}.{missing[0]}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 from torch import nn
 
 from flopwise.errors import InputError, ModelError
+from flopwise.readers.torch.language.schemes import schemes_of
 
 #: Bytes of a scale in half and in single precision.
 _HALF, _SINGLE = 2, 4
@@ -133,20 +134,25 @@ def _of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths:
     """The widths that a quantisation's settings stand for."""
     method = str(settings.get("quant_method", "")).lower().replace("-", "_")
     rule = _METHODS.get(method)
-    if rule is None and (bits := stated_bits(method, settings)) is not None:
+    schemes = schemes_of(method, settings) if rule is None else None
+    if rule is None and schemes is None and (bits := stated_bits(method, settings)) is not None:
         rule = _stated(bits)
-    if rule is None:
+    if rule is None and schemes is None:
         note = (
             f"quantization_config names {method or 'no method'!r}, whose widths are not known: counted as plain "
             "weights, the most that must fit"
         )
         return Widths(notes=(note,))
     skipped = _skipped(module, method, settings)
-    widths = {
-        name: rule(shape, settings)
+    taken = [
+        (name, shape)
         for name, shape in _matrices(module)
         if not _matches(name.removesuffix(".weight"), skipped) and "embed" not in name
-    }
+    ]
+    widths = {name: rule(shape, settings) for name, shape in taken} if rule is not None else {}
+    for name, shape in taken if schemes is not None else ():
+        if (scheme := schemes.of(name)) is not None:  # type: ignore[union-attr]
+            widths[name] = _stored(shape, *scheme)
     note = f"quantised ({method}): {len(widths)} weights are stored in fewer bits, with their scales; "
     return Widths(widths, (note + "the program here multiplies them in plain numbers, as after dequantisation",))
 
@@ -203,18 +209,19 @@ def _stated(bits: int) -> Callable[[Sequence[int], Mapping[str, Any]], Fraction]
     """So many bits, and a scale in half precision for each group, else for each row."""
 
     def rule(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
-        group = _number(_weights(settings), ("group_size",), -1, None)
-        return Fraction(bits, 8) + Fraction(_HALF, group if group > 0 else shape[-1])
+        return _stored(shape, bits, _number(_weights(settings), ("group_size",), -1, None))
 
     return rule
 
 
+def _stored(shape: Sequence[int], bits: int, group: int) -> Fraction:
+    return Fraction(bits, 8) + Fraction(_HALF, group if group > 0 else shape[-1])
+
+
 def _weights(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of the weights, where a method has them inside others: those of the first group."""
-    groups = settings.get("config_groups")
-    inner: Any = next(iter(groups.values()), settings) if isinstance(groups, Mapping) else settings
-    inner = inner if isinstance(inner, Mapping) else settings
-    for keys in (("quant_config",), ("weight_quant_params", "weights")):
+    """The settings of the weights, where a method has them inside others."""
+    inner: Any = settings
+    for keys in (("quant_config", "quant_type_kwargs"), ("weight_quant_params", "weights")):
         inner = next((inner[key] for key in keys if isinstance(inner.get(key), Mapping)), inner)
     return inner  # type: ignore[no-any-return]
 
