@@ -1,6 +1,6 @@
 """Big but honest files: python benchmarks/big_files.py [CASE ...] [--nodes N].
 
-Graphs of N nodes (100,000) of several kinds, and files of as many stored tensors, made in memory. Prints the processor
+Graphs of N nodes (100,000) of several kinds, and files of as many stored tensors. Prints the processor
 time of a profile as a multiple of onnx's C++ inference alone, of the same graph in the same process, of a tenth of
 the nodes as well, as a reader that is linear shows the same ratio there; and the bytes that a node takes, by the growth
 of the process and by Python's own account. For files of weights the peer is a plain loop over the format's own library.
@@ -33,18 +33,20 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"any of {', '.join((*GRAPHS, *FILES))}; default: all")
     parser.add_argument("--nodes", type=int, default=100_000, help="nodes of a graph, or tensors of a file")
     parser.add_argument("--rounds", type=int, default=3, help="calls of each kind; the medians count (default: 3)")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--path", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(_measure(options.cases[0], options.nodes, options.rounds)))
+    if options.path:
+        print(json.dumps(_measure(options.cases[0], options.path, options.rounds)))
         return
     print(
         f"{'case':14} {'number':>9} {'peer s':>8} {'ours s':>8} {'ratio':>6} {'RSS B each':>11} {'traced B each':>14}"
     )
     for case in options.cases or (*GRAPHS, *FILES):
         for number in (options.nodes // 10, options.nodes):
-            script = [sys.executable, __file__, case, "--one", "--nodes", str(number), "--rounds", str(options.rounds)]
-            ended = subprocess.run(script, capture_output=True, text=True)
+            with tempfile.TemporaryDirectory() as folder:
+                path = _made(case, number, folder)
+                script = [sys.executable, __file__, case, "--path", path, "--rounds", str(options.rounds)]
+                ended = subprocess.run(script, capture_output=True, text=True)
             if ended.returncode:
                 print(f"{case:14} {number:9,} {ended.stderr.strip().splitlines()[-1]}", flush=True)
                 continue
@@ -56,30 +58,37 @@ def main() -> None:
             )
 
 
-def _measure(case: str, number: int, rounds: int) -> tuple[float, float, int, int]:
+def _made(case: str, number: int, folder: str) -> str:
+    """The path of a file of so many nodes or tensors."""
+    if case in FILES:
+        return FILES[case][0](number, folder)
+    path = os.path.join(folder, "big.onnx")
+    with open(path, "wb") as file:
+        file.write(GRAPHS[case](number))
+    return path
+
+
+def _measure(case: str, path: str, rounds: int) -> tuple[float, float, int, int]:
     """Processor seconds of the peer and of flopwise, bytes by which the process grew, and bytes of Python objects."""
     import flopwise
 
-    ours: Callable[[], object]
-    peer: Callable[[], object]
-    if case in GRAPHS:
-        data = GRAPHS[case](number)
-        proto = onnx.ModelProto.FromString(data)
-        ours, peer = lambda: flopwise.profile(data), lambda: shape_inference.infer_shapes(proto)
-        flopwise.profile(GRAPHS[case](20))  # imports
-    else:
-        (path, read), ours = FILES[case](number), lambda: flopwise.weights(path)
-        peer = lambda: read(path)  # noqa: E731 - it says what is measured
-        flopwise.weights(FILES[case](20)[0])  # imports
+    measure: Callable[[str], object] = flopwise.profile if case in GRAPHS else flopwise.weights
+    with tempfile.TemporaryDirectory() as folder:
+        measure(_made(case, 20, folder))  # imports
     gc.collect()
     before = _peak()
-    ours_first = _seconds(ours)
+    measure(path)
     grown = _peak() - before
-    pairs = [(_seconds(peer), _seconds(ours)) for _ in range(rounds)]
+    peer: Callable[[], object]
+    if case in GRAPHS:
+        proto = onnx.load(path)
+        peer = lambda: shape_inference.infer_shapes(proto)  # noqa: E731 - it says what is measured
+    else:
+        peer = lambda: FILES[case][1](path)  # noqa: E731 - the same
+    pairs = [(_seconds(peer), _seconds(lambda: measure(path))) for _ in range(rounds)]
     tracemalloc.start()
-    ours()
+    measure(path)
     traced = tracemalloc.get_traced_memory()[1]
-    del ours_first
     return median(p for p, _ in pairs), median(o for _, o in pairs), grown, traced
 
 
@@ -90,6 +99,10 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _peak() -> int:
+    """The most bytes that the process has taken; of Linux's own account, as ``ru_maxrss`` starts at the parent's."""
+    if os.path.exists("/proc/self/status"):
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
@@ -174,30 +187,32 @@ def _mixed(number: int) -> bytes:
     return _graph(nodes, [1, 8, 4, 4], stored)
 
 
-def _safetensors(number: int) -> tuple[str, Callable[[str], object]]:
+def _safetensors(number: int, folder: str) -> str:
     """Tensors of four elements in one safetensors."""
     import safetensors.numpy
 
-    path = os.path.join(tempfile.mkdtemp(), "big.safetensors")
+    path = os.path.join(folder, "big.safetensors")
     safetensors.numpy.save_file({f"model.layers.{i}.w": numpy.ones(4, "f") for i in range(number)}, path)
-
-    def read(path: str) -> object:
-        with safetensors.safe_open(path, "numpy") as file:
-            return [_statistics(file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118 - it is no dict
-
-    return path, read
+    return path
 
 
-def _npz(number: int) -> tuple[str, Callable[[str], object]]:
+def _read_safetensors(path: str) -> object:
+    import safetensors
+
+    with safetensors.safe_open(path, "numpy") as file:
+        return [_statistics(file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118 - it is no dict
+
+
+def _npz(number: int, folder: str) -> str:
     """Arrays of four elements in one npz."""
-    path = os.path.join(tempfile.mkdtemp(), "big.npz")
+    path = os.path.join(folder, "big.npz")
     numpy.savez(path, **{f"layer{i}.w": numpy.ones(4, "f") for i in range(number)})  # type: ignore[arg-type] # the stub
+    return path
 
-    def read(path: str) -> object:
-        with numpy.load(path) as archive:
-            return [_statistics(archive[name]) for name in archive.files]
 
-    return path, read
+def _read_npz(path: str) -> object:
+    with numpy.load(path) as archive:
+        return [_statistics(archive[name]) for name in archive.files]
 
 
 def _statistics(array: numpy.ndarray) -> list[float]:
@@ -213,9 +228,10 @@ GRAPHS: dict[str, Callable[[int], bytes]] = {
     "mixed": _mixed,
 }
 
-FILES: dict[str, Callable[[int], tuple[str, Callable[[str], object]]]] = {
-    "safetensors": _safetensors,
-    "npz": _npz,
+#: How a file is made in a folder, and a plain loop over it.
+FILES: dict[str, tuple[Callable[[int, str], str], Callable[[str], object]]] = {
+    "safetensors": (_safetensors, _read_safetensors),
+    "npz": (_npz, _read_npz),
 }
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Sequence
 
 import onnx
 
@@ -14,7 +14,7 @@ from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe, refuse_b
 
 def in_execution_order(
     graph: onnx.GraphProto,
-    outside: frozenset[str] = frozenset(),
+    outside: Container[str] = frozenset(),
     nodes: list[Listed] | None = None,
     stored: Collection[str] | None = None,
 ) -> list[Listed]:
@@ -36,15 +36,26 @@ def in_execution_order(
     if len(stored) < len(graph.initializer):
         _refuse_twins(graph)
     nodes = _order(graph, outside, listed(graph) if nodes is None else nodes, stored)
-    seen: frozenset[str] = frozenset()
+    seen: _Seen | None = None
     for node in nodes:
         if (node.domain or node.op in CONTROL_FLOW) and (inner := bodies(node.proto)):
-            if not seen:
-                seen = outside.union((i.name for i in graph.input), stored)
-                seen |= {o for n in nodes for o in n.outputs}
+            if seen is None:
+                names = {o for n in nodes for o in n.outputs}.union((i.name for i in graph.input), stored)
+                seen = _Seen(names, outside)
             for body in inner:
                 in_execution_order(body, seen)
     return nodes
+
+
+class _Seen(Container[str]):
+    """The names of a graph, and those of the graphs around it, which are not copied for each body."""
+
+    def __init__(self, names: set[str], outside: Container[str]) -> None:
+        self._names = names
+        self._outside = outside
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names or name in self._outside
 
 
 def _refuse_twins(graph: onnx.GraphProto) -> None:
@@ -60,7 +71,7 @@ def _refuse_twins(graph: onnx.GraphProto) -> None:
 
 
 def _order(
-    graph: onnx.GraphProto, outside: frozenset[str], nodes: list[Listed], stored: Collection[str]
+    graph: onnx.GraphProto, outside: Container[str], nodes: list[Listed], stored: Collection[str]
 ) -> list[Listed]:
     ready = {i.name for i in graph.input}.union(stored)
     ready |= {s.values.name for s in graph.sparse_initializer}
@@ -79,15 +90,14 @@ def _order(
             raise ModelError(f"nothing produces the output {output.name!r} of the model")
     wanted = [needs(n.proto) if n.domain or n.op in CONTROL_FLOW else n.inputs for n in nodes]
     refuse_bytes(ready)
-    ready |= outside
     ready_names = set(ready)
     for outputs, names in zip(made, wanted, strict=True):
-        if not ready_names.issuperset(names):
+        if not (ready_names.issuperset(names) or all(n in ready_names or n in outside for n in names)):
             break
         ready_names.update(outputs)
     else:
         return nodes
-    _sort(graph, wanted, ready, makers)
+    _sort(graph, [{n for n in names if n not in outside} for names in wanted], ready, makers)
     return listed(graph)
 
 
@@ -120,8 +130,7 @@ def needs(node: onnx.NodeProto) -> set[str]:
     return names
 
 
-def _sort(graph: onnx.GraphProto, inputs: Sequence[Iterable[str]], ready: set[str], makers: dict[str, int]) -> None:
-    wanted = [set(names) for names in inputs]
+def _sort(graph: onnx.GraphProto, wanted: Sequence[set[str]], ready: set[str], makers: dict[str, int]) -> None:
     before: list[set[int]] = []
     followers: dict[int, list[int]] = {}
     for position, names in enumerate(wanted):
