@@ -32,10 +32,18 @@ def with_ways(main: Formula, tried: Mapping[str, Sequence[int]], derive: Callabl
     """
     ways, misses, closed = [main], 0, True
     seen: set[tuple[int, ...]] = set()
-    while point := next((p for p in _points(ways, tried, seen) if holding(ways, p) is None), None):
+    refused: list[Point] = []
+
+    def is_open(point: Point) -> bool:
+        """Whether no formula holds at a point, and the model did not refuse smaller sizes."""
+        larger = any(all(point[n] >= size for n, size in smaller.items()) for smaller in refused)
+        return not larger and holding(ways, point) is None
+
+    while point := next(filter(is_open, _points(ways, tried, seen)), None):
         try:
             way = derive(point)
         except OutsideError:
+            refused.append(point)
             continue
         except FlopwiseError:
             way = None
