@@ -92,7 +92,11 @@ def formula(
 
             own = options_of(TorchOptions, options, keywords)
             module, name = module_of(model, own, progress)
-            result = derive(_module(replace(request, model=module), own), counting, progress)
+            subject = _module(replace(request, model=module), own)
+            try:
+                result = derive(subject, counting, progress)
+            except FlopwiseError as error:
+                result = _beginning(subject, counting, progress, error)
             if name:
                 called = name.rpartition(":")[2] if is_callable(name) else result.graph.name
                 result = replace(result, graph=replace(result.graph, name=called, source=name))
@@ -230,6 +234,33 @@ def _module(request: _Request, options: TorchOptions) -> Subject:
         return followed(lambda: at(point).graph, sizes, explain, fixed)
 
     return Subject(opened.symbols, at, opened.hints, opened.shapes, follow=follow)
+
+
+def _beginning(subject: Subject, counting: Counting, progress: Callable[[str], None], failed: FlopwiseError) -> Formula:
+    """The formulas of a program until the elements of tensors decide what runs, as in a detector after its head.
+
+    Args:
+        subject: the program.
+        counting: how to count.
+        progress: called with the name of each step.
+        failed: why there are no formulas of all of it.
+
+    Raises:
+        FlopwiseError: elements are not the reason, or no formula holds until there either.
+    """
+    from flopwise.readers.torch.read import REST, UNTIL_ELEMENTS
+
+    token = UNTIL_ELEMENTS.set(True)
+    try:
+        formula = derive(subject, counting, progress)
+    except FlopwiseError as error:
+        what = str(failed).partition("; if the inputs are right")[0]
+        raise failed if str(error) == str(failed) else InputError(f"{what}; until there {error}") from None
+    finally:
+        UNTIL_ELEMENTS.reset(token)
+    if len(formula.rows) < 2 or formula.rows[-1].node.op != REST:
+        raise failed
+    return formula
 
 
 def _steps(request: _Request, options: TorchOptions) -> Subject:

@@ -309,3 +309,41 @@ def test_a_loop_whose_turns_cost_differently_runs_as_often_as_it_did() -> None:
     found = flopwise.formula(Uneven(), {"x": ("N", "S")})
     assert any(condition.startswith("S = ") for condition in found.conditions)
     assert found.at(N=2, S=9)["flops"] == flopwise.profile(Uneven(), (2, 9)).total("flops")
+
+
+class Boxes(nn.Module):  # type: ignore[misc, name-defined]
+    """A backbone, a head, and a second stage for the places that score: a detector in small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone, self.head, self.second = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 4, 1), nn.Linear(4, 7)
+
+    def forward(self, x: Any) -> Any:
+        scores = self.head(self.backbone(x).relu()).flatten(2).transpose(1, 2)
+        return self.second(scores[scores.max(-1).values > 0.5])
+
+
+def test_a_detector_has_formulas_until_the_data_decide_and_says_where() -> None:
+    with torch.device("meta"):
+        formula = flopwise.formula(Boxes().eval(), {"x": ("N", 3, "H", "W")})
+    assert [row.name for row in formula.rows if row.count is None] == ["rest of the program"]
+    assert formula.at(N=2, H=9, W=8)["macs"] == 2 * 5 * 4 * (27 * 8 + 8 * 4)
+    assert "macs" in formula.at(N=2, H=9, W=8).lower_bounds
+    assert formula.at(N=2, H=9, W=8)["params"] == sum(p.numel() for p in Boxes().parameters())
+    assert any("asks for elements (test_modules.py:" in note for note in formula.notes)
+
+
+class Divided(nn.Module):  # type: ignore[misc, name-defined]
+    """Sizes that Python's own numbers go through, and an operator without a rule."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.cdist(x[:, : int(x.shape[1] / 2)], x)
+
+
+def test_sizes_without_an_expression_are_fitted_where_they_stand() -> None:
+    formula = flopwise.formula(Divided(), {"x": ("N", "T", 8)})
+    assert formula.exact
+    for n, t in ((1, 2), (3, 7), (2, 40)):
+        profile = flopwise.profile(Divided(), (n, t, 8))
+        assert formula.at(N=n, T=t)["count"] == profile.total("flops")
+        assert formula.value("peak_activation_bytes", N=n, T=t) == profile.peak_activation_bytes

@@ -183,6 +183,10 @@ class Derivation:
         if (single and self.readings.subject.start is None) or (not single and not self.general):
             sizes = ", ".join(f"{n} = {s}" for n, s in self.first.items())
             why = next((f" ({w})" for w in self.reasons.values() if w), self.readings.why())
+            if single and self.run is not None:
+                raise InputError(
+                    f"no formula holds at other sizes than {sizes}, of which the program takes the numbers{why}"
+                )
             raise InputError(f"the model takes {sizes} and no other size that was tried{why}")
 
     def other(self) -> Point | None:

@@ -308,5 +308,6 @@ OPERATORS: dict[str, Operator] = {
     "aten::linalg_lu": by(eliminate, "bound"),
     "aten::matrix_power": by(matrix_power),
     "aten::fft": by(transforms, "bound"),
+    "aten::data_dependent": unknown("what runs follows from the elements of tensors"),
     **{f"aten::{op}": unknown(_ITERATES) for op in _DECOMPOSITIONS},
 }

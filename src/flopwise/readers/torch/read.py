@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import nn
 
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import Graph
+from flopwise.graph import Graph, Node, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.capture.values import NeedsValues
@@ -20,11 +21,17 @@ from flopwise.readers.torch.program.exported import ExportedModule
 from flopwise.readers.torch.runs.distribution import gathered
 from flopwise.readers.torch.runs.modules import submodules
 from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
-from flopwise.readers.torch.runs.run import RunError, run
+from flopwise.readers.torch.runs.run import Run, RunError, run
 from flopwise.readers.weights.modules import TensorsOfGraph
 
 #: One run at a time: classes of PyTorch are patched during it, and the module's modes and tensors are set aside.
 _ONE_AT_A_TIME = threading.RLock()
+
+#: Whether a program of which elements decide what runs is read until there; else it is run on real tensors.
+UNTIL_ELEMENTS: ContextVar[bool] = ContextVar("until_elements", default=False)
+
+#: The operator that stands for what runs after that.
+REST = "aten::data_dependent"
 
 
 def read_torch(
@@ -111,6 +118,9 @@ def _graph(
         recorded = run(model, arguments, mode, grad=grad, real=False, attention=attention)
     except RunError as failed:
         why = failed.words
+        if failed.before is not None and UNTIL_ELEMENTS.get():
+            notes.append(f"the formulas end where {why}{failed.place}: what follows depends on the data")
+            return _of_run(model, arguments, failed.before, notes, name, kind, rest=True)
         guessed = isinstance(failed.__cause__, NeedsValues) and bool(arguments.made)
         if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
             raise NeedsMemoryError(
@@ -130,6 +140,21 @@ def _graph(
         notes.append(
             f"ran on real tensors, because on meta tensors: {failed.where}{why}; other elements may cost other work"
         )
+    return _of_run(model, arguments, recorded, notes, name, kind, mode, guessed)
+
+
+def _of_run(
+    model: nn.Module,
+    arguments: Arguments,
+    recorded: Run,
+    notes: list[str],
+    name: str,
+    kind: str,
+    mode: Mode = "as-is",
+    guessed: bool = False,
+    rest: bool = False,
+) -> Graph:
+    """The graph of a run; where it is the beginning of one, an operator stands for the rest."""
     notes.extend(dict.fromkeys(recorded.notes))
     parts = submodules(model, recorded.stored)
     if mode == "eval" and not name and any(part.training for part in parts):
@@ -138,13 +163,18 @@ def _graph(
         notes.append("counted in train mode")
     nodes = nodes_of(recorded.events)
     notes.extend(dense_experts(nodes))
+    idle = unused(nodes, parts)
+    if rest:
+        left = [tensor for node in idle for tensor in node.known_inputs]
+        data, result = Tensor("elements", None, None), Tensor("rest of the program", None, None)
+        idle = [Node(REST, "rest of the program", (data, *left), (result,))]
     return Graph(
         name=name.rpartition(":")[2] if is_callable(name) else kind,
         format="torch",
         source=name or f"{type(model).__module__}.{type(model).__qualname__}",
         inputs=arguments.listed,
         outputs=recorded.outputs,
-        nodes=(*nodes, *unused(nodes, parts)),
+        nodes=(*nodes, *idle),
         weights=TensorsOfGraph(recorded.stored.values()),
         warnings=tuple(notes),
         modules=parts,

@@ -51,13 +51,15 @@ class RunError(Exception):
         where: the module in which it happened and the shapes it was called with, ready to be put before the words.
         words: what happened, in one line.
         place: file and line of the user's code, ready to be put after the words.
+        before: what was recorded until then, where elements decide what comes next.
     """
 
-    def __init__(self, where: str, words: str, place: str = "") -> None:
+    def __init__(self, where: str, words: str, place: str = "", before: Run | None = None) -> None:
         super().__init__(words)
         self.where = where
         self.words = words
         self.place = place
+        self.before = before
 
 
 def run(
@@ -157,7 +159,8 @@ def _run(
                 if error.function
                 else "it asks for the elements of a large tensor"
             )
-            raise RunError(_where(calls), what, place_of(error)) from error
+            before = Run(recorder.events, calls.calls, stored, (), recorder.stand_ins.foreign, recorder.notes, None)
+            raise RunError(_where(calls), what, place_of(error), before) from error
         except RecursionError as error:
             raise RunError(_where(calls), "recurses without end", place_of(error)) from error
         except Exception as error:  # whatever a program raises is reported in one line
