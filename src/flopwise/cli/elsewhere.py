@@ -12,24 +12,18 @@ from collections.abc import Iterator, Sequence
 COMMANDS: dict[str, str] = {
     "flopsinfo": "flops",
     "weightsinfo": "weights",
-    "layersinfo": "layers",
-    "layerstats": "layers",
+    **dict.fromkeys(("layersinfo", "layerstats"), "layers"),
     "benchinfo": "bound",
 }
 
 #: What people call a command that goes by another name: only for the question whether they meant it.
 MEANT: dict[str, str] = {
-    "count": "flops",
-    "macs": "flops",
-    "summary": "profile",
-    "info": "profile",
-    "stats": "profile",
+    **dict.fromkeys(("count", "macs"), "flops"),
+    **dict.fromkeys(("summary", "info", "stats"), "profile"),
     "diff": "compare",
     "peak": "memory",
-    "time": "bench",
-    "benchmark": "bench",
-    "latency": "bound",
-    "roofline": "bound",
+    **dict.fromkeys(("time", "benchmark"), "bench"),
+    **dict.fromkeys(("latency", "roofline"), "bound"),
     "budget": "check",
     "params": "weights",
     "graph": "layers",
@@ -42,10 +36,8 @@ MODEL = ("-p", "--model-path")
 
 #: Options of other tools -> ours, where a command has that.
 OPTIONS: dict[str, str] = {
-    "-d": "--input",
-    "--dynamic-shapes": "--input",
-    "--output-file": "--output",
-    "--output-path": "--output",
+    **dict.fromkeys(("-d", "--dynamic-shapes"), "--input"),
+    **dict.fromkeys(("--output-file", "--output-path"), "--output"),
     "--num-buckets": "--bins",
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.compat.hooks import by_path, kind_of, saying, trained, watched
+from flopwise.compat.hooks import kind_of, saying, trained, watched
 from flopwise.conventions.convention import attempt
 from flopwise.conventions.emulation import modules, patched_functions
 from flopwise.conventions.tools.calflops import RULES
@@ -150,7 +150,7 @@ class _Figures:
     """What each module costs: the functions that are called in it, and what it holds."""
 
     def __init__(self, model: nn.Module, graph: Graph, ignored: frozenset[type]) -> None:
-        places = by_path(model)
+        places = dict(model.named_modules())
         self._own: dict[int, Counts] = {}
         for layer in modules.layers(graph):
             if layer.kind in patched_functions.HOOKS and type(places[layer.path]) not in ignored:

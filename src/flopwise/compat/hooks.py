@@ -35,11 +35,6 @@ def trained(module: nn.Module) -> int:
     return sum([p.numel() for p in module.parameters() if p.requires_grad])
 
 
-def by_path(model: nn.Module) -> dict[str, nn.Module]:
-    """The modules by dotted path; one that sits at several places by the first."""
-    return dict(model.named_modules())
-
-
 def inside_first(model: nn.Module) -> Iterator[nn.Module]:
     """All modules as ``nn.Module.apply`` visits them: what a module holds before the module itself."""
     for child in model.children():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, saying, trained, watched
+from flopwise.compat.hooks import hooked, inside_first, kind_of, saying, trained, watched
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.dispatcher import kernels
 from flopwise.conventions.emulation.layer import Layer
@@ -183,7 +183,7 @@ class _Run:
         if not self.graph.calls[0].positional:
             print("Warning! No positional inputs found for a module, assuming batch size is 1.")
         self.batch = convention.batch(self.graph)
-        places = by_path(self.model)
+        places = dict(self.model.named_modules())
         for module in places.values():
             if self.has_rule(module):
                 self.macs[id(module)] = 0

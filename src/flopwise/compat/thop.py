@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flopwise.compat.hooks import by_path, hooked, inside_first, kind_of, watched
+from flopwise.compat.hooks import hooked, inside_first, kind_of, watched
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.conventions.tools import thop as convention
@@ -74,7 +74,7 @@ def profile(
     own = dict(custom_ops or {})
     _tell(model, own, verbose or report_missing, report_missing)
     graph = watched(model, inputs)
-    places = by_path(model)
+    places = dict(model.named_modules())
     hooks = Counter(map(id, inside_first(model)))  # the tool hangs one on a module for each of its places
     ops: dict[int, float] = {}
     params: dict[int, float] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flopwise.compat.hooks import by_path, watched
+from flopwise.compat.hooks import watched
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.conventions.tools import torchstat as convention
@@ -107,7 +107,7 @@ def _durations(model: nn.Module, input_size: Sequence[int]) -> dict[str, float]:
 def _unknown(model: nn.Module, graph: Graph) -> Iterator[str]:
     """What the tool says of classes that it has no rule for, at each of their calls, in the order in which they end."""
     leaves = {type(module) for module in model.modules() if not list(module.children())}
-    places = by_path(model)
+    places = dict(model.named_modules())
     layers = modules.layers(graph)
     inner: dict[int | None, list[int]] = {}
     for position, call in enumerate(graph.calls):

@@ -68,6 +68,11 @@ MACS = Counts(mac=1)
 FLOPS = Counts(mac=2, **{name: 1 for name in CLASSES if name not in ("mac", "bit")})
 
 
+#: One sigmoid, 1 / (1 + exp(−x)), and one element of a softmax: maximum, difference, exponential, sum, division.
+SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
+SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
+
+
 def total(counts: Iterable[Counts]) -> Counts:
     """The sum, column by column: with thousands of layers, adding one after the other takes several times as long."""
     columns = list(zip(*counts, strict=True))

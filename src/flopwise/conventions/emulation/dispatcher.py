@@ -189,8 +189,7 @@ _PROGRAM: dict[str, Rule] = {
     "inner": _inner,
     "einsum": _einsum,
     **{f"{kind}{rank}d": _convolution for kind in ("conv", "conv_transpose") for rank in (1, 2, 3)},
-    "convolution": _convolution,
-    "_convolution": _convolution,
+    **dict.fromkeys(("convolution", "_convolution"), _convolution),
     "scaled_dot_product_attention": _attention,
     "flex_attention": _same("flex_attention"),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
@@ -202,12 +201,10 @@ _FILE: dict[str, Rule] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Einsum": _einsum,
-    "Conv": _convolution,
-    "ConvTranspose": _convolution,
+    **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
     "Attention": _attention,
     "LSTM": lambda node, mac, fused: () if fused else (Kernel("addmm", mac, 0),),
-    "GRU": _same("addmm"),
-    "RNN": _same("addmm"),
+    **dict.fromkeys(("GRU", "RNN"), _same("addmm")),
 }
 
 #: Matrix products that end in kernels which nobody counts.

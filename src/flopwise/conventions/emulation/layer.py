@@ -52,6 +52,15 @@ class Layer(NamedTuple):
         return sum([t.numel for t in self.tensors.values() if t.kind == "weight"])
 
 
+def ranked(*kinds: str) -> list[str]:
+    """The names of each kind in one, two and three dimensions.
+
+    >>> ranked("Conv")
+    ['Conv1d', 'Conv2d', 'Conv3d']
+    """
+    return [f"{kind}{rank}d" for kind in kinds for rank in (1, 2, 3)]
+
+
 def bare(kind: str) -> str:
     """The bare name of a class of PyTorch's own; any other stays as it is.
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from flopwise.conventions.convention import Convention, Display, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
 from flopwise.conventions.emulation.einsum_paths import printed_flops
-from flopwise.conventions.emulation.layer import Layer
+from flopwise.conventions.emulation.layer import Layer, ranked
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.operators.extents import product
@@ -84,23 +84,14 @@ def einsum(node: Node) -> Counts:
     return Counts(add=int(printed_flops(node)))
 
 
-_RANKS = ("1d", "2d", "3d")
-
 #: Functions that both tools count alike.
 FUNCTIONS: dict[str, Rule] = {
     "linear": linear,
-    **dict.fromkeys([f"conv{rank}" for rank in _RANKS], convolution),
+    **dict.fromkeys(ranked("conv"), convolution),
     **dict.fromkeys(["relu", "prelu", "elu", "leaky_relu", "relu6", "silu", "gelu", "softmax"], elements),
     "batch_norm": batch_norm,
     **dict.fromkeys(["layer_norm", "group_norm", "instance_norm"], normalization),
-    **dict.fromkeys(
-        [
-            f"{kind}{rank}"
-            for kind in ("avg_pool", "max_pool", "adaptive_avg_pool", "adaptive_max_pool")
-            for rank in _RANKS
-        ],
-        elements,
-    ),
+    **dict.fromkeys(ranked("avg_pool", "max_pool", "adaptive_avg_pool", "adaptive_max_pool"), elements),
     "matmul": matmul,
     **dict.fromkeys(["addmm", "baddbmm"], sum_of_product),
     "einsum": einsum,

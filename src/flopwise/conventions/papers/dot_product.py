@@ -64,11 +64,9 @@ CONVENTION = Convention(
     weights=FLOPS,
     overrides={
         **per_input(PER_INPUT),
-        "Conv": dot_products,
-        "MatMul": dot_products,
+        **dict.fromkeys(("Conv", "MatMul"), dot_products),
         "Gemm": linear,
-        "MaxPool": max_pool,
-        "GlobalMaxPool": max_pool,
+        **dict.fromkeys(("MaxPool", "GlobalMaxPool"), max_pool),
         "Softmax": softmax,
     },
     notes=("operators that such texts do not name are counted as in the convention flops",),

@@ -43,9 +43,8 @@ PER_OUTPUT: dict[str, Counts] = {
 
 #: Operations per element of the first input.
 PER_INPUT: dict[str, Counts] = {
-    "GlobalMaxPool": Counts(cmp=1),
+    **dict.fromkeys(("GlobalMaxPool", "Max"), Counts(cmp=1)),
     "GlobalAveragePool": Counts(add=1),
-    "Max": Counts(cmp=1),
 }
 
 #: Layers that the tool lists with a cost of nothing.

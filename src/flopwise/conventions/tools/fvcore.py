@@ -63,8 +63,7 @@ _TRACED: dict[str, str] = {
 
 #: What the operator of a file is in a trace of the module that it came from.
 _OF_FILES: dict[str, str] = {
-    "Conv": "aten::_convolution",
-    "ConvTranspose": "aten::_convolution",
+    **dict.fromkeys(("Conv", "ConvTranspose"), "aten::_convolution"),
     "Gemm": "aten::linear",
     "MatMul": "aten::matmul",
     "Einsum": "aten::einsum",
@@ -76,15 +75,13 @@ _OF_FILES: dict[str, str] = {
     "GridSample": "aten::grid_sampler",
     "Relu": "aten::relu",
     "Clip": "aten::clamp",
-    "Max": "aten::max",
-    "ReduceMax": "aten::max",
+    **dict.fromkeys(("Max", "ReduceMax"), "aten::max"),
     "Floor": "aten::floor",
     "Mod": "aten::remainder",
     "Equal": "aten::eq",
     "Greater": "aten::gt",
     "GreaterOrEqual": "aten::ge",
-    "BitwiseAnd": "aten::__and__",
-    "And": "aten::__and__",
+    **dict.fromkeys(("BitwiseAnd", "And"), "aten::__and__"),
 }
 
 #: The node of a reader that holds weights which nothing used; nothing ran there.
@@ -181,9 +178,8 @@ RULES: dict[str, Rule] = {
     "aten::batch_norm": _batch_norm,
     **dict.fromkeys(("aten::layer_norm", "aten::group_norm", "aten::instance_norm"), _normalization),
     "aten::upsample_nearest2d": _outputs(1),
-    "aten::upsample_bilinear2d": _outputs(4),
+    **dict.fromkeys(("aten::upsample_bilinear2d", "aten::grid_sampler"), _outputs(4)),
     "aten::adaptive_avg_pool2d": _inputs,
-    "aten::grid_sampler": _outputs(4),
 }
 
 #: Operators whose results are activations; ``mm`` is not among them.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from flopwise.conventions.convention import Convention, Whole
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.layer import Layer
+from flopwise.conventions.emulation.layer import Layer, ranked
 from flopwise.conventions.tools import ptflops
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
@@ -41,7 +41,7 @@ HOOKS: dict[str, Callable[[Layer], int]] = {
         if kind.startswith(("Conv1d", "Conv2d", "Conv3d", "MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool"))
     },
     **dict.fromkeys(["ReLU", "PReLU", "ELU", "LeakyReLU", "ReLU6"], _results),
-    **dict.fromkeys([f"{kind}{rank}d" for kind in ("BatchNorm", "InstanceNorm") for rank in (1, 2, 3)], _scaled),
+    **dict.fromkeys(ranked("BatchNorm", "InstanceNorm"), _scaled),
     **dict.fromkeys(["GroupNorm", "LayerNorm"], _scaled),
     "Linear": _linear,
     "Upsample": _results,

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.layer import Layer
+from flopwise.conventions.emulation.layer import Layer, ranked
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
@@ -118,28 +118,21 @@ def _timm_attention(layer: Layer) -> int:
     return cost * batch  # type: ignore[no-any-return]
 
 
-_RANKS = ("1d", "2d", "3d")
-
 #: Class of a module -> what the tool's hook counts.
 HOOKS: dict[str, Callable[[Layer], int]] = {
-    **dict.fromkeys([f"Conv{rank}" for rank in _RANKS], convolution),
-    **dict.fromkeys([f"ConvTranspose{rank}" for rank in _RANKS], _transposed),
+    **dict.fromkeys(ranked("Conv"), convolution),
+    **dict.fromkeys(ranked("ConvTranspose"), _transposed),
     **dict.fromkeys(["ReLU", "PReLU", "ELU", "LeakyReLU", "ReLU6", "GELU"], _results),
-    **dict.fromkeys(
-        [f"{kind}{rank}" for kind in ("MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool") for rank in _RANKS],
-        _elements,
-    ),
-    **dict.fromkeys([f"{kind}{rank}" for kind in ("BatchNorm", "InstanceNorm") for rank in _RANKS], _scaled),
-    "GroupNorm": _scaled,
-    "LayerNorm": _scaled,
+    **dict.fromkeys(ranked("MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool"), _elements),
+    **dict.fromkeys(ranked("BatchNorm", "InstanceNorm"), _scaled),
+    **dict.fromkeys(("GroupNorm", "LayerNorm"), _scaled),
     "Linear": _linear,
     "Upsample": _upsampled,
     **dict.fromkeys(["RNN", "GRU", "LSTM"], _recurrent),
     **dict.fromkeys(["RNNCell", "GRUCell", "LSTMCell"], _cell),
     "MultiheadAttention": _attention,
     "torchvision.ops.deform_conv.DeformConv2d": _deformable,
-    "timm.layers.attention.Attention": _timm_attention,
-    "timm.models.vision_transformer.Attention": _timm_attention,
+    **dict.fromkeys(("timm.layers.attention.Attention", "timm.models.vision_transformer.Attention"), _timm_attention),
 }
 
 
@@ -178,14 +171,7 @@ def _sum_of_product(node: Node) -> int:
 #: Function -> what the tool counts before it calls it.
 FUNCTIONS: dict[str, Callable[[Node], Number]] = {
     **dict.fromkeys(["relu", "prelu", "elu", "relu6", "gelu", "silu", "softmax"], _input),
-    **dict.fromkeys(
-        [
-            f"{kind}{rank}"
-            for kind in ("avg_pool", "max_pool", "adaptive_avg_pool", "adaptive_max_pool")
-            for rank in _RANKS
-        ],
-        _input,
-    ),
+    **dict.fromkeys(ranked("avg_pool", "max_pool", "adaptive_avg_pool", "adaptive_max_pool"), _input),
     "interpolate": _resampled,
     **dict.fromkeys(["matmul", "mm", "bmm"], _product),
     **dict.fromkeys(["addmm", "baddbmm"], _sum_of_product),

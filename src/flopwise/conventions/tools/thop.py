@@ -14,7 +14,7 @@ from typing import Any
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.layer import Layer, bare
+from flopwise.conventions.emulation.layer import Layer, bare, ranked
 from flopwise.graph import Graph, Submodule
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
@@ -111,20 +111,18 @@ def _cell(layer: Layer) -> int:
     return step * product(layer.x.dims[:1])
 
 
-_RANKS = ("1d", "2d", "3d")
-
 #: Class of a module -> what the tool's hook counts.
 HOOKS: dict[str, Rule] = {
     "ZeroPad2d": nothing,
-    **dict.fromkeys([f"{kind}{rank}" for kind in ("Conv", "ConvTranspose") for rank in _RANKS], convolution),
-    **dict.fromkeys([f"{kind}{rank}" for kind in ("BatchNorm", "InstanceNorm") for rank in _RANKS], normalization),
+    **dict.fromkeys(ranked("Conv", "ConvTranspose"), convolution),
+    **dict.fromkeys(ranked("BatchNorm", "InstanceNorm"), normalization),
     **dict.fromkeys(["LayerNorm", "SyncBatchNorm"], normalization),
     "PReLU": _prelu,
     "Softmax": _softmax,
     **dict.fromkeys(["ReLU", "ReLU6", "LeakyReLU", "Dropout", "Sequential", "PixelShuffle"], nothing),
-    **dict.fromkeys([f"{kind}{rank}" for kind in ("MaxPool", "AdaptiveMaxPool") for rank in _RANKS], nothing),
-    **dict.fromkeys([f"AvgPool{rank}" for rank in _RANKS], _average),
-    **dict.fromkeys([f"AdaptiveAvgPool{rank}" for rank in _RANKS], _adaptive_average),
+    **dict.fromkeys(ranked("MaxPool", "AdaptiveMaxPool"), nothing),
+    **dict.fromkeys(ranked("AvgPool"), _average),
+    **dict.fromkeys(ranked("AdaptiveAvgPool"), _adaptive_average),
     "Linear": _linear,
     **dict.fromkeys(["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"], _upsample),
     **dict.fromkeys(["RNN", "GRU", "LSTM"], _recurrent),

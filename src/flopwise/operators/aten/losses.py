@@ -5,12 +5,10 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators import gradient
 from flopwise.operators.aten.linear import norm
-from flopwise.operators.counts import Counts, words
+from flopwise.operators.counts import SIGMOID, Counts, words
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.gradient import Gradient, Wanted
 from flopwise.operators.operator import Operator, by
-
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 
 
 def _back(note: str, per: Counts, target: Counts | None = None) -> Gradient:
@@ -200,7 +198,7 @@ OPERATORS: dict[str, Operator] = {
         gradient=_back("G (x − t) / max((1 − x) x, ε)", Counts(add=2, mul=2, cmp=1, div=1)),
     ),
     "aten::binary_cross_entropy_with_logits": by(
-        binary_cross_entropy_with_logits, gradient=_back("G (sigmoid(x) − t)", _SIGMOID + Counts(add=1, mul=1))
+        binary_cross_entropy_with_logits, gradient=_back("G (sigmoid(x) − t)", SIGMOID + Counts(add=1, mul=1))
     ),
     "aten::kl_div": by(kl_div, gradient=_back("−G t", Counts(mul=1, bit=1), Counts(mul=2, log=1, add=2))),
     "aten::soft_margin_loss": _loss(

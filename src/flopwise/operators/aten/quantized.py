@@ -65,8 +65,7 @@ def concat(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "quantized::linear": by(quantized_layer),
-    "quantized::conv": by(quantized_layer),
+    **dict.fromkeys(("quantized::linear", "quantized::conv"), by(quantized_layer)),
     "quantized::linear_fp16": by(half_layer),
     "quantized::add": _between("Add"),
     "quantized::mul": _between("Mul"),

@@ -9,11 +9,9 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators import gradient
 from flopwise.operators.caffe import detection, losses
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.operator import Operator, by, each, nothing
-
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 
 
 def power(node: Node) -> Counts:
@@ -243,7 +241,7 @@ def lstm_unit(node: Node) -> Counts:
 
 
 def _lstm_unit() -> Counts:
-    return _SIGMOID * 3 + Counts(tanh=2, mul=4, add=1)
+    return SIGMOID * 3 + Counts(tanh=2, mul=4, add=1)
 
 
 def _unrolled(node: Node, gates: int, squares: int, once: Counts) -> Counts:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import gradient
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, SOFTMAX, Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.gradient import Gradient, Wanted
 from flopwise.operators.inputs import DATA, LABEL, inputs
 from flopwise.operators.operator import Operator, by
 
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
-_SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
 #: The logarithm of a probability that is kept from zero.
 _LOG = Counts(cmp=1, log=1)
 
@@ -37,7 +35,7 @@ def softmax_loss(node: Node) -> Counts:
 
     https://caffe.berkeleyvision.org/tutorial/layers/softmaxwithloss.html
     """
-    return _SOFTMAX * node.input(0).numel + (_LOG + Counts(add=1)) * _labels(node) + Counts(div=1)
+    return SOFTMAX * node.input(0).numel + (_LOG + Counts(add=1)) * _labels(node) + Counts(div=1)
 
 
 def logistic_loss(node: Node) -> Counts:
@@ -54,7 +52,7 @@ def infogain_loss(node: Node) -> Counts:
 
     https://caffe.berkeleyvision.org/tutorial/layers/infogainloss.html
     """
-    return (_SOFTMAX + _LOG + Counts(mul=1, add=1)) * node.input(0).numel + Counts(div=1)
+    return (SOFTMAX + _LOG + Counts(mul=1, add=1)) * node.input(0).numel + Counts(div=1)
 
 
 def sigmoid_loss(node: Node) -> Counts:
@@ -138,7 +136,7 @@ OPERATORS: dict[str, Operator] = {
     "caffe::MultinomialLogisticLoss": by(logistic_loss, inputs=inputs(DATA, LABEL)),
     "caffe::InfogainLoss": by(infogain_loss),
     "caffe::SigmoidCrossEntropyLoss": by(
-        sigmoid_loss, gradient=_back("(sigmoid(x) − t) × G / N", _SIGMOID + Counts(add=1, mul=1))
+        sigmoid_loss, gradient=_back("(sigmoid(x) − t) × G / N", SIGMOID + Counts(add=1, mul=1))
     ),
     "caffe::EuclideanLoss": by(euclidean_loss, gradient=_back("± G / N × (a − b), the difference kept", Counts(mul=1))),
     "caffe::HingeLoss": by(

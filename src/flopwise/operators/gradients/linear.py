@@ -100,11 +100,6 @@ def einsum_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     return [t for i, t in enumerate(operands) if wanted - {i}] if len(operands) > 1 else ()
 
 
-def operands(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """X and W are kept, both whatever is asked for, as PyTorch keeps them for a convolution."""
-    return node.input(0), node.input(1)
-
-
 def contraction(node: Node, wanted: Wanted) -> Counts:
     """one product of the forward's mac for each of the two factors; the addend: numel(Y) add when it is broadcast."""
     products = Counts(mac=OPERATORS[node.op].rule(node).mac * len(wanted & {0, 1}))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from flopwise.graph import STORED, Node, Tensor
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, Counts
 from flopwise.operators.gradient import Wanted, summed
 
 
@@ -129,9 +129,6 @@ def remainder_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     return node.known_inputs if 1 in wanted else ()
 
 
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
-
-
 def _scaled(node: Node) -> int:
     return int(bool(node.attrs.get("scaled", 0)))
 
@@ -155,7 +152,7 @@ def addcdiv(node: Node, wanted: Wanted) -> Counts:
 
 def glu(node: Node, wanted: Wanted) -> Counts:
     """numel(Y) × (1 sigmoid + 4 mul + 1 add): da = G × s, db = G × a × s × (1 − s), s = sigmoid(b)."""
-    return (_SIGMOID + Counts(mul=4, add=1)) * node.output().numel
+    return (SIGMOID + Counts(mul=4, add=1)) * node.output().numel
 
 
 def mask(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:

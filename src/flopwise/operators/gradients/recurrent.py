@@ -20,12 +20,10 @@ from flopwise.operators.onnx.recurrent import activations
 
 #: What the derivative of one activation costs, times the gradient of its result, by its name in lower case.
 DERIVATIVES: dict[str, Counts] = {
-    "relu": Counts(cmp=1),
-    "tanh": Counts(mul=2, add=1),
-    "sigmoid": Counts(mul=2, add=1),
+    **dict.fromkeys(("relu", "thresholdedrelu"), Counts(cmp=1)),
+    **dict.fromkeys(("tanh", "sigmoid"), Counts(mul=2, add=1)),
     "affine": Counts(mul=1),
     "leakyrelu": Counts(cmp=1, mul=1),
-    "thresholdedrelu": Counts(cmp=1),
     "scaledtanh": Counts(mul=4, add=1),
     "hardsigmoid": Counts(cmp=2, bit=1, mul=1),
     "elu": Counts(cmp=1, exp=1, mul=2),

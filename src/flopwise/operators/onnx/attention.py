@@ -8,14 +8,11 @@ from typing import NamedTuple
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Shape
 from flopwise.operators import gradient
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SOFTMAX, Counts
 from flopwise.operators.extents import broadcast, extent, product, required
 from flopwise.operators.inputs import FACTOR, inputs
 from flopwise.operators.masks import pairs_left
 from flopwise.operators.operator import Operator, by
-
-#: Softmax over scores: maximum, subtraction, exponential, sum, division.
-SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
 
 
 def attention(node: Node) -> Counts:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from flopwise.errors import ModelError
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, SOFTMAX, Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.operator import Operator, by, each, nothing
 
 #: What post_transform does to each score.
 _PER_SCORE: dict[str, Counts] = {
     "NONE": Counts(),
-    "LOGISTIC": Counts(bit=1, exp=1, add=1, div=1),
-    "SOFTMAX": Counts(cmp=1, add=2, exp=1, div=1),
+    "LOGISTIC": SIGMOID,
+    "SOFTMAX": SOFTMAX,
     "SOFTMAX_ZERO": Counts(cmp=3, add=2, exp=1, mul=1, div=1),
     "PROBIT": Counts(mul=2, add=1, erf=1),
 }
@@ -184,8 +184,7 @@ OPERATORS: dict[str, Operator] = {
     "ai.onnx.ml::Scaler": by(scaler, shape=shape.by("standard:floats")),
     "ai.onnx.ml::Binarizer": each("x > threshold", cmp=1),
     "ai.onnx.ml::Imputer": each("x or another value, by x being the one to be replaced", cmp=1, shape=shape.alike),
-    "ai.onnx.ml::CategoryMapper": nothing(_LOOK_UP),
-    "ai.onnx.ml::LabelEncoder": nothing(_LOOK_UP),
+    **dict.fromkeys(("ai.onnx.ml::CategoryMapper", "ai.onnx.ml::LabelEncoder"), nothing(_LOOK_UP)),
     "ai.onnx.ml::OneHotEncoder": nothing("writes a one at the place of each category and zeros elsewhere"),
     "ai.onnx.ml::DictVectorizer": nothing("copies the values of a map to the places of their keys"),
     "ai.onnx.ml::CastMap": nothing("copies the values of a map in the order of their keys"),

@@ -158,12 +158,12 @@ OPERATORS: dict[str, Operator] = {
     "Conv": by(
         conv,
         inputs=inputs(FACTOR, factor("conv", role="weight"), WEIGHT),
-        gradient=gradient.by("linear:conv", "linear:operands"),
+        gradient=gradient.by("linear:conv", gradient.first_two),
     ),
     "ConvTranspose": by(
         conv_transpose,
         inputs=inputs(FACTOR, factor("conv transpose", role="weight"), WEIGHT),
-        gradient=gradient.by("linear:conv_transpose", "linear:operands"),
+        gradient=gradient.by("linear:conv_transpose", gradient.first_two),
     ),
     "DeformConv": by(
         deform_conv, inputs=inputs(FACTOR, FACTOR), gradient=gradient.by("linear:deform_conv", "linear:deform_keeps")

@@ -15,8 +15,7 @@ from flopwise.operators.operator import Operator, by, each_input, nothing
 _REDUCTIONS: dict[str, Counts] = {
     "add": Counts(add=1),
     "mul": Counts(mul=1),
-    "min": Counts(cmp=1),
-    "max": Counts(cmp=1),
+    **dict.fromkeys(("min", "max"), Counts(cmp=1)),
 }
 
 
@@ -214,11 +213,9 @@ OPERATORS: dict[str, Operator] = {
     ),
     "BitCast": nothing("reads the same bits as another type", gradient=gradient.GOES_BACK),
     "ImageDecoder": nothing("decodes a compressed image: the work of a file format, not of the model"),
-    "Shape": nothing(_SHAPE, effects=frozenset({"shape query", "no gradient"})),
-    "Size": nothing(_SHAPE, effects=frozenset({"shape query", "no gradient"})),
+    **dict.fromkeys(("Shape", "Size"), nothing(_SHAPE, effects=frozenset({"shape query", "no gradient"}))),
     "Constant": nothing(_FILL),
-    "ConstantOfShape": nothing(_FILL, effects=frozenset({"no gradient"})),
-    "EyeLike": nothing(_FILL, effects=frozenset({"no gradient"})),
+    **dict.fromkeys(("ConstantOfShape", "EyeLike"), nothing(_FILL, effects=frozenset({"no gradient"}))),
     "Range": nothing(
         "numbers positions: an index sequence, not arithmetic on data",
         inputs=inputs(SETTING, SETTING, SETTING),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import gradient, shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SOFTMAX, Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.inputs import DATA, STATISTIC, WEIGHT, inputs
 from flopwise.operators.operator import Operator, by, each_input
@@ -176,7 +176,7 @@ OPERATORS: dict[str, Operator] = {
         mean_variance_normalization, gradient=gradient.by("normalization:mean_variance", gradient.x), shape=shape.alike
     ),
     "Softmax": each_input(
-        Counts(cmp=1, add=2, exp=1, div=1),
+        SOFTMAX,
         note="maximum, subtraction, exponential, sum, division",
         gradient=gradient.reduced("y × (G − Σ G y)", gradient.y, Counts(mul=2, add=2)),
     ),

@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 from flopwise.errors import ModelError
 from flopwise.graph import Node
 from flopwise.operators import gradient
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, Counts
 from flopwise.operators.extents import extent
 from flopwise.operators.inputs import DATA, FACTOR, STATE, WEIGHT, factor, inputs
 from flopwise.operators.operator import Operator, by
 
 #: What one application of an activation costs, by its name in lower case (the specification's list).
 ACTIVATIONS: dict[str, Counts] = {
-    "relu": Counts(cmp=1),
+    **dict.fromkeys(("relu", "thresholdedrelu"), Counts(cmp=1)),
     "tanh": Counts(tanh=1),
-    "sigmoid": Counts(bit=1, exp=1, add=1, div=1),
+    "sigmoid": SIGMOID,
     "affine": Counts(mul=1, add=1),
     "leakyrelu": Counts(cmp=1, mul=1),
-    "thresholdedrelu": Counts(cmp=1),
     "scaledtanh": Counts(mul=2, tanh=1),
     "hardsigmoid": Counts(mul=1, add=1, cmp=2),
     "elu": Counts(cmp=1, exp=1, add=1, mul=1),

@@ -114,9 +114,9 @@ def _taps(node: Node, default: str) -> int:
 
 OPERATORS: dict[str, Operator] = {
     "Resize": by(
-        resize, inputs=inputs(DATA, SETTING, SETTING, SETTING), gradient=gradient.by("resize:resize", gradient.none)
+        resize, inputs=inputs(DATA, SETTING, SETTING, SETTING), gradient=gradient.by("pooling:resize", gradient.none)
     ),
-    "Upsample": by(resize, inputs=inputs(DATA, SETTING), gradient=gradient.by("resize:resize", gradient.none)),
-    "GridSample": by(grid_sample, gradient=gradient.by("resize:grid_sample", gradient.inputs)),
-    "AffineGrid": by(affine_grid, gradient=gradient.by("resize:affine_grid", gradient.none)),
+    "Upsample": by(resize, inputs=inputs(DATA, SETTING), gradient=gradient.by("pooling:resize", gradient.none)),
+    "GridSample": by(grid_sample, gradient=gradient.by("pooling:grid_sample", gradient.inputs)),
+    "AffineGrid": by(affine_grid, gradient=gradient.by("pooling:affine_grid", gradient.none)),
 }

@@ -113,8 +113,6 @@ def mel_weight_matrix(node: Node) -> Counts:
 OPERATORS: dict[str, Operator] = {
     "DFT": by(dft, "bound"),
     "STFT": by(stft, "bound"),
-    "HannWindow": by(window),
-    "HammingWindow": by(window),
-    "BlackmanWindow": by(window),
+    **dict.fromkeys(("HannWindow", "HammingWindow", "BlackmanWindow"), by(window)),
     "MelWeightMatrix": by(mel_weight_matrix, "bound"),
 }

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SOFTMAX, Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs, scale, zero_point
 from flopwise.operators.masks import pairs_within
-from flopwise.operators.onnx.attention import SOFTMAX
 from flopwise.operators.onnxruntime.positions import ROTATED
 from flopwise.operators.onnxruntime.quantized import RESCALE
 from flopwise.operators.operator import Operator, by

@@ -54,10 +54,10 @@ _BLOCKED: dict[str, Operator] = {
         inputs=inputs(DATA, WEIGHT, WEIGHT),
         shape=shape.by("layouts:blocked_conv"),
     ),
-    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.twin("MaxPool")),
-    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], shape=shape.twin("AveragePool")),
-    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], shape=shape.twin("GlobalMaxPool")),
-    "GlobalAveragePool": counted_as(pooling.OPERATORS["GlobalAveragePool"], shape=shape.twin("GlobalAveragePool")),
+    **{
+        name: counted_as(pooling.OPERATORS[name], shape=shape.twin(name))
+        for name in ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
+    },
     "Upsample": counted_as(
         resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING), shape=shape.by("layouts:enlarged")
     ),

@@ -12,11 +12,10 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SOFTMAX, Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale, unpacked
 from flopwise.operators.onnx import linear
-from flopwise.operators.onnx.attention import SOFTMAX
 from flopwise.operators.onnx.recurrent import ACTIVATIONS
 from flopwise.operators.operator import Operator, Rule, by, counted_as
 from flopwise.operators.packed import MATRIX, Packed, blocks, elements, of_experts
@@ -26,12 +25,9 @@ _FUSED = {
     **ACTIVATIONS,
     "clip": Counts(cmp=2),
     "hardswish": Counts(mul=2, add=1, cmp=2),
-    "silu": Counts(mul=1) + ACTIVATIONS["sigmoid"],
-    "swish": Counts(mul=1) + ACTIVATIONS["sigmoid"],
+    **dict.fromkeys(("silu", "swish"), Counts(mul=1) + ACTIVATIONS["sigmoid"]),
     "quickgelu": Counts(mul=2) + ACTIVATIONS["sigmoid"],
-    "identity": Counts(),
-    "none": Counts(),
-    "": Counts(),
+    **dict.fromkeys(("identity", "none", ""), Counts()),
 }
 
 #: One element of Gelu by tanh, as the standard operator has it.

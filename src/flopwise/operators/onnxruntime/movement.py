@@ -35,6 +35,5 @@ OPERATORS: dict[str, Operator] = {
         shape=shape.by("movement:range_"),
     ),
     "com.microsoft::SampleOp": nothing("passes its input on", shape=shape.alike),
-    "com.microsoft::EPContext": unknown(_COMPILED),
-    "com.microsoft::Snpe": unknown(_COMPILED),
+    **dict.fromkeys(("com.microsoft::EPContext", "com.microsoft::Snpe"), unknown(_COMPILED)),
 }

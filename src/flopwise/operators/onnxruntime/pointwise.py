@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, Counts
 from flopwise.operators.onnx import pointwise
 from flopwise.operators.onnxruntime.linear import FAST_GELU
 from flopwise.operators.operator import Operator, by, counted_as, each, nothing
 
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
-_SILU = Counts(mul=1) + _SIGMOID
+_SILU = Counts(mul=1) + SIGMOID
 _ERF_GELU = Counts(div=1, erf=1, add=1, mul=2)
 
 

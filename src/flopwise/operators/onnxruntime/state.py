@@ -8,15 +8,13 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, SOFTMAX, Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.inputs import FACTOR, inputs
 from flopwise.operators.onnx import attention, recurrent
-from flopwise.operators.onnx.attention import SOFTMAX
 from flopwise.operators.operator import Operator, by
 
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
-_SILU = Counts(mul=1) + _SIGMOID
+_SILU = Counts(mul=1) + SIGMOID
 _SOFTPLUS = Counts(exp=1, add=1, log=1)
 
 #: RMSNormalization: for each element, and for each row of elements.
@@ -75,7 +73,7 @@ def gated_delta_net(node: Node) -> Counts:
     if node.attrs.get("gate_activation", "none") == "qwen":
         work += (_SOFTPLUS + Counts(add=1, mul=1)) * node.input(4).numel + Counts(exp=1, bit=1) * node.input(7).numel
     if node.attrs.get("beta_activation", "none") == "sigmoid":
-        work += _SIGMOID * node.input(5).numel
+        work += SIGMOID * node.input(5).numel
     if node.attrs.get("qk_l2_norm", 0):
         elements = node.input(0).numel - y.numel if packed else node.input(0).numel + node.input(1).numel
         work += Counts(mul=1, add=1, div=1) * elements + Counts(sqrt=elements // size)
@@ -89,7 +87,7 @@ def linear_attention_gate(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttentionGate
     """
     work = (_SOFTPLUS + Counts(add=1, mul=1)) * node.input(0).numel
-    return work + (_SIGMOID * node.input(3).numel if node.has_input(3) else Counts())
+    return work + (SIGMOID * node.input(3).numel if node.has_input(3) else Counts())
 
 
 def gated_rms_normalization(node: Node) -> Counts:
@@ -99,7 +97,7 @@ def gated_rms_normalization(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedRMSNorm
     """
     x = node.input(0)
-    gate = _SIGMOID if node.attrs.get("activation", "silu") == "sigmoid" else _SILU
+    gate = SIGMOID if node.attrs.get("activation", "silu") == "sigmoid" else _SILU
     return (_NORMED + gate + Counts(mul=1)) * x.numel + _ROW * (x.numel // node.input(1).numel)
 
 
@@ -145,7 +143,7 @@ def engram_gate(node: Node) -> Counts:
     key, y = node.input(0), node.output()
     rows = product(key.dims[:-1])
     norms = 2 + int(len(node.outputs) > 1 and node.outputs[1] is not None)
-    gate = Counts(div=1, bit=1, cmp=2, sqrt=1, mul=1) + _SIGMOID
+    gate = Counts(div=1, bit=1, cmp=2, sqrt=1, mul=1) + SIGMOID
     normed = _NORMED * key.numel + _ROW * rows
     return normed * norms + Counts(mac=key.numel, mul=y.numel) + gate * rows
 
