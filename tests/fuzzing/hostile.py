@@ -86,6 +86,16 @@ def _huge(*dims: int) -> bytes:
     return _model([helper.make_node("Add", ["x", "w"], ["y"])], stored=[tensor])
 
 
+def _sparse(*dims: int) -> bytes:
+    values, places = numpy.ones(3, "f4"), numpy.arange(3)
+    sparse = helper.make_sparse_tensor(
+        numpy_helper.from_array(values, "w"), numpy_helper.from_array(places, "i"), list(dims)
+    )
+    proto = onnx.ModelProto.FromString(_model([helper.make_node("MatMul", ["x", "w"], ["y"])], (2, dims[0])))
+    proto.graph.sparse_initializer.append(sparse)
+    return bytes(proto.SerializeToString())
+
+
 def _constant(value: Any, op: str, **attributes: Any) -> bytes:
     stored = [numpy_helper.from_array(numpy.asarray(value), "s")]
     return _model([helper.make_node(op, ["x", "s"], ["y"], **attributes)], stored=stored)
@@ -318,6 +328,10 @@ FILES: dict[str, Callable[[], bytes]] = {
     "huge_fill.onnx": lambda: _shape_from([2**31, 2**31]),
     "large_fill.onnx": lambda: _shape_from([10**5, 10**5]),
     "negative_fill.onnx": lambda: _shape_from([-1, 7]),
+    "sparse.onnx": lambda: _sparse(30_000, 30_000),
+    "many_outputs.onnx": lambda: _model(
+        [helper.make_node("Split", ["x"], [f"o{i}" for i in range(50_000)], axis=0)], (50_000, 3)
+    ),
     "huge_tile.onnx": lambda: _constant(numpy.array([2**40, 2**40]), "Tile"),
     "huge_range.onnx": lambda: _model(
         [helper.make_node("Range", ["a", "b", "c"], ["y"])],

@@ -63,6 +63,19 @@ def test_what_is_no_file(name: str, folder: Path, checked: list[int]) -> None:
     assert checked == [2, 2]
 
 
+def test_few_values_of_a_large_sparse_tensor(folder: Path, checked: list[int]) -> None:
+    for command in ("weights", "sparsity"):
+        checked.append(main([command, str(folder / "sparse.onnx")]))
+    assert checked == [2, 2]
+
+
+def test_a_layer_of_many_outputs(folder: Path, checked: list[int]) -> None:
+    model = str(folder / "many_outputs.onnx")
+    checked.append(main(["profile", model, "-c", "benanza"]))
+    checked.append(main(["profile", model, "-c", "macs", "--no-header", "--by", "op"]))
+    assert checked == [2, 0]
+
+
 @pytest.mark.parametrize("text", INPUTS, ids=range(len(INPUTS)))
 def test_a_text_for_an_input(text: str, checked: list[int]) -> None:
     checked.append(main(["profile", RESNET, "-i", text]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 import pytest
+from onnx import TensorProto, helper
 from tests.analyses.formula import models
 
 import flopwise
@@ -55,6 +56,23 @@ def test_functions_refuse_sizes_at_which_formulas_do_not_hold() -> None:
     exec(formula.source("python", ["macs"]), scope)
     assert scope["holds"](*good)
     assert not scope["holds"](*bad)
+
+
+@pytest.mark.parametrize(
+    "name", ["lambda", "__import__", "int", "while", "function", "holds", "floor_div", 'N; exit("")']
+)
+def test_functions_of_symbols_with_odd_names(name: str, tmp_path: Path) -> None:
+    matrix = TensorProto(name="w", data_type=1, dims=[3, 4])
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    ends = [helper.make_tensor_value_info("x", 1, [name, 3])], [helper.make_tensor_value_info("y", 1, None)]
+    formula = flopwise.formula(
+        helper.make_model(helper.make_graph([product], "g", *ends, [matrix])).SerializeToString()
+    )
+    assert formula.lambdify("macs")(5) == formula.at(**{name: 5})["macs"] == 60
+    compiler = shutil.which("cc")
+    if compiler:
+        (tmp_path / "cost.c").write_text(formula.source("c"))
+        subprocess.run([compiler, "-c", tmp_path / "cost.c", "-o", tmp_path / "cost.o"], check=True)
 
 
 def test_functions_of_arrays_do_not_overflow(resnet: flopwise.Formula) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from flopwise.conventions.convention import Convention, Display, Override, described, nothing, renamed
+from flopwise.errors import ModelError
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import CLASSES, Counts, words
 from flopwise.operators.extents import extent, product, required
@@ -143,10 +144,20 @@ def layer_names(nodes: Sequence[Node]) -> list[str]:
     return names
 
 
+#: Outputs of a layer up to which it is listed.
+_MOST_OUTPUTS = 2000
+
+
 def listing(graph: Graph, rows: Sequence[Row], own: Collection[str]) -> list[Row]:
-    """One entry per output tensor: a Dropout that also returns its mask is listed, and counted, twice."""
+    """One entry per output tensor: a Dropout that also returns its mask is listed, and counted, twice.
+
+    Raises:
+        ModelError: a layer has so many outputs that the entries, each of which names all of them, would take gigabytes.
+    """
     entries: list[Row] = []
     for row in renamed(graph, rows, layer_names(graph.nodes)):
+        if (count := len(row.node.known_outputs)) > _MOST_OUTPUTS:
+            raise ModelError(f"benanza lists a layer once for each of its outputs, and {row.name!r} has {count:,}")
         again = Row(row.name, row.type, row.node, Counts(), row.view, row.count)
         again = replace(again, missing=row.missing, note=row.note, again=True)
         entries += [row, *[again] * (len(row.node.known_outputs) - 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,15 @@ from flopwise.errors import InputError
 
 #: Sums of more terms are only rid of common factors: factoring them takes long and shows little.
 MOST_FACTORED = 40
+
+#: Words that mean something in Python, C or JavaScript, and the functions of the sources that are written.
+_RESERVED = re.compile(
+    "|".join(keyword.kwlist)
+    + "|auto|case|char|const|default|do|double|enum|extern|float|goto|inline|int|int64_t|long|register|restrict|short"
+    "|signed|sizeof|static|struct|switch|typedef|union|unsigned|void|volatile|arguments|await|catch|debugger|delete"
+    "|eval|export|extends|false|function|instanceof|let|new|null|package|private|protected|public|super|this|throw"
+    "|true|typeof|undefined|var|holds|floor_div|min_of|max_of|bits_of"
+)
 
 
 def load_sympy() -> Any:
@@ -28,15 +38,15 @@ def load_sympy() -> Any:
 
 
 def identifiers(names: Sequence[str]) -> dict[str, str]:
-    """A name that can stand in a formula for each symbol.
+    """A name that can stand in a formula and in source code for each symbol.
 
-    >>> identifiers(["batch", "past len", "past_len"])
-    {'batch': 'batch', 'past len': 'past_len', 'past_len': 'past_len_2'}
+    >>> identifiers(["batch", "past len", "past_len", "int"])
+    {'batch': 'batch', 'past len': 'past_len', 'past_len': 'past_len_2', 'int': 'int_size'}
     """
     found: dict[str, str] = {}
     for name in names:
         clean = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "size"
-        clean = f"n{clean}" if clean[0].isdigit() else clean
+        clean = f"n{clean}" if clean[0].isdigit() else f"{clean}_size" if _RESERVED.fullmatch(clean) else clean
         number = 1
         while (unique := clean if number == 1 else f"{clean}_{number}") in found.values():
             number += 1

@@ -193,8 +193,9 @@ def _place(domain: Domain, name: str, lines: list[str], form: Language) -> str:
     """The place of a symbol on its scale: the size itself where every size is allowed."""
     if domain.step == 1 and not domain.offset:
         return name
-    lines.append(form.line(f"{name}_place", f"floor_div({name} - {domain.offset}, {domain.step})"))
-    return f"{name}_place"
+    place = f"{name}_place_"  # no symbol's name ends in an underscore
+    lines.append(form.line(place, f"floor_div({name} - {domain.offset}, {domain.step})"))
+    return place
 
 
 def function(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.construction import constructor
@@ -81,6 +82,9 @@ class OnnxElements(Elements):
             raise ModelError(
                 f"tensor {stored.name!r} is sparse and has {count:,} elements, too many to look at one by one"
             )
+        if stored.sparse:
+            what = f"{self._model}: tensor {stored.name!r} is sparse, it"
+            within_unpacking(_nbytes(stored), length(count, stored.dtype), what)
         return ArrayElements(self._load)
 
     def _external(self, storage: SourceStorage, nbytes: int) -> Runs:
