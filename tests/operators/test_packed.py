@@ -8,7 +8,7 @@ import pytest
 
 from flopwise.conventions import get
 from flopwise.graph import Graph, Node, Shape, Tensor
-from flopwise.operators import elements
+from flopwise.operators import inputs
 from flopwise.operators.tables import ROWS, row
 from flopwise.profiles.count import profile_graph
 
@@ -21,11 +21,11 @@ PACKED = {
 
 
 def unpacked(node: Node) -> dict[str, int]:
-    return elements.unpacked(node, row(node.op).inputs)
+    return inputs.unpacked(node, row(node.op).inputs)
 
 
 def packed_dtype(node: Node, place: int) -> str | None:
-    return elements.packed_dtype(node, place, row(node.op).inputs)
+    return inputs.packed_dtype(node, place, row(node.op).inputs)
 
 
 NBITS = "com.microsoft::MatMulNBits"
