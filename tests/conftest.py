@@ -8,6 +8,10 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # time says nothing here
+settings.load_profile("busy")
 
 #: pytest-xdist runs several processes, and in each of them PyTorch would start a thread for every core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

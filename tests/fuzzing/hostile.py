@@ -55,6 +55,14 @@ def _external(location: str, **more: str) -> bytes:
     return _model([helper.make_node("MatMul", ["x", "w"], ["y"])], (2, 30), [tensor])
 
 
+def _shared_data(count: int) -> bytes:
+    """Tensors of a megabyte each, in the same place."""
+    stored = [TensorProto(name=f"w{i}", data_type=1, dims=[1 << 18], data_location=1) for i in range(count)]
+    for tensor in stored:
+        tensor.external_data.add(key="location", value="megabyte.bin")
+    return _model([helper.make_node("Add", ["x", t.name], [f"o{t.name}"]) for t in stored], (1 << 18,), stored)
+
+
 def _doubling(depth: int) -> bytes:
     """A function that calls the next one twice, and so on."""
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
@@ -294,6 +302,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "offsets.onnx": lambda: _external("hard.bin", offset="-5", length="99999999999999999999"),
     "no_number.onnx": lambda: _external("hard.bin", offset="0x", length=ESCAPES),
     "long_place.onnx": lambda: _external("a" * 100_000),
+    "shared_data.onnx": lambda: _shared_data(2000),
     "itself.onnx": lambda: _external("itself.onnx"),
     # functions, equations, types, sizes
     **{f"doubling{n}.onnx": lambda n=n: _doubling(n) for n in (16, 40, 400)},  # type: ignore[misc]
@@ -567,6 +576,7 @@ def write(folder: Path) -> list[Path]:
             path.write_bytes(content())
             paths.append(path)
     (folder / "beside").mkdir(exist_ok=True)
+    (folder / "megabyte.bin").write_bytes(bytes(1 << 20))
     (folder / "secret.bin").write_bytes(zlib.compress(bytes(4800)).ljust(4800, b"\0"))
     with contextlib.suppress(OSError, NotImplementedError, AttributeError):  # Windows
         (folder / "link.bin").symlink_to("/etc/passwd")

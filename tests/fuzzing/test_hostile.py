@@ -63,9 +63,10 @@ def test_what_is_no_file(name: str, folder: Path, checked: list[int]) -> None:
     assert checked == [2, 2]
 
 
-def test_few_values_of_a_large_sparse_tensor(folder: Path, checked: list[int]) -> None:
+@pytest.mark.parametrize("name", ["sparse.onnx", "shared_data.onnx"])
+def test_few_bytes_for_many_elements(name: str, folder: Path, checked: list[int]) -> None:
     for command in ("weights", "sparsity"):
-        checked.append(main([command, str(folder / "sparse.onnx")]))
+        checked.append(main([command, str(folder / name)]))
     assert checked == [2, 2]
 
 

@@ -52,6 +52,11 @@ class Elements(ABC):
     #: What is to be closed when nobody needs the elements any more; None where nothing is open.
     storage: Storage | None = None
 
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The file beside the model that holds the elements, and the byte at which they begin; None elsewhere."""
+        return None
+
     @abstractmethod
     def blocks(self, elements: int) -> Iterator[Any]:
         """The elements as numbers, in one-dimensional arrays of about ``elements``."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, ModelError
 from flopwise.graph import STORED, Graph, Node, StoredTensor, Tensor
 from flopwise.graph.names import layer_names
 from flopwise.graph.stored import Storage
@@ -109,11 +110,16 @@ def _data_first(node: Node, parts: list[_Part]) -> list[_Part]:
     return sorted(parts, key=lambda part: part[0].name in late)
 
 
+#: Bytes up to which tensors may share their data as they like.
+_MOST_REPEATED = 1 << 30
+
+
 def of_graph(graph: Graph) -> StoredTensors:
     """The stored tensors of a graph, each with the operator that uses it first.
 
     Raises:
         InputError: it is a Caffe net as text, which has none.
+        ModelError: many tensors share the same data.
     """
     users = uses(graph)
     kinds = {t.name: t.kind for node in graph.nodes for t in (*node.known_inputs, *node.known_outputs)}
@@ -134,6 +140,8 @@ def of_graph(graph: Graph) -> StoredTensors:
             tensors.append(replace(tensor, name=name, zero_point=use.zero_point, scale=use.scale, **facts))
     if not tensors and graph.format == "caffe":
         raise InputError(f"{graph.source}: describes a net without its weights; give its .caffemodel")
+    source = graph.source if isinstance(graph.source, str) else graph.name
+    _refuse_repeated_data(tensors, source)
     notes = [warning for warning in graph.warnings if NETWORK in warning or HARD_LINK in warning]
     if strings:
         notes.append(f"{_hold(strings)} strings and no numbers; left out")
@@ -142,8 +150,27 @@ def of_graph(graph: Graph) -> StoredTensors:
     storages: dict[int, Storage] = {id(s): s for t in graph.weights.values() if (s := t.elements.storage) is not None}
     for storage in storages.values():
         storage.hold()
-    source = graph.source if isinstance(graph.source, str) else graph.name
     return StoredTensors(shown(source), graph.format, tuple(tensors), tuple(notes), storages=tuple(storages.values()))
+
+
+def _refuse_repeated_data(tensors: Iterable[StoredTensor], name: str) -> None:
+    """Nothing, where no data beside the model are those of many tensors at once: reading them would take for ever.
+
+    Raises:
+        ModelError: tensors take more than a gigabyte, which is more than 16 times the data that they name.
+    """
+    totals: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    for tensor in tensors:
+        if (place := tensor.elements.place) is not None:
+            file, start = place
+            totals[file] = totals.get(file, 0) + tensor.nbytes
+            ends[file] = max(ends.get(file, 0), start + tensor.nbytes)
+    for file, total in totals.items():
+        if total > _MOST_REPEATED and total > 16 * ends[file]:
+            raise ModelError(
+                f"{name}: tensors of {total:,} bytes share the first {ends[file]:,} bytes of {file[:200]!r}"
+            )
 
 
 def _hold(names: list[str]) -> str:

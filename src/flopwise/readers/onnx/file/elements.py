@@ -60,6 +60,13 @@ class OnnxElements(Elements):
         self.storage: SourceStorage | None = storage
         self._model = model
 
+    @property
+    def place(self) -> tuple[str, int] | None:
+        offset = self.stored.external.get("offset", "0") if self.stored.external else ""
+        return (
+            (self.stored.external.get("location", ""), int(offset)) if offset.isdecimal() and len(offset) < 20 else None
+        )
+
     def blocks(self, elements: int) -> Iterator[Any]:
         return self._elements().blocks(elements)
 
