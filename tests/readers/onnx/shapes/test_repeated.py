@@ -97,3 +97,34 @@ def test_an_output_of_another_type_than_stated(monkeypatch: pytest.MonkeyPatch) 
     whole = resolve_onnx(proto).shapes.type("z2")
     monkeypatch.setattr(repeated, "MANY", 1)
     assert resolve_onnx(proto).shapes.type("z2") == whole
+
+
+def test_scales_of_their_own_are_no_new_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes: NodeList = []
+    stored: list[TensorProto] = []
+    for i in range(100):
+        scale = numpy_helper.from_array(numpy.array(1.0 + i, "f"))
+        stored.append(numpy_helper.from_array(numpy.array(0.5 + i, "f"), f"s{i}"))
+        nodes += [
+            helper.make_node("Constant", [], [f"c{i}"], value=scale),
+            helper.make_node("Mul", [f"a{i - 1}" if i else "x", f"c{i}"], [f"m{i}"]),
+            helper.make_node("QuantizeLinear", [f"m{i}", f"s{i}"], [f"q{i}"]),
+            helper.make_node("DequantizeLinear", [f"q{i}", f"s{i}"], [f"a{i}"]),
+        ]
+    proto = model(nodes)
+    proto.graph.initializer.extend(stored)
+    whole = resolve_onnx(proto).shapes
+    seen: list[str] = []
+    infer = Inference.model
+
+    def watched(self: Inference, part: onnx.ModelProto, strict: bool = False, proven: bool = False) -> onnx.ModelProto:
+        seen.extend(node.op_type for node in part.graph.node if node.op_type != "Constant")
+        return infer(self, part, strict, proven)
+
+    monkeypatch.setattr(Inference, "model", watched)
+    monkeypatch.setattr(repeated, "MANY", 1)
+    monkeypatch.setattr(repeated, "_AT_ONCE", 1)
+    part = resolve_onnx(proto).shapes
+    assert seen == ["Mul", "QuantizeLinear", "DequantizeLinear"]
+    names = [name for node in nodes for name in node.output]
+    assert [(part.shape(n), part.dtype(n)) for n in names] == [(whole.shape(n), whole.dtype(n)) for n in names]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx
 from onnx import TypeProto
@@ -20,11 +20,22 @@ from flopwise.readers.onnx.listing import Initial, Listed
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, Type
 
+#: The number and the type of each output of a node.
+_Answer: TypeAlias = "list[tuple[int, Type | None]]"
+
 #: Nodes from which on it is worth while to look for those that repeat.
 MANY = 1000
 
 #: Nodes that onnx infers at once.
 _AT_ONCE = 256
+
+_ALONE = """
+Add BatchNormalization Clip Conv ConvInteger ConvTranspose DequantizeLinear Div Equal Gemm Greater InstanceNormalization
+LayerNormalization Less MatMul MatMulInteger Max Min Mul PRelu Pow QLinearConv QLinearMatMul QuantizeLinear Sub Where
+"""
+
+#: Operators whose inference asks for types alone, so that scales and constants of their own make no new case.
+_TYPES_ALONE: frozenset[str] = frozenset(_ALONE.split())
 
 #: Names of tensors whose elements are left out.
 _LEFT_OUT = re.compile(re.escape(TAG.encode()) + rb"[\d.]+")
@@ -70,6 +81,8 @@ def infer(
         places = tuple(map(bool, outputs)) if "" in outputs else len(outputs)
         key = (op, domain, attributes, tuple([classes[name] for name in inputs]), places)
         answer = answers.get(key)
+        if answer is None and op in _TYPES_ALONE and not domain:
+            answer = cases.by_types(key)
         if answer is None:
             if position >= until:
                 until = position + _AT_ONCE
@@ -112,7 +125,8 @@ class _Cases:
         #: if the file has them.
         self.classes: defaultdict[str, int] = defaultdict(int)
         #: The number and the type of each output of a node, by all that they follow from.
-        self.answers: dict[Any, list[tuple[int, Type | None]]] = {}
+        self.answers: dict[Any, _Answer] = {}
+        self._answers_of_types: dict[Any, _Answer] = {}
         #: The Constant that makes a tensor.
         self.constants: dict[str, Listed] = {}
         self._numbers: dict[Any, int] = {}
@@ -121,7 +135,12 @@ class _Cases:
         names = [t.name for t in stored] + [t.name for t in foreseen]
         self._places = dict(zip(names, range(len(names)), strict=True))
         self.classes[""] = self.number("left out")
-        self.classes.update((tensor.name, self.number(tensor[1:])) for tensor in stored)
+        #: Number of a tensor with elements -> one for all of its type.
+        self._types: dict[int, int] = {}
+        for tensor in stored:
+            number = self.classes[tensor.name] = self.number(tensor[1:])
+            if tensor.rest and number not in self._types:
+                self._types[number] = self.number(tensor[1:3])
         for one in foreseen:
             self.classes[one.name] = self.number((one.data_type, tuple(one.dims), one.raw_data, *one.string_data))
         for name, value in self._inputs.items():
@@ -131,6 +150,18 @@ class _Cases:
     def number(self, case: Any) -> int:
         """One number for each case."""
         return self._numbers.setdefault(case, len(self._numbers) + 1)
+
+    def by_types(self, key: Any) -> _Answer | None:
+        """The answer for a case whose operator asks for types alone, by another case of the same types."""
+        answer = self._answers_of_types.get(self._types_of(key))
+        if answer is not None:
+            self.answers[key] = answer
+        return answer
+
+    def _types_of(self, key: Any) -> Any:
+        """A case with tensors that differ in their elements alone as one."""
+        op, domain, attributes, taken, places = key
+        return op, domain, attributes, tuple([self._types.get(number, number) for number in taken]), places
 
     def part(self, nodes: Sequence[Listed]) -> onnx.ModelProto:
         """A model of these nodes, with all that is known of what they take."""
@@ -150,11 +181,11 @@ class _Cases:
         graph.node.extend(node.proto for node in nodes)
         return model
 
-    def learn(self, key: Any, types: Sequence[TypeProto | None]) -> list[tuple[int, Type | None]] | None:
+    def learn(self, key: Any, types: Sequence[TypeProto | None]) -> _Answer | None:
         """The answer for a case, which is written down; None where onnx made up a name for an extent that is open."""
         op, _, attributes = key[:3]
         held = tuple(_LEFT_OUT.sub(b"", a) for a in attributes) if op == "Constant" else None
-        answer: list[tuple[int, Type | None]] = []
+        answer: _Answer = []
         for type_ in types:
             if type_ is None:
                 answer.append((0, None))
@@ -162,6 +193,12 @@ class _Cases:
             data = type_.SerializeToString()
             if b"unk__" in data:
                 return None
-            answer.append((self.number(("type", data) if held is None else (data, held)), self.shapes.like(type_)))
+            number = self.number(("type", data))
+            if held is not None:
+                number, plain = self.number((data, held)), number
+                self._types[number] = plain
+            answer.append((number, self.shapes.like(type_)))
         self.answers[key] = answer
+        if op in _TYPES_ALONE:
+            self._answers_of_types[self._types_of(key)] = answer
         return answer
