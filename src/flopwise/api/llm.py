@@ -17,6 +17,8 @@ from flopwise.analyses.llm.rewrites import REWRITES
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import CHECKPOINTING, Checkpointing, TrainingStep, run_of, training_step
 from flopwise.api.profile import profile
+from flopwise.conventions import Convention
+from flopwise.conventions import get as get_convention
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def llm(
     device: str | None = None,
     curve: bool = False,
     rewrites: Sequence[str] = (),
+    conventions: Sequence[str | Convention] = (),
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -112,6 +115,7 @@ def llm(
         curve: request: whether cost and memory are also run at other lengths of the context, for a plot.
         rewrites: request: rewrites of the program by serving engines of which a figure is asked for: "absorb-mla".
             Their figures stand beside those of the program, never in their place.
+        conventions: request: conventions by which each part is counted too ("palm", "fvcore" ...).
         optimizer: training: "sgd", "momentum", "adam" or "adamw".
         checkpointing: training: what the backward pass computes once more: nothing ("none"), attention ("selective"),
             or every layer ("full", as transformers does it).
@@ -155,8 +159,10 @@ def _request(
     kv_dtype: str | None = None,
     curve: bool = False,
     rewrites: Sequence[str] = (),
+    conventions: Sequence[str | Convention] = (),
 ) -> Inference:
     """What a request costs; see ``llm``."""
+    chosen = list(map(get_convention, conventions))
     for name in rewrites:
         if name not in REWRITES:
             raise InputError(f"unknown rewrite {name!r}; known: {', '.join(REWRITES)}")
@@ -175,6 +181,7 @@ def _request(
         kv_dtype=kv_dtype,
         curve=curve,
         rewrites=rewrites,
+        conventions=chosen,
         progress=progress,
     )
     bounds = None if where is None else on_device(result, where, _largest(program, result, where, progress))

@@ -152,3 +152,18 @@ def test_what_fits_a_device_is_what_must_fit(tmp_path: Path, batch: int) -> None
             other = flopwise.llm(model, prompt=prompt + more, generate=8, batch=batch, device="h100").device
             assert other is not None
             assert other.fits is (more == 0)
+
+
+def test_conventions_count_each_part(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    result = flopwise.llm(folder, prompt=24, generate=3, conventions=["palm", "macs"])
+    content = result.to_dict()["conventions"]
+    assert content["macs"]["unit"] == "MAC"
+    for part in ("prefill", "decode", "generate", "request"):
+        assert content["macs"][part] == result.to_dict()[part]["macs"]
+    steps = [flopwise.profile(folder, past=24 + i, new=1, convention="palm").total("count") for i in range(3)]
+    assert content["palm"]["decode"] == steps[0]
+    assert content["palm"]["generate"] == sum(steps)
+    assert "FLOP by palm" in str(result)
+    with pytest.raises(flopwise.InputError, match="unknown convention"):
+        flopwise.llm(folder, conventions=["plam"])

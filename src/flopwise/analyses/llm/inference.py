@@ -12,8 +12,10 @@ from flopwise.analyses.llm.generation import summed
 from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.rewrites import ABSORB_MLA, absorbed_mla
 from flopwise.analyses.llm.step import Step, step_of
+from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.operators.folding import fold
+from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 
 
@@ -65,6 +67,8 @@ class Inference:
     cache_bytes_per_token: int
     #: Multiply-accumulates of the first step after the prompt, and of all steps, as a rewrite by this name has them.
     rewrites: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    #: The unit of a convention, and what it counts for the prompt, the first step after it and all steps, by its name.
+    conventions: Mapping[str, tuple[str, int, int, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     #: Cost and memory against the length of the context, where they were asked for.
     curve: tuple[Point, ...] = ()
@@ -98,6 +102,12 @@ class Inference:
         if None in alive:
             return None
         return self.weight_bytes + self.final_cache_bytes + max(n for n in alive if n is not None)
+
+    def _counted(self) -> dict[str, dict[str, int | str]]:
+        """What conventions count for each part of the request."""
+        parts = ("unit", "prefill", "decode", "generate", "request")
+        counts = self.conventions.items()
+        return {name: dict(zip(parts, (*own, own[1] + own[3]), strict=True)) for name, own in counts}
 
     def to_dict(self) -> dict[str, Any]:
         """The request in the JSON schema ``flopwise.llm/1``: every number an integer or None."""
@@ -150,6 +160,7 @@ class Inference:
             "memory_bytes": self.memory_bytes,
             "rule_of_thumb": {"forward_flops": 2 * self.active_params * self.prefill.tokens},
             "rewrites": {name: {"macs": macs, "generate_macs": every} for name, (macs, every) in self.rewrites.items()},
+            **({"conventions": self._counted()} if self.conventions else {}),
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
             "exact": prefill.exact and decode.exact,
@@ -166,6 +177,7 @@ def inference(
     kv_dtype: str | None = None,
     curve: bool = False,
     rewrites: Sequence[str] = (),
+    conventions: Sequence[Convention] = (),
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference:
     """What a request costs: a prompt, and so many tokens after it.
@@ -179,6 +191,7 @@ def inference(
         curve: whether cost and memory are also run at other lengths of the context.
         rewrites: names of rewrites of which figures are asked for; where a model has something for one, its figure is
             there anyhow.
+        conventions: what else counts each step.
         progress: called with the name of each step.
 
     Raises:
@@ -195,6 +208,7 @@ def inference(
     steps: dict[tuple[int, int], Step] = {}
     absorbed: dict[int, int | None] = {}
     profiles: dict[tuple[int, int], Profile] = {}
+    counts: dict[tuple[int, int], list[int]] = {}
 
     def at(past: int, new: int) -> Step:
         key = past, new
@@ -202,6 +216,7 @@ def inference(
             progress(f"a step after {past} tokens" if past else f"prefill of {new} tokens")
             run = program.profile(past, new, batch)
             profiles.update({key: run} if key == (0, prompt) else {})
+            counts[key] = [profile_graph(run.graph, convention).total("count") for convention in conventions]
             if past:
                 absorbed[past] = absorbed_mla(run)
             held = state(past) if past else 0
@@ -210,10 +225,11 @@ def inference(
 
     def cost(past: int) -> tuple[int, ...]:
         step = at(past, 1)
-        return step.macs, step.flops, step.bytes, absorbed[past] or 0
+        return step.macs, step.flops, step.bytes, absorbed[past] or 0, *counts[past, 1]
 
     prefill, decode = at(0, prompt), at(prompt, 1)
-    macs, flops, read, rewritten = summed(cost, prompt, prompt + generate - 1)
+    macs, flops, read, rewritten, *generated = summed(cost, prompt, prompt + generate - 1)
+    counted = zip(conventions, counts[0, prompt], counts[prompt, 1], generated, strict=True)
     profile = profiles[0, prompt]
     params, stored = profile.total("params"), profile.total("weight_bytes")
     weight_bytes = _stored(profile, widths) if widths else stored
@@ -243,6 +259,7 @@ def inference(
         final_cache_bytes=state(end),
         cache_bytes_per_token=(state(prompt + 1) - cache) // batch,
         rewrites={} if first is None else {ABSORB_MLA: (first, rewritten)},
+        conventions={own.name: (own.unit, once, then, every) for own, once, then, every in counted},
         notes=(*_notes(program, end, prefill, decode), *profile.notes),
         curve=curve_of(at, contexts, state, weight_bytes),
     )

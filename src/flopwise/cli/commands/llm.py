@@ -36,6 +36,7 @@ from flopwise.errors import InputError
     metavar="NAME",
     help="Figures of a step after a rewrite that engines do, beside the program's: absorb-mla.",
 )
+@options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
 @option("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
 @option("--optimizer", default="adamw", show_default=True, help="--train: sgd, momentum, adam or adamw.")
@@ -77,6 +78,8 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     if settings.pop("train"):
         if settings["rewrites"]:
             raise InputError("--rewrite is of a request's steps; leave --train out")
+        if settings["conventions"]:
+            raise InputError("--convention is for a request; --train shows the rules of thumb of training by itself")
         if output.format.name == "html":
             raise InputError("-f html shows a request against its context; leave --train out")
         if figures is not None:

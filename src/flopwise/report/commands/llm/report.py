@@ -83,6 +83,10 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         both("FLOPs", "flops", result.generated_flops, result.request_flops),
         # a third of 6 N, which stands for training
         ("FLOPs by the rule of thumb, 2 N per token", *rule, rule[0] + rule[2]),
+        *(
+            (f"{unit} by {name}", once, then, every, once + every)
+            for name, (unit, once, then, every) in result.conventions.items()
+        ),
         ("weights touched, bytes", pre.weights.most, step.weights.most, "", ""),
         ("cache read, bytes", pre.state_bytes, step.state_bytes, "", ""),
         both("weights and cache read, bytes", "bytes", result.generated_bytes, result.request_bytes),
