@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
 import onnx
 import pytest
-from onnx import defs, helper
+from onnx import defs, helper, numpy_helper
 from tests.readers.models import ints, model, node, shapes
 
+import flopwise
 from flopwise.api.profile import read
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.native import inference as module
@@ -164,3 +166,21 @@ def test_functions_that_call_each_other_very_deep() -> None:
     net = model([node("F2999", "x", "y", domain="my")], {"x": (1,)}, functions=functions, domains={"my": 1})
     with pytest.raises(ModelError, match="deeper than 200"):
         read(net)
+
+
+def test_a_slice_of_a_negative_extent_does_not_end_the_process() -> None:
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 4, "T"])
+    stored = {"pads": [0, 0, 1, 0, 0, -2], "start": [1000], "end": [-5], "axis": [2], "step": [-2]}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Pad", ["x", "pads"], ["p"], mode="reflect"),
+            helper.make_node("Slice", ["p", "start", "end", "axis", "step"], ["y"]),
+        ],
+        "padded",
+        [x],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(numpy.array(value), name) for name, value in stored.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
+    assert flopwise.profile(model, dims={"N": 1, "T": 9}).rows[1].node.output().shape == (1, 4, 2)
+    assert "y" in flopwise.profile(model, dims={"N": 1, "T": 0}).unresolved

@@ -180,9 +180,9 @@ class Propagation:
         for place, hint in enumerate(site.hints):
             shape = found[place] if place < len(found) else None
             fits = shape is not None and tuple(map(int, shape)) == hint
+            trusted = trusted or (fits and shape is not None)
             if shape is not None and fits and self.explain is not None and varies(shape):
                 fits = self.explain.agrees(position, place, shape)
-            trusted = trusted or (fits and shape is not None)
             if node.outputs[place] is None or fits:
                 shapes.append(shape)
                 continue

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from flopwise.analyses.formula.dim import Dim, require, smaller
-from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError
+from flopwise.analyses.formula.dim import Dim, require, smaller, term
+from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, settled
 
 
 class Window(Protocol):
@@ -31,14 +31,19 @@ def windows(site: Window, extents: Sequence[int], kernel: Sequence[int]) -> Shap
         pads = [0] * (2 * rank)
     if not len(extents) == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
         raise UnknownError
+    program = not isinstance(site, Site) or site.node.origin.startswith("aten.")
     found: list[int] = []
     for axis, extent in enumerate(extents):
         stride, reach = strides[axis], dilations[axis] * (kernel[axis] - 1) + 1
         if mode in ("SAME_UPPER", "SAME_LOWER"):
+            if type(extent) is Dim and reach < stride:  # of nothing onnx makes one window then
+                require(term(extent) - 1, ">=")
             found.append(-(-extent // stride))
             continue
         before, after = pads[axis], pads[axis + rank]
         room = extent + before + after - reach
+        if int(room) < 0:
+            room = settled(room)
         if type(room) is not Dim:  # onnx and onnxruntime divide towards zero
             steps = room / stride
             count = (math.ceil(steps) if site.attr("ceil_mode", 0) else math.trunc(steps)) + 1
@@ -48,7 +53,11 @@ def windows(site: Window, extents: Sequence[int], kernel: Sequence[int]) -> Shap
             continue
         require(room.expression, ">=")
         if site.attr("ceil_mode", 0):
-            count = smaller(-(-room // stride) + 1, (extent + before - 1) // stride + 1)
+            count, inside = -(-room // stride) + 1, (extent + before - 1) // stride + 1
+            if program:
+                count = smaller(count, inside)
+            else:  # onnx counts a window that starts behind the image, too, and runtimes do not
+                require(term(inside) - term(count), ">=")
         else:
             count = room // stride + 1
         found.append(count)

@@ -34,7 +34,7 @@ OptionalHasElement Or PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RMS
 RandomNormalLike RandomUniform RandomUniformLike Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize ReverseSequence RoiAlign
 RotaryEmbedding Round STFT Scan Scatter ScatterElements ScatterND Selu SequenceAt SequenceConstruct SequenceEmpty
-SequenceErase SequenceInsert SequenceLength SequenceMap Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax
+SequenceErase SequenceInsert SequenceLength SequenceMap Shape Shrink Sigmoid Sign Sin Sinh Size Softmax
 SoftmaxCrossEntropyLoss Softplus Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub Sum SwiGLU Swish Tan
 Tanh TensorScatter ThresholdedRelu Tile TopK Transpose Trilu Unique Unsqueeze Upsample Where Xor
 """
@@ -44,7 +44,7 @@ PROVEN: frozenset[str] = frozenset(_PROVEN.split())
 
 #: Those that are safe by themselves, when the types of all their inputs are certain, by domain.
 _PROVEN_WHEN_TYPED: dict[str, str] = {
-    "": "EyeLike GatherND RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
+    "": "EyeLike GatherND RegexFullMatch Slice StringConcat StringNormalizer StringSplit TfIdfVectorizer",
     "ai.onnx.ml": """
         ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder
         LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler TreeEnsemble

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 import onnx
+from onnx import numpy_helper
 
 from flopwise.readers.onnx.listing import Listed
 from flopwise.readers.onnx.native.proven import PROVEN, is_proven
@@ -145,13 +146,15 @@ def hidden(model: onnx.ModelProto, listed: Sequence[Listed] | None = None) -> It
 def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list[onnx.NodeProto]:
     """The nodes that there is a check for or that are not proven, those in functions and in bodies included."""
     nodes: list[onnx.NodeProto] = []
-    if listed is not None and not model.functions and all(n.op in _UNSUSPICIOUS and not n.domain for n in listed):
+    plain = listed is not None and not model.functions
+    if plain and all(n.op in _UNSUSPICIOUS and not n.domain for n in listed or ()) and not _shrinks(model.graph):
         return nodes
+    sliced = _shrinks(model.graph)
     waiting = [model.graph.node, *(f.node for f in model.functions)]
     while waiting:
         for node in waiting.pop():
             op = node.op_type
-            if op in _UNSUSPICIOUS and not node.domain:
+            if op in _UNSUSPICIOUS and not node.domain and not (sliced and op == "Slice"):
                 continue
             if op in _CHECKS or not is_proven(node):
                 nodes.append(node)
@@ -160,11 +163,28 @@ def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list
     return nodes
 
 
+def _shrinks(graph: onnx.GraphProto) -> bool:
+    """Whether a Slice may meet a negative extent, which ends onnx's process: Pad and ConvTranspose may make one."""
+    operators = {node.op_type for node in graph.node}
+    if "Slice" not in operators or not operators & {"Pad", "ConvTranspose"}:
+        return False
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Pad":
+            pads = [size for a in node.attribute if a.name in ("pads", "paddings") for size in a.ints]
+            held = stored.get(node.input[1]) if len(node.input) > 1 else None
+            if held is not None and sum(held.dims) <= 2 * _RANK and held.data_type == onnx.TensorProto.INT64:
+                pads = list(numpy_helper.to_array(held).ravel())
+            if any(size < 0 for size in pads):
+                return True
+    return "ConvTranspose" in operators
+
+
 def _long(graph: onnx.GraphProto) -> set[str]:
     """Inputs and initialisers that are too long to be a shape."""
     inputs = {v.name for v in graph.input if sum(d.dim_value for d in v.type.tensor_type.shape.dim) > _RANK}
     return inputs | {t.name for t in graph.initializer if sum(t.dims) > _RANK}
 
 
-#: Operators of the standard domain that need no second look.
-_UNSUSPICIOUS: frozenset[str] = PROVEN - _CHECKS.keys() - CONTROL_FLOW
+#: Operators of the standard domain that need no second look; a Slice does where an extent may be negative.
+_UNSUSPICIOUS: frozenset[str] = (PROVEN | {"Slice"}) - _CHECKS.keys() - CONTROL_FLOW
