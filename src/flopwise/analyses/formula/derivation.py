@@ -423,26 +423,28 @@ class Derivation:
             return last
 
         for _ in range(ROUNDS):
-            corner = {n: d.place(d.low) for n, d in self.domains.items()}
-            if self.conditions.broken(corner):  # what several symbols decide together is a condition of its own
-                corner = self.small_corner(hint, corner)
+            lowest = {n: d.place(d.low) for n, d in self.domains.items()}
+            together = self.conditions.broken(lowest) is not None  # several symbols decide, which is a condition
+            corner = self.small_corner(hint, lowest) if together else lowest
             if all(corner[n] >= hint[n] for n in corner):
                 return
             joint = failing(corner, list(corner), near=True)
-            if joint < 0:
+            if joint < 0 and not together:
                 return
             raised = False
             for name, domain in list(self.domains.items()):
-                alone = {**hint, name: corner[name]}
-                if domain.low == domain.high or corner[name] >= hint[name] or self.conditions.broken(alone):
+                alone = {**hint, name: lowest[name]}
+                if domain.low == domain.high or lowest[name] >= hint[name] or self.conditions.broken(alone):
                     continue
-                last = failing(corner, [name], near=joint > 0)
+                last = failing(lowest, [name], near=joint > 0)
                 if last < 0:
                     continue
                 raised = True
-                low = self._least(name, hint, corner[name] + last, holds)
+                low = self._least(name, hint, lowest[name] + last, holds)
                 self.domains[name] = replace(domain, low=domain.size(low))
                 self.reasons[name] = self.reasons[name] or self.readings.refusal
+            if joint < 0 and not raised:
+                return
             for name, domain in list(self.domains.items()) if not raised else ():
                 if domain.low != domain.high and corner[name] < hint[name]:
                     place = (corner[name] + hint[name] + 1) // 2 if corner[name] else 1
