@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.formula import Formula
+from flopwise.analyses.formula.rows import NO_FORMULA
 from flopwise.analyses.formula.subject import Point
 from flopwise.analyses.formula.values import OutsideError
 from flopwise.errors import FlopwiseError
@@ -47,7 +48,7 @@ def with_ways(main: Formula, tried: Mapping[str, Sequence[int]], derive: Callabl
             continue
         except FlopwiseError:
             way = None
-        if way is not None and (way.exact or not main.exact):
+        if way is not None and not any(row.note == NO_FORMULA for row in way.rows):
             ways.append(_spread(way, main, point))
         else:
             misses, closed = misses + 1, False
