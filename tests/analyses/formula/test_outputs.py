@@ -246,3 +246,15 @@ def test_operations_of_each_class_outside_the_conditions() -> None:
     point = {d.name: outside if d.low > 1 else 2 for d in formula.domains}
     profile = flopwise.profile(models.window(), dims=point)
     assert formula.value("mac", **point) == profile.sum.counts.mac
+
+
+def test_a_budget_below_the_sizes_for_which_the_formula_holds_is_sought_with_profiles() -> None:
+    net = models.Net()
+    data = bytes(net.model(net.op("MaxPool", net.op("Exp", "x"), kernel_shape=[9], strides=[4]), x=["N", 4, "W"]))
+    formula = flopwise.formula(data)
+    assert [d.low for d in formula.domains if d.name == "W"] == [9]
+    found = solve(formula, budget("count <= 66 for W"), {"N": 1})
+    profiles = {w: flopwise.profile(data, dims={"N": 1, "W": w}).total("flops") for w in range(1, 9)}
+    assert found.size == max(w for w, count in profiles.items() if count is not None and count <= 66)
+    assert found.value == profiles[found.size]
+    assert found.profiled == 0

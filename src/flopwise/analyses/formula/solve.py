@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: Largest place that is tried, and how many places are tried one by one where a cost may fall again.
 LARGEST, SCANNED = 1 << 40, 200_000
 
+#: How many sizes below those for which the formula holds are tried, each with a profile.
+BELOW = 64
+
 _FORM = re.compile(r"\s*(?P<figure>\w+)\s*(?P<sign><=?|≤)\s*(?P<bound>\S.*?)(\s+for\s+(?P<symbol>\S+))?\s*")
 
 
@@ -49,6 +52,8 @@ class Solution(NamedTuple):
     value: int | None
     #: Whether every larger size was tried or is known to cost more.
     certain: bool
+    #: Where the formula does not hold, and the smallest size that was tried with profiles; None where it was not asked.
+    profiled: int | None = None
 
 
 def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution:
@@ -92,7 +97,12 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
         for place in range(low, min(high, low + SCANNED) + 1):
             best = place if _fits(cost(place), limit.most) else best
     if best < low:
-        return Solution(domain.name, None, None, certain)
+        least = max(low - BELOW, domain.place(0), 0)
+        best = next((p for p in range(low - 1, least - 1, -1) if _fits(cost(p), limit.most)), -1)
+        profiled = domain.size(least) if low > least else None
+        if best < 0:
+            return Solution(domain.name, None, None, certain, profiled)
+        return Solution(domain.name, domain.size(best), cost(best), certain, profiled)
     if best >= LARGEST:
         raise InputError(f"{limit.figure} does not grow with {domain.name}: every size is within the budget")
     return Solution(domain.name, domain.size(best), cost(best), certain)

@@ -181,14 +181,13 @@ def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[st
         heads.append(Head(limit.figure, _title(limit.figure, formula, look), "number", 2))
         lines = [Line((*point.values(), answer.size, answer.value)) for point, answer in answers]
         notes = [f"within {limit.figure} <= {limit.most:,}"]
+        (low,) = [d.low for d in formula.domains if d.name == symbol]
+        tried = min((answer.profiled for _, answer in answers if answer.profiled is not None), default=low)
         if any(answer.size is None for _, answer in answers):
-            (low,) = [d.low for d in formula.domains if d.name == symbol]
-            notes.append(
-                f"where no size stands, every size from {symbol} = {low} on costs more; the formula says nothing of"
-                " smaller ones, which were not tried"
-                if low > 1
-                else "where no size stands, every size costs more"
-            )
+            smaller = f" from {symbol} = {tried} on" if tried > 1 else ""
+            notes.append(f"where no size stands, every size{smaller} costs more or is not taken")
+        if any(answer.size is not None and answer.size < low for _, answer in answers):
+            notes.append(f"the formula holds from {symbol} = {low} on; smaller sizes were profiled")
         if not all(answer.certain for _, answer in answers):
             notes.append("the cost may fall again: larger sizes than those tried may fit as well")
         return [Sheet(tuple(heads), tuple(lines), about=_about(formula, look), notes=_texts(notes, look))]
