@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import sysconfig
 import threading
-import traceback
 from collections.abc import Iterator
 
 from flopwise.errors import ModelError
@@ -124,6 +122,9 @@ def place_of(error: BaseException) -> str:
     Packages that are installed count as the user's code where nothing nearer does; PyTorch, Python's own library and
     flopwise never do.
     """
+    import sysconfig
+    import traceback
+
     nearest = installed = ""
     library = sysconfig.get_path("stdlib") + os.sep
     for frame, line in traceback.walk_tb(error.__traceback__):
