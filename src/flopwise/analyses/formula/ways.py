@@ -31,6 +31,8 @@ def with_ways(main: Formula, tried: Mapping[str, Sequence[int]], derive: Callabl
         derive: the formula of the way at a point, perhaps with numbers in place of some symbols; raises OutsideError
             where the model does not take these sizes.
     """
+    if main.tied:  # one of the symbols follows from others on this way, and has no sizes of its own
+        return main
     ways, misses, closed = [main], 0, True
     seen: set[tuple[int, ...]] = set()
     refused: list[Point] = []
@@ -48,7 +50,7 @@ def with_ways(main: Formula, tried: Mapping[str, Sequence[int]], derive: Callabl
             continue
         except FlopwiseError:
             way = None
-        if way is not None and not any(row.note == NO_FORMULA for row in way.rows):
+        if way is not None and not way.tied and not any(row.note == NO_FORMULA for row in way.rows):
             ways.append(_spread(way, main, point))
         else:
             misses, closed = misses + 1, False
@@ -61,7 +63,7 @@ def with_ways(main: Formula, tried: Mapping[str, Sequence[int]], derive: Callabl
 def _spread(way: Formula, main: Formula, point: Point) -> Formula:
     """A formula in which some symbols are numbers as one in all symbols."""
     own = {domain.name: domain for domain in way.domains}
-    fixed = {name: size for name, size in point.items() if name not in own and name not in way.tied}
+    fixed = {name: size for name, size in point.items() if name not in own}
     return replace(
         way,
         domains=tuple(
