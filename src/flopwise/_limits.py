@@ -31,7 +31,7 @@ class Limits:
     repeated_elements: int = 1 << 28
     #: Bytes of a compressed part of a file that is unpacked as a whole: a program, a pickle, and arrays that grow much.
     unpacked_bytes: int = 8 << 20
-    #: Bytes of a file of text that an option names: a budget, rules, a list of models.
+    #: Bytes of a file of text: a budget, rules, a list of models, the configuration of a language model.
     text_bytes: int = 8 << 20
     #: Layers that the configuration of a language model may ask for.
     language_layers: int = 1000

@@ -583,6 +583,10 @@ def write(folder: Path) -> list[Path]:
         os.mkfifo(folder / "fifo.bin")
         os.link(folder / "secret.bin", folder / "hard.bin")
         os.mkfifo(folder / "fifo.model.onnx")
+        for name in ("pipe", "zero"):
+            (folder / name).mkdir(exist_ok=True)
+        os.mkfifo(folder / "pipe/config.json")
+        (folder / "zero/config.json").symlink_to("/dev/zero")
         (folder / "loop.onnx").symlink_to("loop.onnx")
         (folder / "zero.onnx").symlink_to("/dev/zero")
         (folder / "owned.py").write_text("open('flopwise_owned', 'w')\n")

@@ -54,7 +54,7 @@ def test_a_file(name: str, folder: Path, checked: list[int]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
-@pytest.mark.parametrize("name", ["fifo.model.onnx", "loop.onnx", "zero.onnx"])
+@pytest.mark.parametrize("name", ["fifo.model.onnx", "loop.onnx", "zero.onnx", "pipe/config.json", "zero/config.json"])
 def test_what_is_no_file(name: str, folder: Path, checked: list[int]) -> None:
     if not os.path.lexists(folder / name):
         pytest.skip("this file system has no such thing")

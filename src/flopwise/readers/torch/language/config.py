@@ -15,8 +15,9 @@ from typing import Any
 
 from flopwise._limits import within_limit
 from flopwise._user_code import user_code
-from flopwise.errors import ModelError
+from flopwise.errors import InputError, ModelError
 from flopwise.readers.source.location import in_words
+from flopwise.readers.source.text import text_of_file
 
 #: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
 _LAYERS = re.compile(r"layers?$|depths?$|(^|_)n_?blocks$|num_blocks$|^attention_types$")
@@ -242,7 +243,9 @@ def _transformers(name: str) -> Any:
 def _content(path: Path) -> Mapping[str, Any]:
     """A configuration as the file spells it."""
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(text_of_file(path))
+    except InputError as error:
+        raise ModelError(str(error)) from None
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, RecursionError) as error:
