@@ -355,7 +355,8 @@ class Formula:
     def _names(self) -> dict[str, str]:
         """How a symbol may be called -> its name."""
         names = [d.name for d in self.domains]
-        return {**{clean: name for name, clean in identifiers(names).items()}, **{n: n for n in names}}
+        written = (*identifiers(names, code=True).items(), *identifiers(names).items())
+        return {**{clean: name for name, clean in written}, **{n: n for n in names}}
 
     def point(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """A size for each symbol, checked, on whichever way.

@@ -37,16 +37,32 @@ def load_sympy() -> Any:
     return sympy
 
 
-def identifiers(names: Sequence[str]) -> dict[str, str]:
-    """A name that can stand in a formula and in source code for each symbol.
+#: A word of JavaScript that formulas of language models call the tokens that are fed.
+_NEW = "new"
+
+
+def identifiers(names: Sequence[str], code: bool = False) -> dict[str, str]:
+    """A name that can stand in a formula for each symbol.
 
     >>> identifiers(["batch", "past len", "past_len", "int"])
     {'batch': 'batch', 'past len': 'past_len', 'past_len': 'past_len_2', 'int': 'int_size'}
+    >>> identifiers(["new"]), identifiers(["new"], code=True)
+    ({'new': 'new'}, {'new': 'new_size'})
+
+    Args:
+        names: of the symbols.
+        code: whether it stands in source code.
     """
     found: dict[str, str] = {}
     for name in names:
         clean = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "size"
-        clean = f"n{clean}" if clean[0].isdigit() else f"{clean}_size" if _RESERVED.fullmatch(clean) else clean
+        clean = (
+            f"n{clean}"
+            if clean[0].isdigit()
+            else f"{clean}_size"
+            if _RESERVED.fullmatch(clean) and (code or clean != _NEW)
+            else clean
+        )
         number = 1
         while (unique := clean if number == 1 else f"{clean}_{number}") in found.values():
             number += 1

@@ -124,7 +124,7 @@ def source(
     if language not in LANGUAGES:
         raise InputError(f"no source is written in {language!r}; known: {', '.join(LANGUAGES)}")
     form = LANGUAGES[language]
-    names = identifiers([d.name for d in domains])
+    names = identifiers([d.name for d in domains], code=True)
     said = about or "every size from 0 on"
     words = f"Whether the functions below hold, for {said}; they say nothing of other sizes".replace("*/", "* /")
     begin = form.begin("holds", list(names.values()), words.replace('"""', "")).replace(*form.truth)
