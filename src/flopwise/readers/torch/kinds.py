@@ -13,9 +13,11 @@ from flopwise.readers.source.location import is_url
 
 
 def members(name: str) -> list[str]:
-    """The names in an archive; none where it is damaged, or is not an archive."""
+    """The names in an archive; none where it is damaged, is not an archive, or is a device or a pipe."""
     import zipfile
 
+    if not os.path.isfile(name):
+        return []
     try:
         with zipfile.ZipFile(name) as archive:
             return archive.namelist()
