@@ -118,7 +118,10 @@ def upsample(x: Of, output_size: Any = None, *rest: Any, **more: Any) -> Shapes:
     scales = next((r for r in (*rest, more.get("scale_factors")) if isinstance(r, (tuple, list))), None)
     if scales is None:
         raise UnknownError
-    return [(*x.shape[:2], *((Ratio.of(n) * Ratio.of(s)).floor() for n, s in zip(x.shape[2:], scales, strict=True)))]
+    extents = [(Ratio.of(n) * Ratio.of(s)).floor() for n, s in zip(x.shape[2:], scales, strict=True)]
+    for extent in extents:  # PyTorch refuses to make nothing
+        require(term(extent) - 1, ">=")
+    return [(*x.shape[:2], *extents)]
 
 
 def attention(query: Of, key: Of, value: Of, *rest: Any, **more: Any) -> Shapes:
