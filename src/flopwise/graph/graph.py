@@ -123,6 +123,7 @@ class Node:
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    #: The modules around it, outermost first. A reader may hand over a function from the name to these.
     scope: tuple[Module, ...] = ()
     #: What the file called the operator ("aten.conv2d.default", "InnerProduct").
     origin: str = ""
@@ -180,6 +181,18 @@ class Node:
     def module(self) -> str:
         """Dotted path of the innermost module ("" at the root)."""
         return self.scope[-1].path if self.scope else ""
+
+
+_SCOPE = vars(Node)["scope"]
+
+
+def _scope(node: Node) -> tuple[Module, ...]:
+    scope = _SCOPE.__get__(node)
+    return cast("tuple[Module, ...]", scope if isinstance(scope, tuple) else scope(node.name))
+
+
+# Long names make many modules, which most do not ask for: what a reader hands over as a function is called on access.
+Node.scope = property(_scope, _SCOPE.__set__)  # type: ignore[assignment,misc] # as no dataclass can say
 
 
 @dataclass(frozen=True, slots=True)

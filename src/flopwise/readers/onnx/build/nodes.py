@@ -110,10 +110,12 @@ class Builder:
                 op = self.op(domain, type_)
             if type_ in CONTROL_FLOW:
                 name = node.proto.name  # it may have been given one
+            scope: Any = ()
+            origin = ""
             if noted:
                 scope, origin = scope_of(node.proto)
-            else:
-                scope, origin = scope_of_path(name) if "/" in name else (), ""
+            elif "/" in name:
+                scope = scope_of_path(name) if within else scope_of_path
             attrs = self.attributes(attributes) if attributes else _NONE
             if type_ in CONTROL_FLOW or inner_graphs:
                 inside = inner_graphs.get(node.first_output)
