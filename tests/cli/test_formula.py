@@ -140,4 +140,4 @@ def test_solve_says_that_nothing_fits(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "resized.onnx"
     path.write_bytes(models.resized())
     out = run("formula", path, "--solve", "output_bytes <= 1 for W", "--at", "N=1 H=8").out
-    assert "where no size stands, every size costs more or is not taken" in out
+    assert "where a line has no size, every size costs more or is not taken" in out

@@ -121,4 +121,4 @@ def test_an_old_report_is_replaced(run: Run, folder: Path) -> None:
 
 
 def test_a_nul_in_the_name_of_an_output(run: Run, folder: Path) -> None:
-    assert run("profile", "m.onnx", "-o", "a\0b") == (2, "", "flopwise: 'a\\x00b': no file is called that\n")
+    assert run("profile", "m.onnx", "-o", "a\0b") == (2, "", "flopwise: 'a\\x00b': no such file\n")

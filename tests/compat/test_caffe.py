@@ -31,5 +31,5 @@ def test_other_layers(capsys: pytest.CaptureFixture[str]) -> None:
     assert get_flops(EXAMPLES / "alexnet.prototxt", False, ["InnerProduct"]) == (58_621_952, 58_621_952)
     with pytest.raises(InputError, match="counts no layers of type 'Pooling'"):
         get_flops(EXAMPLES / "alexnet.prototxt", flop_layers=["Pooling"])
-    with pytest.raises(InputError, match="is no Caffe net"):
+    with pytest.raises(InputError, match="is not a Caffe net"):
         get_flops(EXAMPLES / "tiny_resnet.onnx")

@@ -41,7 +41,7 @@ COMMANDS: dict[str, str] = {
     "layers": "Layers with their input and output names and shapes; also as a Graphviz graph.",
     "shapes": "Shape and element type of every tensor; with -o FILE.onnx, the model with all shapes written into it.",
     "llm": "Language models: prefill, decoding, cache and memory, from a configuration alone.",
-    "zoo": "Many models as one data set: build it from directories and catalogues, ask it in SQL.",
+    "zoo": "Many models as one data set: build it from directories and catalogues, query it in SQL.",
     "formula": "Costs as closed formulas in the open dimensions of a model (batch, sequence ...).",
     "explain": "The formula of an operator, or where two conventions differ on a model.",
     "conventions": "The counting conventions and where they come from.",

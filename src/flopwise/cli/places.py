@@ -49,7 +49,7 @@ def check(written: Mapping[str, str], read: Sequence[str]) -> None:
     places: dict[object, str] = {}
     for option, path in written.items():
         if "\0" in path:
-            raise InputError(f"{path!r}: no file is called that")
+            raise InputError(f"{path!r}: no such file")
         if path.endswith((os.sep, "/")) or os.path.isdir(path):
             raise InputError(f"{path}: is a directory; give {option} the name of a file")
         for identity in _identities(path):

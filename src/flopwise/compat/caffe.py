@@ -41,14 +41,14 @@ def get_flops(
 
     Raises:
         ModelError: the net cannot be read.
-        InputError: it is no Caffe net, a layer cannot be counted, or a type is none that the script can count.
+        InputError: it is not a Caffe net, a layer cannot be counted, or a type is none that the script can count.
     """
     unknown = [name for name in flop_layers if name not in LAYERS]
     if unknown:
         raise InputError(f"get_flops counts no layers of type {unknown[0]!r}, but {', '.join(LAYERS)}")
     graph = flopwise.read(deploy_file)
     if graph.format != "caffe":
-        raise InputError(f"{deploy_file}: is no Caffe net")
+        raise InputError(f"{deploy_file}: is not a Caffe net")
     profile = flopwise.profile(graph, convention=CONVENTION)
     rows = [row for row in profile.rows if lists(row) and caffe_type(row, graph) in flop_layers]
     figures = []

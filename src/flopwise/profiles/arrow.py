@@ -42,8 +42,8 @@ def arrow_table(content: Mapping[str, Any]) -> pyarrow.Table:
         )
         for key in keys
     }
-    rest = {key: value for key, value in content.items() if key != "layers"}
-    return table_of(columns, {METADATA: json.dumps(rest).encode()})
+    totals = {key: value for key, value in content.items() if key != "layers"}
+    return table_of(columns, {METADATA: json.dumps(totals).encode()})
 
 
 def table_of(columns: Mapping[str, tuple[Sequence[Any], Any]], metadata: Mapping[bytes, bytes]) -> pyarrow.Table:

@@ -54,7 +54,7 @@ def notes(
     bounded = [t.name for t in made if t.bound]
     if bounded:
         many = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"
-        yield f"upper bounds: {many} as large as the data say, at most; the first is {bounded[0]!r}"
+        yield f"upper bounds: the data decide how large {many}; the first is {bounded[0]!r}"
     yield from _masks(rows, convention, masked)
     if folded:
         run, are = ("runs", "is") if folded == 1 else ("run", "are")

@@ -58,7 +58,7 @@ def prepare(directory: str) -> None:
     except OSError as error:
         raise InputError(f"{directory}: the directory cannot be made ({error.strerror})") from error
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise InputError(f"{directory}: nothing can be written into this directory")
+        raise InputError(f"{directory}: is not writable")
 
 
 def as_bytes(figure: Figure, format: str) -> bytes:

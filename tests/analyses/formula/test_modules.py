@@ -330,7 +330,7 @@ def test_a_detector_has_formulas_until_the_data_decide_and_says_where() -> None:
     assert formula.at(N=2, H=9, W=8)["macs"] == 2 * 5 * 4 * (27 * 8 + 8 * 4)
     assert "macs" in formula.at(N=2, H=9, W=8).lower_bounds
     assert formula.at(N=2, H=9, W=8)["params"] == sum(p.numel() for p in Boxes().parameters())
-    assert any("asks for elements (test_modules.py:" in note for note in formula.notes)
+    assert any("reads elements (test_modules.py:" in note for note in formula.notes)
 
 
 class Divided(nn.Module):  # type: ignore[misc, name-defined]

@@ -50,7 +50,7 @@ def test_functions_refuse_sizes_at_which_formulas_do_not_hold() -> None:
         with pytest.raises(InputError, match=r"the formulas do not hold for W = -?1; they need W >= 3"):
             macs(*wrong)
     for half in (9.5, numpy.array([9.5])):
-        with pytest.raises(InputError, match="no whole number"):
+        with pytest.raises(InputError, match="not a whole number"):
             macs(2, 8, half)
     scope: dict[str, Any] = {}
     exec(formula.source("python", ["macs"]), scope)
@@ -103,7 +103,7 @@ def test_javascript(resnet: flopwise.Formula) -> None:
 
 
 def test_there_is_no_such_language(resnet: flopwise.Formula) -> None:
-    with pytest.raises(InputError, match="no source is written in 'fortran'; known: c, javascript, python"):
+    with pytest.raises(InputError, match="source cannot be written in 'fortran'; known: c, javascript, python"):
         resnet.source("fortran")
 
 
@@ -146,7 +146,7 @@ def test_every_size_is_too_large(resnet: flopwise.Formula) -> None:
         ("macs", "write for example 'macs <= 10G for H'"),
         ("macs <= 10Q for H", "is not a number"),
         ("macs <= 10G for Z", "no symbol 'Z'"),
-        ("macs <= 10G", "say which symbol is sought"),
+        ("macs <= 10G", "name the symbol to solve for"),
         ("work <= 10G for H", "unknown figure 'work'"),
         ("params <= 1T for H", "every size is within the budget"),
     ],

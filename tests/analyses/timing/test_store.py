@@ -114,7 +114,7 @@ def test_an_environment_that_is_not_what_its_digest_says_is_refused(path: Path, 
         if row["table"] == "environment":
             row["facts"] = row["facts"].replace("a CPU", "a faster CPU")
     with Store(tmp_path / "other.sqlite") as other:
-        with pytest.raises(InputError, match="is not what its digest says"):
+        with pytest.raises(InputError, match="does not match its digest"):
             take(other, rows)
         assert other.find("m", "i", HERE) is None
 
@@ -155,7 +155,7 @@ def test_the_place_of_the_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("no database at all, but long enough to be looked at" * 9)
-    with pytest.raises(InputError, match=r"notes\.txt: is no store of measurements"):
+    with pytest.raises(InputError, match=r"notes\.txt: is not a store of measurements"):
         Store(path)
 
 

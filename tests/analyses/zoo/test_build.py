@@ -357,7 +357,7 @@ def test_a_query_without_a_statement(light: Path, query: str) -> None:
         ("models/00000.parquet", "delete it, and the same zoo build"),
         ("layers/00000.parquet", "delete it and what is in models/, and the same zoo build"),
         ("unique/00000.parquet", "delete it and what is in models/, and the same zoo build"),
-        ("models/mine.parquet", "it is no file of the data set: take it away"),
+        ("models/mine.parquet", "it is not a file of the data set: move it away"),
     ],
 )
 def test_a_damaged_file_is_named_with_a_way_to_go_on(tmp_path: Path, whole: Path, file: str, remedy: str) -> None:

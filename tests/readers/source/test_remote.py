@@ -303,7 +303,7 @@ def test_a_login_goes_to_its_server_alone_and_is_never_shown(tmp_path: Path, web
     ("url", "told"),
     [
         ("http://127.0.0.1:1/m.onnx", "no connection to the server"),
-        ("http:///m.onnx", "names no server"),
+        ("http:///m.onnx", "has no host name"),
         ("http://127.0.0.1:x/m.onnx", "is not the URL of a server"),
         ("nothing://a/m.onnx", "nothing"),
         ("http://127.0.0.1:1/m.pt", "no connection to the server"),

@@ -143,7 +143,7 @@ def test_where_values_decide_the_module_runs_for_real_and_a_note_says_so() -> No
 
 def test_without_memory_values_cannot_decide() -> None:
     model = nn.Sequential(nn.Linear(4, 4, device="meta"), AsksForValues())
-    with pytest.raises(ModelError, match=r"in 1 \(AsksForValues\), given 4×4: .*asks for elements.*meta device"):
+    with pytest.raises(ModelError, match=r"in 1 \(AsksForValues\), given 4×4: .*reads elements.*meta device"):
         flopwise.profile(model, (4, 4))
 
 

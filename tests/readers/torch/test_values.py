@@ -78,7 +78,7 @@ def test_numbers_given_as_tensors(name: str, does: Any, shape: tuple[int, ...], 
     assert not any("real" in note for note in profile.notes)
 
 
-#: What a program does -> the function that asks for elements.
+#: What a program does -> the function that reads elements.
 ASKING: list[tuple[Callable[[Tensor], Any], str]] = [
     (lambda x: x.nonzero(), "torch.Tensor.nonzero"),
     (lambda x: x.masked_select(x > 0), "torch.Tensor.masked_select"),
@@ -95,9 +95,9 @@ ASKING: list[tuple[Callable[[Tensor], Any], str]] = [
 def test_who_asks_is_said_in_one_line(does: Any, name: str) -> None:
     with pytest.raises(flopwise.FlopwiseError) as raised:
         flopwise.profile(Does(does).to("meta"), (3, 4))
-    assert re.search(rf"{re.escape(name)} asks for elements \(test_values.py:\d+\); ", str(raised.value))
+    assert re.search(rf"{re.escape(name)} reads elements \(test_values.py:\d+\); ", str(raised.value))
     (note,) = [n for n in flopwise.profile(Does(does), (3, 4)).notes if "real" in n]
-    assert f"{name} asks for elements; " in note
+    assert f"{name} reads elements; " in note
 
 
 def test_a_tensor_of_unknown_numbers_is_no_constant() -> None:

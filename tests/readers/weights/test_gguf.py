@@ -139,7 +139,7 @@ def test_files_that_cannot_be_right(tmp_path: Path, made: dict[str, Any], told: 
         ({"tensors": 2**60}, "tensors do not fit"),
         ({"entries": 2**60}, "entries of metadata do not fit"),
         ({"version": 1}, "GGUF version 1 is unknown"),
-        ({"version": 3 << 24}, "the highest byte first"),
+        ({"version": 3 << 24}, "a big-endian GGUF file"),
     ],
 )
 def test_counts_that_lie(tmp_path: Path, changed: dict[str, int], told: str) -> None:

@@ -232,7 +232,7 @@ def test_a_header_that_is_not_where_the_directory_says(tmp_path: Path, web: Web)
     at = whole.index(b"a/data/0") - 30
     (tmp_path / "a.pt").write_bytes(whole[:at] + b"XXXX" + whole[at + 4 :])
     with open_stored(f"{web.url}/a.pt") as stored:
-        _refused(stored.tensors[0].array, "'a/data/0' is not where its archive says")
+        _refused(stored.tensors[0].array, "'a/data/0' is not where its archive has it")
     (tmp_path / "a.pt").write_bytes(whole[: at + 26] + b"\xff\xff" + whole[at + 28 :])
     with open_stored(f"{web.url}/a.pt") as stored:
         _refused(stored.tensors[0].array, "but has to end at")

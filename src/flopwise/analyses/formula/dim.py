@@ -297,7 +297,7 @@ class Dim(int):
 
 
 def _mixed(size: Dim, other: Any, operation: str) -> Any:
-    """Arithmetic of a size with what is no whole number: a ratio, while the other is one or a float."""
+    """Arithmetic of a size with what is not a whole number: a ratio, while the other is one or a float."""
     if isinstance(other, bool):
         return getattr(size, operation)(int(other))
     if isinstance(other, float | Ratio | Fraction):

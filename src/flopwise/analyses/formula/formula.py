@@ -233,9 +233,9 @@ class Formula:
     def lambdify(self, figure: str | None = None) -> Any:
         """Python functions of the symbols, which take whole numbers or numpy's arrays of them.
 
-        They raise InputError where a size, or an element of an array, is no whole number or one at which the formulas
-        do not hold; ``at`` asks the profile there. Arrays are counted in 64 bits, and where these
-        are too few in Python's own integers.
+        They raise InputError where a size, or an element of an array, is not a whole number, or one at which the
+        formulas do not hold; ``at`` asks the profile there. Arrays are counted in 64 bits, and where these are too few
+        in Python's own integers.
 
         Args:
             figure: one figure, whose function is returned; None: a mapping from each figure to its function.

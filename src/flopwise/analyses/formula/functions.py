@@ -47,7 +47,7 @@ def _whole(name: str, size: Any) -> int:
     try:
         return operator.index(size)
     except TypeError:
-        raise InputError(f"{name} = {size} is no whole number") from None
+        raise InputError(f"{name} = {size} is not a whole number") from None
 
 
 def _of_arrays(
@@ -61,7 +61,7 @@ def _of_arrays(
     arrays = {name: numpy.asarray(size) for name, size in given.items()}
     for name, array in arrays.items():
         if array.dtype.kind not in "iuO":
-            raise InputError(f"{name} has elements of type {array.dtype}, which are no whole numbers")
+            raise InputError(f"{name} has elements of type {array.dtype}, which are not whole numbers")
     spread = dict(zip(arrays, numpy.broadcast_arrays(*arrays.values()), strict=True))
     shape = next(iter(spread.values())).shape
     if not math.prod(shape):

@@ -70,7 +70,7 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
     free = [d.name for d in formula.domains if d.low != d.high and d.name not in sizes]
     name = limit.symbol or (free[0] if len(free) == 1 else "")
     if not name:
-        raise InputError(f"say which symbol is sought, such as 'for {free[0] if free else 'H'}', and give the others")
+        raise InputError(f"name the symbol to solve for, such as 'for {free[0] if free else 'H'}', and give the others")
     domain = next((d for d in formula.domains if d.name == formula.own_name(name)), None)
     if domain is None:
         raise formula.no_symbol(name)

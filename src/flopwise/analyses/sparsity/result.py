@@ -81,7 +81,7 @@ class Sparsity:
     name: str
     source: str
     format: str
-    asked: SparsityQuery
+    query: SparsityQuery
     tensors: tuple[Measured, ...]
     #: The layers that have weights; () where the file has no operators.
     layers: tuple[Layer, ...]
@@ -124,7 +124,7 @@ class Sparsity:
 
     def to_dict(self) -> dict[str, Any]:
         """The stable JSON schema ``flopwise.sparsity/1``: integers, shares between 0 and 1, texts, or None."""
-        query = self.asked
+        query = self.query
         return {
             "schema": "flopwise.sparsity/1",
             "model": _figures(self, ("name", "source", "format")),
@@ -169,7 +169,7 @@ def _figures(thing: object, names: Sequence[str]) -> dict[str, Any]:
 def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any]:
     if effective is None:
         return {"macs": None, "effective_macs": None}
-    query = sparsity.asked
+    query = sparsity.query
     return {
         "macs": effective.macs,
         "effective_macs": {

@@ -30,7 +30,7 @@ def take(store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
     """Add exported rows; how many sessions were new.
 
     Raises:
-        InputError: an environment is not what its digest says, a row is damaged, or the store is locked.
+        InputError: an environment does not match its digest, a row is damaged, or the store is locked.
     """
     tables: dict[str, list[dict[str, Any]]] = {table: [] for table in _ORDER}
     for row in rows:
@@ -39,7 +39,7 @@ def take(store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
         tables[row["table"]].append({k: v for k, v in row.items() if k != "table"})
     for row in tables["environment"]:
         if _digest_of(row.get("facts")) != row.get("id"):
-            raise InputError(f"the environment {str(row.get('id'))[:12]} is not what its digest says")
+            raise InputError(f"the environment {str(row.get('id'))[:12]} does not match its digest")
     ids = {row["id"] for row in tables["environment"]}
     numbers: dict[Any, int] = {}
     try:

@@ -308,7 +308,7 @@ def _why(error: Exception) -> str:
     if "locked" in text or "busy" in text:
         return "another process is writing to this store; try again"
     if "not a database" in text:
-        return "is no store of measurements"
+        return "is not a store of measurements"
     if "full" in text:
         return "the disk is full"
     if "unable to open" in text:

@@ -109,7 +109,7 @@ def _trained(
             kept += storages.claim_recorded(recorded)
     if counts is not None and repeated:
         if row.counts is None:
-            counts, why = None, "it is computed once more, and there is no count of it"
+            counts, why = None, "it is computed once more, and its count is unknown"
         else:
             counts += row.counts * repeated
     if counts is not None:
@@ -185,7 +185,7 @@ def _notes(profile: Profile, way: Gradients, rows: Sequence[Row]) -> Iterator[st
         yield f"unknown backward: {op} at {alike[0].name!r}{more} ({why}); backward totals are lower bounds"
     if not way.reached:
         cure = "; was the module read with grad=True?" if profile.graph.format == "torch" else ""
-        yield f"nothing runs backward: no output depends on a tensor that asks for a gradient{cure}"
+        yield f"nothing runs backward: no output depends on a tensor that requires a gradient{cure}"
     if not profile.convention.plain and profile.convention.backward is None:
         yield f"{profile.convention.name} counts no backward pass; see backward_macs and backward_flops"
     yield from _kernels(rows)

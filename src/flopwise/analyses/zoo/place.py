@@ -162,7 +162,7 @@ def _remedy(name: str) -> str:
     if folder == "parts":
         return f"delete {folder}/{file.partition('.')[0]}.*, {again}"
     if not re.fullmatch(r"[0-9]{5,}\.parquet", file):
-        return "it is no file of the data set: take it away"
+        return "it is not a file of the data set: move it away"
     if folder == "models":
         return f"delete it, {again}"
     return f"delete it and what is in models/, {again}"

@@ -113,7 +113,7 @@ def _listed(where: str, model: str, words: Sequence[str], folder: str) -> Entry:
     for option, value in zip(words[::2], words[1::2], strict=False):
         options.setdefault(option, []).append(value)
     if len(words) % 2 or not options.keys() <= set(OPTIONS):
-        raise InputError(f"{where}: after the model stand {', '.join(OPTIONS)}, each with its value")
+        raise InputError(f"{where}: only these options may follow the model: {', '.join(OPTIONS)}, each with its value")
     for single in ("--name", "--family", "--year"):
         if len(options.get(single, ())) > 1:
             raise InputError(f"{where}: has {single} more than once")

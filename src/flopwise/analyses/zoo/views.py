@@ -134,7 +134,7 @@ class Zoo:
             self._data.check()
             raise _failed(error) from error
         if relation is None:
-            raise InputError("the query gives nothing; it has to be a SELECT, or FROM with the name of a view")
+            raise InputError("the query returns nothing; write a SELECT, or FROM with the name of a view")
         return relation
 
     def view(self, name: str) -> duckdb.DuckDBPyRelation:

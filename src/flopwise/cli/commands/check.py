@@ -28,7 +28,7 @@ from flopwise.errors import InputError
 )
 @click.argument("paths", metavar="MODEL ...", nargs=-1, required=True, type=Model())
 @option("--budget", type=Read(), metavar="FILE", required=True, help="TOML file with the limits.")
-@option("--update", is_flag=True, help="Write today's figures into the budget; if there is no such file, make it.")
+@option("--update", is_flag=True, help="Write the current figures into the budget; create it if there is none.")
 @options.shapes
 @options.convention(help="Convention of count; default: the one of the budget, else flops.")
 @options.no_fold

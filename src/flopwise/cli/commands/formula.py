@@ -86,7 +86,7 @@ def command(
 
     limit = budget(solve) if solve is not None else None
     if sum(chosen is not None for chosen in (solve, source, plot)) > 1:
-        raise InputError("--solve, --source and --plot are for one at a time")
+        raise InputError("give only one of --solve, --source and --plot")
     points = list(grid(at))
     weighed = list(grid([largest_at])) if largest_at is not None else [None]
     if len(weighed) > 1:

@@ -27,14 +27,17 @@ from flopwise.errors import InputError
 @option("--dtype", metavar="TYPE", help="Element type of the weights: bf16, fp16, fp32; default: as configured.")
 @option("--kv-dtype", metavar="TYPE", help="Element type of keys and values in the cache: bf16, fp8, int8 ...")
 @option(
-    "--device", metavar="NAME", type=DEVICE, help="Bound times by a device of 'flopwise devices', and say what fits."
+    "--device",
+    metavar="NAME",
+    type=DEVICE,
+    help="Also least times on a device of 'flopwise devices', and what fits it.",
 )
 @option(
     "--rewrite",
     "rewrites",
     multiple=True,
     metavar="NAME",
-    help="Figures of a step after a rewrite that engines do, beside the program's: absorb-mla.",
+    help="Also the figures of a step after a rewrite that engines apply: absorb-mla.",
 )
 @options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")

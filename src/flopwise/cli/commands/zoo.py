@@ -36,7 +36,7 @@ def command() -> None:
     type=Choice(["processes", "ray", "dask"]),
     default="processes",
     show_default=True,
-    help="Who runs the workers.",
+    help="What runs the workers.",
 )
 @option("--address", metavar="ADDRESS", help="Of a cluster of Ray or Dask; without it, one starts on this machine.")
 @option("--time", "seconds", type=float, default=600, show_default=True, metavar="S", help="Seconds for each model.")
@@ -81,7 +81,7 @@ def build(sources: tuple[str, ...], folder: str, memory: str, strict: bool, **se
 @click.argument("sql")
 @writes("sheet", "content")
 def query(folder: str, sql: str, output: Output) -> int:
-    """Ask the data set in DIR in SQL (DuckDB's).
+    """Query the data set in DIR in SQL (DuckDB's).
 
     Views: models, layers, unique_layers (same operator, attributes, shapes and types, with how often), chains
     (sequences of layers that could be fused; chains_of(8) has longer ones), census (operators by family and year),

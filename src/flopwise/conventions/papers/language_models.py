@@ -177,21 +177,21 @@ PALM = _convention(
     "PaLM's rule: 2 N + 4 L H Q T for each token of a forward pass, N being all parameters.",
     "Chowdhery et al., PaLM, https://arxiv.org/abs/2204.02311, appendix B",
     _palm,
-    "N counts embeddings that are only looked up, and everything that is no product is left out",
+    "N counts embeddings that are only looked up, and everything but products is left out",
 )
 NANOGPT = _convention(
     "nanogpt",
     "nanoGPT's rule: as PaLM's, N without position embeddings.",
     "karpathy/nanoGPT, model.py, estimate_mfu",
     _nanogpt,
-    "N counts token embeddings also where they are only looked up, and everything that is no product is left out",
+    "N counts token embeddings also where they are only looked up, and everything but products is left out",
 )
 TORCHTITAN = _convention(
     "torchtitan",
     "torchtitan's rule: as PaLM's, N without embeddings that are only looked up.",
     "pytorch/torchtitan, torchtitan/models/utils.py",
     _torchtitan,
-    "everything that is no product is left out: norms, activations, softmax, rotations",
+    "everything but products is left out: norms, activations, softmax, rotations",
 )
 MEGATRON = _convention(
     "megatron",

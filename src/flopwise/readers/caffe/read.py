@@ -170,7 +170,7 @@ def _net(
         extra = [name for name, blobs in stored.blobs.items() if blobs and name not in names]
         if extra:
             more = f" and {len(extra) - 5} more" if len(extra) > 5 else ""
-            note.append(f"{other.name} holds weights of layers that the net has not: {', '.join(extra[:5])}{more}")
+            note.append(f"{other.name} holds weights of layers that are not in the net: {', '.join(extra[:5])}{more}")
         return replace(net, warnings=(*note, *net.warnings)), stored, SourceStorage(other.later())
     finally:
         other.close()

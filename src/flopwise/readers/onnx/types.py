@@ -151,11 +151,11 @@ class Shapes:
 
     def write(self, name: str, type_: Type) -> None:
         """Write down the type of a tensor that a node makes, where its shape is not known."""
-        known = self._types.get(name)
-        if known is None or known.shape is None:
+        before = self._types.get(name)
+        if before is None or before.shape is None:
             self._types[name] = type_
 
-    def known(self, names: Iterable[str]) -> bool:
+    def all_known(self, names: Iterable[str]) -> bool:
         """Whether all these tensors have a shape."""
         return all(type_ is not None and type_.shape is not None for type_ in set(map(self._types.get, names)))
 
@@ -332,8 +332,8 @@ def first_line(error: Exception) -> str:
 
 def in_short(messages: Sequence[str], more: str) -> list[str]:
     """The first messages, and how many more there are."""
-    rest = len(messages) - TOLD
-    return [*messages[:TOLD], f"{rest} {more}"] if rest > 0 else list(messages)
+    others = len(messages) - TOLD
+    return [*messages[:TOLD], f"{others} {more}"] if others > 0 else list(messages)
 
 
 def first_output(node: onnx.NodeProto) -> str:

@@ -240,7 +240,7 @@ class Http(Transport):
         """The parts of a URL.
 
         Raises:
-            ModelError: it names no server, or no port.
+            ModelError: it has no host name, or no port.
         """
         try:
             parts = urllib.parse.urlsplit(url)
@@ -250,7 +250,7 @@ class Http(Transport):
                 f"{self.name}: is not the URL of a server ({' '.join(str(error).split())[:100]})"
             ) from None
         if not parts.hostname:
-            raise ModelError(f"{self.name}: names no server")
+            raise ModelError(f"{self.name}: has no host name")
         return parts
 
     def _answer(self, response: urllib3.BaseHTTPResponse, start: int, end: int) -> Answer | None:

@@ -176,7 +176,7 @@ class Fsspec(Transport):
             except FileNotFoundError:
                 raise ModelError(f"{self.name}: no such file") from None
             except ImportError as error:
-                raise ModelError(f"{self.name}: fsspec needs more for that ({in_words(error, 150)})") from None
+                raise ModelError(f"{self.name}: fsspec cannot open it ({in_words(error, 150)})") from None
 
     def first(self, length: int) -> tuple[int, bytes]:
         size = self._explained(lambda: self._system.info(self._path)["size"])

@@ -35,7 +35,7 @@ def text_of_file(path: str | os.PathLike[str]) -> str:
     except UnicodeDecodeError:
         raise InputError(f"{name}: is not text in UTF-8") from None
     except ValueError as error:  # a NUL in the name
-        raise InputError(f"{name!r}: no file is called that ({error})") from None
+        raise InputError(f"{name!r}: no such file ({error})") from None
 
 
 def of_toml(text: str) -> dict[str, Any]:

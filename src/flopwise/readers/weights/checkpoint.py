@@ -129,7 +129,7 @@ def _why(error: Exception) -> str:
     if "Unsupported global" in text or "WeightsUnpickler" in text or "weights_only" in text.lower():
         what = text.partition("GLOBAL ")[2].split(" ")[0] or text.partition("WeightsUnpickler error: ")[2][:80]
         named = f" ({what})" if what else ""
-        return f"its pickle asks for more than tensors{named}, and is not loaded; save its state_dict() instead"
+        return f"its pickle holds more than tensors{named}, and is not loaded; save its state_dict() instead"
     if "zip archive" in text:
         text = text.partition(": ")[2].partition(". ")[0] or text  # what follows is advice for PyTorch's developers
     return f"not a PyTorch checkpoint, or truncated or damaged ({text[:150]})"

@@ -143,7 +143,7 @@ def _begun(source: Source) -> tuple[_Cursor, int, int]:
         raise ModelError(f"{source.name}: not a GGUF file")
     version = cursor.number("I")
     if version & 0xFFFF == 0:  # the low bytes come last: a file for the other byte order
-        raise ModelError(f"{source.name}: a GGUF file with the highest byte first; convert it first")
+        raise ModelError(f"{source.name}: a big-endian GGUF file; convert it first")
     if version not in (2, 3):
         raise ModelError(f"{source.name}: GGUF version {version} is unknown (2 and 3 are)")
     tensors, entries = cursor.number("Q"), cursor.number("Q")

@@ -98,7 +98,7 @@ def refuse_rare_compression(member: zipfile.ZipInfo, name: str) -> None:
         ModelError: it is compressed in another way.
     """
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ModelError(f"{name}: {member.filename[:200]!r} is compressed otherwise than by deflate; refused")
+        raise ModelError(f"{name}: {member.filename[:200]!r} is not compressed by deflate; refused")
 
 
 def within_bounds(member: zipfile.ZipInfo, name: str) -> None:
@@ -218,7 +218,7 @@ class Archive:
     def _learn(self, name: str, head: bytes | memoryview) -> None:
         member = self.members[name]
         if bytes(head[:4]) != b"PK\x03\x04" or len(head) < LOCAL:
-            raise ModelError(f"{self._storage.name}: {name[:200]!r} is not where its archive says")
+            raise ModelError(f"{self._storage.name}: {name[:200]!r} is not where its archive has it")
         skip = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
         place = member.header_offset + LOCAL + skip
         if place + member.file_size > self._ends[name]:

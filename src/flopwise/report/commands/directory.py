@@ -58,7 +58,7 @@ def columns_of(columns: Sequence[str] | None, train: bool) -> tuple[Column, ...]
             continue
         column = PEAK if name.lower() in ("peak", PEAK.key) else select([name])[0]
         if column.kind not in ("number", "bytes", "ratio") or column.key in ("times", "depth"):
-            raise InputError(f"the column {column.key!r} says nothing of a whole model; for tables of layers: --each")
+            raise InputError(f"the column {column.key!r} has no value for a whole model; --each shows the layers")
         chosen.append(column)
     return tuple(dict.fromkeys(chosen)) or (*every, PEAK)
 

@@ -185,7 +185,7 @@ def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[st
         tried = min((answer.profiled for _, answer in answers if answer.profiled is not None), default=low)
         if any(answer.size is None for _, answer in answers):
             smaller = f" from {symbol} = {tried} on" if tried > 1 else ""
-            notes.append(f"where no size stands, every size{smaller} costs more or is not taken")
+            notes.append(f"where a line has no size, every size{smaller} costs more or is not taken")
         if any(answer.size is not None and answer.size < low for _, answer in answers):
             notes.append(f"the formula holds from {symbol} = {low} on; smaller sizes were profiled")
         if not all(answer.certain for _, answer in answers):

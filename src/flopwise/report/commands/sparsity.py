@@ -79,7 +79,7 @@ def _without_blocks(sheet: Sheet) -> Sheet:
 
 
 def _searched(sparsity: Sparsity) -> str:
-    query = sparsity.asked
+    query = sparsity.query
     ranks = "every rank" if query.ranks is None else "rank " + ", ".join(map(str, sorted(query.ranks)))
     return (
         f"searched: {ranks}, more than {query.min_size} elements, more than {100 * query.min_ratio:g} % zeros, "
@@ -104,8 +104,8 @@ def _by_tensor(sparsity: Sparsity) -> Sheet:
         Field(Head("sparsity", "zeros %", "percent", 1), lambda t: _percent(t.ratio)),
         Field(Head("zero_block", BLOCK, "text", 2), lambda t: str(t.block or "")),
         Field(Head("zero_block%", "zero blocks %", "percent", 2), lambda t: _percent(t.found.ratio) if t.found else ""),
-        *(_ratio(str(block), i, "blocks") for i, block in enumerate(sparsity.asked.blocks)),
-        *(_ratio(str(pattern), i, "patterns") for i, pattern in enumerate(sparsity.asked.patterns)),
+        *(_ratio(str(block), i, "blocks") for i, block in enumerate(sparsity.query.blocks)),
+        *(_ratio(str(pattern), i, "patterns") for i, pattern in enumerate(sparsity.query.patterns)),
         Field(Head("zero_outputs", "zero rows", "number", 6), lambda t: t.zero_outputs if len(t.shape) > 1 else ""),
         Field(Head("zero_inputs", "zero columns", "number", 6), lambda t: t.zero_inputs if len(t.shape) > 1 else ""),
         Field(Head("note", "note", "text", 9), lambda t: t.note),
@@ -142,8 +142,8 @@ def _by_layer(sparsity: Sparsity) -> Sheet:
         Field(Head("macs", "MACs", "number", 2), lambda r: r.effective.macs),
         Field(Head("effective_macs", "without zeros", "number", 1), lambda r: r.effective.zeros),
         Field(Head("block_macs", "without blocks found", "number", 5), lambda r: r.effective.found),
-        *(without(str(block), i, "blocks") for i, block in enumerate(sparsity.asked.blocks)),
-        *(without(str(pattern), i, "patterns") for i, pattern in enumerate(sparsity.asked.patterns)),
+        *(without(str(block), i, "blocks") for i, block in enumerate(sparsity.query.blocks)),
+        *(without(str(pattern), i, "patterns") for i, pattern in enumerate(sparsity.query.patterns)),
     ]
     return Sheet.of(columns, sparsity.layers, lambda r: "unknown" if r.effective.zeros is None else "")
 
@@ -155,7 +155,7 @@ def _total(sparsity: Sparsity, by_layer: bool) -> _Total:
         "zeros": bounded(sparsity.zeros, not sparsity.unknown),
         "sparsity": _percent(sparsity.ratio),
     }
-    query, effective = sparsity.asked, sparsity.effective
+    query, effective = sparsity.query, sparsity.effective
     matrices = [t for t in sparsity.tensors if len(t.shape) > 1]
     if not by_layer:
         for i, block in enumerate(query.blocks):
@@ -174,7 +174,7 @@ def _total(sparsity: Sparsity, by_layer: bool) -> _Total:
 def _effective(sparsity: Sparsity, effective: Effective) -> list[tuple[str, str, Value]]:
     """Key, title and value of each kind of multiply-accumulates."""
     exact = all(layer.effective.macs is not None for layer in sparsity.layers)
-    query = sparsity.asked
+    query = sparsity.query
     kinds: list[tuple[str, str, int | None]] = [
         ("macs", "MACs", effective.macs),
         ("effective_macs", "MACs without zeros", effective.zeros),

@@ -76,7 +76,7 @@ REFUSED: list[tuple[str, str, list[Shape], int, str]] = [
     ("Crop", "crop_param { offset: [1, 1, 1] }", [X, X], 1, "3 offsets for 2"),
     ("Tile", "tile_param { tiles: 0 }", [X], 1, "tiles is 0"),
     ("Tile", "tile_param { tiles: 9223372036854775807 }", [X], 1, "2^63"),
-    ("Reduction", "reduction_param { operation: 0 }", [X], 1, "none of its operations"),
+    ("Reduction", "reduction_param { operation: 0 }", [X], 1, "no operation 0"),
     ("ArgMax", "argmax_param { top_k: 91 }", [X], 1, "there are 90"),
     ("BatchReindex", "", [X, (2, 2)], 1, "needs 1 dimensions"),
     ("Reorg", "reorg_param { stride: 2 }", [X], 1, "cannot cut 6x5"),

@@ -86,7 +86,7 @@ def test_what_follows_from_a_bound_is_a_bound() -> None:
     assert [t.bound for t in counted.graph.outputs] == [True, False]
     assert (counted.bounded, counted.exact) == (("nonzero_1", "transpose_1", "gathernd_1", "matmul_1"), False)
     assert counted.total("macs") == 20 * 3 * 8
-    assert "upper bounds: 4 tensors are as large as the data say, at most; the first is 'n'" in counted.notes
+    assert "upper bounds: the data decide how large 4 tensors are; the first is 'n'" in counted.notes
 
 
 def test_known_limits_of_a_slice_are_kept() -> None:

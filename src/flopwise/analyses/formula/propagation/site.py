@@ -74,7 +74,7 @@ class Site:
         """The elements of an input as whole numbers, in one row.
 
         Raises:
-            UnknownError: they are not known, or one is no whole number.
+            UnknownError: they are not known, or one is not a whole number.
         """
         return [whole(element) for element in self.value(index).ravel().tolist()]
 

@@ -122,11 +122,11 @@ def source(
         InputError: there is no such language.
     """
     if language not in LANGUAGES:
-        raise InputError(f"no source is written in {language!r}; known: {', '.join(LANGUAGES)}")
+        raise InputError(f"source cannot be written in {language!r}; known: {', '.join(LANGUAGES)}")
     form = LANGUAGES[language]
     names = identifiers([d.name for d in domains], code=True)
     said = about or "every size from 0 on"
-    words = f"Whether the functions below hold, for {said}; they say nothing of other sizes".replace("*/", "* /")
+    words = f"Whether the functions below hold, for {said}; at other sizes they are not defined".replace("*/", "* /")
     begin = form.begin("holds", list(names.values()), words.replace('"""', "")).replace(*form.truth)
     parts = [form.head, "\n".join((begin, *_holds(domains, guards, names, form)))]
     for name, term in terms.items():

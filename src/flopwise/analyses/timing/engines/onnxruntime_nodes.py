@@ -152,7 +152,7 @@ class Graph:
             elif name in self._seen:
                 feeds[name] = self._value(name)
             else:
-                raise UnsupportedError(f"{name} is no tensor")
+                raise UnsupportedError(f"{name} is not a tensor")
         sizes = [self._seen[n] for n in node.output if n in self._seen]
         made = sum(int(np.prod(shape)) * _itemsize(dtype) for dtype, shape in sizes)
         return NodeModel(node, feeds, weights, self._opsets, made)

@@ -118,7 +118,7 @@ def figures(source: str | None = None, models: Sequence[str] = ()) -> list[Figur
 
         chosen = [f for f in chosen if any(fnmatchcase(f.model.lower(), pattern.lower()) for pattern in models)]
         if not chosen:
-            raise InputError(f"no published figure is of a model named {', '.join(models)}")
+            raise InputError(f"no figures are published for a model named {', '.join(models)}")
     return chosen
 
 

@@ -185,5 +185,5 @@ def _truth(field: Field) -> bool:
 
 def _text(field: Field) -> str:
     if isinstance(field.value, Message):
-        raise _error(field, "must be a text")
+        raise _error(field, "must be text")
     return field.value

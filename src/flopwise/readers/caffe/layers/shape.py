@@ -30,7 +30,7 @@ def reshape(place: Place, op: str) -> Lowered:
     middle: list[int] = []
     for i, dim in enumerate(wanted):
         if dim == 0 and start + i >= len(shape):
-            raise place.error(f"dimension {i} copies axis {start + i}, which a blob of shape {show(shape)} has not")
+            raise place.error(f"dimension {i} copies axis {start + i}, but its bottom has shape {show(shape)}")
         middle.append(shape[start + i] if dim == 0 else place.at_least(-1, dim, "a dimension of the shape"))
     before, after = shape[:start], shape[end:]
     if middle.count(-1) > 1:
@@ -158,7 +158,7 @@ def _operation(place: Place) -> str:
     message = place.param("reduction_param")
     operation = place.choice(message, "operation", _NUMBERED) if message.has("operation") else "SUM"
     if not operation:
-        raise place.error("operation 0 is none of its operations")
+        raise place.error("has no operation 0: Caffe numbers operations from 1")
     return operation
 
 

@@ -87,7 +87,7 @@ def network(message: Message, state: State, blobs: Blobs | None = None, saved: b
     for stage in state.stages:
         if stage not in named:
             choices = f"those named are {', '.join(sorted(named))}" if named else "no layer names any"
-            warnings.append(f"no layer asks for the stage {stage!r}; {choices}")
+            warnings.append(f"no layer names the stage {stage!r}; {choices}")
     if saved and (missing := _missing(layers)):
         layers.insert(0, _input(missing, complete))
     _check(layers)
@@ -174,9 +174,9 @@ def _met(rule: Message, state: _Complete) -> bool:
 def _no_layers(message: Message, state: _Complete) -> str:
     if message.has("layer") or message.has("layers"):
         with_stages = f" with the stages {', '.join(sorted(state.stages))}" if state.stages else ""
-        return f"no layer is there in phase {state.phase}{with_stages}; choose with --phase, --stage and --level"
+        return f"there are no layers in phase {state.phase}{with_stages}; choose with --phase, --stage and --level"
     names = ", ".join(message.names()[:5])
-    return f"there is no layer in it{f'; its fields are {names}' if names else ''}"
+    return f"it has no layers{f'; its fields are {names}' if names else ''}"
 
 
 def _missing(layers: Iterable[Layer]) -> list[str]:
@@ -205,14 +205,14 @@ def _check(layers: Sequence[Layer]) -> None:
         for i, top in enumerate(layer.tops):
             in_place = i < len(layer.bottoms) and layer.bottoms[i] == top
             if top in writers and not in_place:
-                raise ModelError(f"{layer}: makes the blob {top!r}, which {writers[top]} has made already")
+                raise ModelError(f"{layer}: produces the blob {top!r}, which {writers[top]} produces already")
             writers[top] = layer
 
 
 def _why_missing(bottom: str, layer: Layer, layers: Sequence[Layer]) -> str:
     later = [other for other in layers if bottom in other.tops]
     if not later:
-        return f"reads the blob {bottom!r}, which no layer makes in phase {layer.phase}"
+        return f"reads the blob {bottom!r}, which no layer produces in phase {layer.phase}"
     if later[0] is layer:
-        return f"reads the blob {bottom!r}, which it makes itself"
-    return f"reads the blob {bottom!r}, which {later[0]} makes after it; layers stand in the order of their work"
+        return f"reads the blob {bottom!r}, which it produces itself"
+    return f"reads the blob {bottom!r}, which {later[0]} produces after it; layers run in the order of the file"

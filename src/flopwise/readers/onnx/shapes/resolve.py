@@ -117,7 +117,7 @@ def _resolve(
         del inferred
         shapes.warnings.extend(in_short(suspects.warnings, "more invalid operators"))
         flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n.proto) for n in nodes)
-        if context.inside or flows or not shapes.known(names):
+        if context.inside or flows or not shapes.all_known(names):
             second = second or _second_pass(model, shapes, context, declared)
             second.run()
     _refuse_huge(graph, names, shapes)

@@ -161,7 +161,7 @@ def _check(content: Mapping[str, Any], name: str) -> None:
         if not isinstance(kind, str) or kind == "auto":
             continue
         if not isinstance(getattr(torch, kind.removeprefix("torch."), None), torch.dtype):
-            raise ModelError(f"{name}: {key} is {kind!r}, which is no element type; such as 'bfloat16' is expected")
+            raise ModelError(f"{name}: {key} is {kind!r}, which is not an element type such as 'bfloat16'")
 
 
 def refuse_long_lists(content: Mapping[str, Any], name: str) -> None:

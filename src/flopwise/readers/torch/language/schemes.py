@@ -45,7 +45,7 @@ def _matched(pattern: str, path: str) -> bool:
     try:
         return re.match(pattern, path) is not None
     except re.error as error:
-        raise InputError(f"quantization_config: {pattern!r} is no pattern ({error})") from None
+        raise InputError(f"quantization_config: {pattern!r} is not a regular expression ({error})") from None
 
 
 def schemes_of(method: str, settings: Mapping[str, Any]) -> Schemes | None:

@@ -58,7 +58,7 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
     takes = inspect.signature(model.forward).parameters
     main = getattr(model, "main_input_name", "input_ids")
     if "input_ids" not in takes and main in takes:
-        raise InputError(f"{type(model).__name__} takes {main}, not tokens, so it is no language model")
+        raise InputError(f"{type(model).__name__} takes {main}, not tokens, so it is not a language model")
     encoder = bool(getattr(model.config, "is_encoder_decoder", False))
     if past == 0:
         return Step(_tokens(new, batch, encoder), 0, new)

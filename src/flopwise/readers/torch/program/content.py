@@ -93,7 +93,7 @@ class Content:
             )
             self._new = f"{self._prefix}models/model.json" in names
             if self._text("byteorder", b"little").strip() != b"little":
-                raise ModelError(f"{path}: was written with the highest byte first; load and save it again")
+                raise ModelError(f"{path}: is big-endian; load and save it again")
 
     def close(self) -> None:
         """Close the file."""
@@ -170,7 +170,7 @@ class Content:
             member, start, info.file_size, DTYPES[meta["dtype"]], shape, strides, _size(meta["storage_offset"])
         )
         if head[:4] != b"PK\x03\x04" or len(shape) != len(strides) or len(shape) > 64:
-            raise ModelError(f"{self.path}: {member} is not what its archive says")
+            raise ModelError(f"{self.path}: {member} does not match its archive")
         return place
 
 

@@ -81,7 +81,7 @@ class _Tensor:
         return Place(member, 0, 0, dtype, tuple(shape), tuple(strides), offset)
 
     def __setstate__(self, state: Any) -> None:
-        raise ModelError("its pickle changes what is not its own")
+        raise ModelError("its pickle modifies objects that it did not create")
 
 
 def of_program(path: str) -> StoredTensors:

@@ -154,11 +154,7 @@ def _run(
         except FlopwiseError:
             raise
         except NeedsValues as error:
-            what = (
-                f"{error.function} asks for elements"
-                if error.function
-                else "it asks for the elements of a large tensor"
-            )
+            what = f"{error.function} reads elements" if error.function else "it reads the elements of a large tensor"
             before = Run(recorder.events, calls.calls, stored, (), recorder.stand_ins.foreign, recorder.notes, None)
             raise RunError(_where(calls), what, place_of(error), before) from error
         except RecursionError as error:
