@@ -27,6 +27,21 @@ WINDOW: dict[str, Any] = {
     "sliding_window": 8,
 }
 
+#: Its scores are capped by a tanh, so that its attention is no fused operator.
+UNFUSED: dict[str, Any] = {**LLAMA, "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"]}
+
+#: Its decoder attends to what its encoder made of the prompt.
+ENCODER_DECODER: dict[str, Any] = {
+    "model_type": "t5",
+    "architectures": ["T5ForConditionalGeneration"],
+    "vocab_size": 320,
+    "d_model": 64,
+    "d_kv": 16,
+    "d_ff": 96,
+    "num_layers": 2,
+    "num_heads": 4,
+}
+
 MIXTURE: dict[str, Any] = {
     **LLAMA,
     "model_type": "mixtral",

@@ -60,6 +60,9 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["--tokens-per-s", "10"], "is for a training step: give --train"),
         (["--train", "--tokens-per-s", "10"], "needs both its tokens per second and a device"),
         (["--train", "--rewrite", "absorb-mla"], "leave --train out"),
+        (["--optimizer", "sgd"], "--optimizer is for a training step: give --train"),
+        (["--checkpointing", "full"], "--checkpointing is for a training step: give --train"),
+        (["--train", "--kv-dtype", "fp8"], "--kv-dtype is for a request; leave --train out"),
         (["--rewrite", "absorb-mla"], "expands no latents"),
         (["--kv-dtype", "fp3"], "unknown element type 'fp3' of the cache"),
     ],
@@ -67,7 +70,7 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_line_for_what_is_wrong(
     llama: str, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["llm", llama, "--prompt", "8", "--generate", "1", *arguments]) == 2
+    assert main(["llm", llama, "--prompt", "8", *arguments]) == 2
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1

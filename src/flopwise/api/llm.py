@@ -332,22 +332,24 @@ class _Program:
         source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
         self._module = module
         self._kv = KV_DTYPES[kv_dtype] if kv_dtype else None
-        self._steps: dict[tuple[int, int, int], Step] = {}
+        self._steps: dict[tuple[int, int, int, int | None], Step] = {}
         self.name = type(module).__name__
         self.source = source
         self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
         stored = stored_widths(module, model)
         self.widths: Mapping[str, Fraction] = stored.elements
         self.longest: int | None = longest_context(module)
-        self.notes: tuple[str, ...] = stored.notes
+        self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
+        both = "the encoder reads the prompt once; the decoder starts with as many tokens and alone goes on"
+        self.notes: tuple[str, ...] = (*stored.notes, *([both] if self.encodes else []))
 
-    def profile(self, past: int, new: int, batch: int) -> Profile:
+    def profile(self, past: int, new: int, batch: int, encoded: int | None = None) -> Profile:
         """The profile of a call with so many tokens in the state."""
-        return profile(self._module, self._step(past, new, batch).inputs)
+        return profile(self._module, self._step(past, new, batch, encoded).inputs)
 
-    def state(self, tokens: int, batch: int) -> Mapping[str, int]:
+    def state(self, tokens: int, batch: int, encoded: int | None = None) -> Mapping[str, int]:
         """Bytes of the state after so many tokens, by kind."""
-        tensors = self._step(tokens, 1, batch).state
+        tensors = self._step(tokens, 1, batch, encoded).state
         totals: dict[str, int] = {}
         for name, tensor in tensors.items():
             cached = name.rpartition(".")[2] in ("keys", "values")
@@ -356,12 +358,12 @@ class _Program:
             totals[kind] = totals.get(kind, 0) + round(tensor.numel() * width)
         return totals
 
-    def _step(self, past: int, new: int, batch: int) -> Step:
+    def _step(self, past: int, new: int, batch: int, encoded: int | None) -> Step:
         from flopwise.readers.torch.language.state import step
 
-        key = past, new, batch
+        key = past, new, batch, encoded
         if key not in self._steps:
-            self._steps[key] = step(self._module, past, new, batch)
+            self._steps[key] = step(self._module, past, new, batch, encoded)
         return self._steps[key]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from tests.language_models import LATENT, LLAMA, MIXTURE, PUBLISHED, WINDOW, written
+from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, PUBLISHED, UNFUSED, WINDOW, written
 
 import flopwise
 
@@ -61,6 +61,28 @@ def test_a_small_model_by_hand(tmp_path: Path) -> None:
     assert result.final_cache_bytes == 2 * 40 * result.cache_bytes_per_token
     table = 320 * 64 * 2
     assert result.decode.weights.most == 2 * result.params - table + 2 * 64 * 2  # of the table two rows
+
+
+def test_attention_that_is_no_operator_of_its_own(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, UNFUSED), prompt=32, generate=1)
+    attention = 2 * 2 * 4 * 16
+    assert result.prefill.attention_macs == 32 * 32 * attention
+    assert result.decode.attention_macs == 33 * attention
+    assert result.prefill.needed_macs == result.prefill.macs
+    assert any("4 products of attention are operators of their own" in note for note in result.notes)
+
+
+def test_an_encoder_reads_the_prompt_once(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, ENCODER_DECODER), prompt=32, generate=8)
+    pair = 2 * 2 * 4 * 16  # multiply-accumulates of attention for each pair of tokens, in both layers
+    first = result.decode.macs
+    assert result.decode.attention_macs == (33 + 32) * pair
+    assert result.generated_macs == 8 * first + sum(range(8)) * pair
+    kept = 2 * 2 * 4 * 16 * 4  # keys and values of a token in both layers, in float32
+    assert result.cache_bytes == 2 * 32 * kept
+    assert result.cache_bytes_per_token == kept
+    assert result.final_cache_bytes == (32 + 40) * kept
+    assert any("the encoder reads the prompt once" in note for note in result.notes)
 
 
 def test_a_cache_in_another_type_is_smaller(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tests.language_models import LLAMA, MIXTURE, written  # noqa: E402
+from tests.language_models import LLAMA, MIXTURE, UNFUSED, written  # noqa: E402
 
 import flopwise  # noqa: E402
 from flopwise.analyses.llm.training import CHECKPOINTING, TrainingStep  # noqa: E402
@@ -83,7 +83,7 @@ def test_stages_share_the_layers(tmp_path: Path) -> None:
     table, layer = 320 * 64, (step.params - 2 * 320 * 64 - 64) // 2
     assert step.rank.params in (table + layer, table + layer + 64)
     with pytest.raises(flopwise.InputError, match="the model has 2 layers"):
-        _step(tmp_path, pp=3)
+        _step(tmp_path, pp=4)
 
 
 @pytest.mark.parametrize("pp", [2, 4])
@@ -125,10 +125,27 @@ def test_selective_checkpointing_says_that_it_keeps_no_less(tmp_path: Path) -> N
     assert any("keeps no less" in note for note in selective.notes)
 
 
+def test_selective_checkpointing_is_for_fused_attention(tmp_path: Path) -> None:
+    with pytest.raises(flopwise.InputError, match="computes its attention operator by operator"):
+        flopwise.llm(written(tmp_path, UNFUSED), train=True, prompt=8, checkpointing="selective")
+
+
 @pytest.mark.parametrize("shares", [{"dp": 3}, {"tp": 0}])
 def test_what_does_not_divide(tmp_path: Path, shares: dict[str, int]) -> None:
     with pytest.raises(flopwise.InputError):
         _step(written(tmp_path, LLAMA), **shares)
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ({"tp": 4}, r"tp 4: 2 heads of model.layers.0.self_attn do not divide by it"),
+        ({"pp": 2, "dp": 4}, r"pp 2: 1 sequence of a rank cannot be 2 equal micro-batches"),
+    ],
+)
+def test_heads_and_micro_batches_are_not_cut(tmp_path: Path, shares: dict[str, int], words: str) -> None:
+    with pytest.raises(flopwise.InputError, match=words):
+        flopwise.llm(written(tmp_path, LLAMA), train=True, prompt=32, batch=4, **shares)
 
 
 def test_rules_of_thumb(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def _memory(program: Program, request: Inference, prompt: int, batch: int) -> in
             (run.peak_activation_bytes, run.state_bytes)
             for run in (program.profile(0, prompt, batch), program.profile(prompt, 1, batch))
         ]
-        state = sum(program.state(prompt + request.generate, batch).values())
+        state = sum(program.state(prompt + request.generate, batch, prompt).values())
     except FlopwiseError:
         return None
     if any(peak is None for peak, _ in alive):

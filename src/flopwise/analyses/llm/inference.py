@@ -32,11 +32,13 @@ class Program(Protocol):
     widths: Mapping[str, Fraction]
     #: What a reader should know about it.
     notes: tuple[str, ...]
+    #: Whether an encoder reads the prompt, so that the tokens generated after it are those of the decoder alone.
+    encodes: bool
 
-    def profile(self, past: int, new: int, batch: int) -> Profile:
-        """The profile of a call with so many tokens in the state."""
+    def profile(self, past: int, new: int, batch: int, encoded: int | None = None) -> Profile:
+        """The profile of a call with so many tokens in the state; its encoder read as many, or as are named."""
 
-    def state(self, tokens: int, batch: int) -> Mapping[str, int]:
+    def state(self, tokens: int, batch: int, encoded: int | None = None) -> Mapping[str, int]:
         """Bytes of the state after so many tokens, by kind ("keys and values", "recurrent state")."""
 
 
@@ -202,32 +204,34 @@ def inference(
             raise InputError(f"{name} {number}: must be at least 1")
     widths = dict(program.widths)
 
-    def state(tokens: int) -> int:
-        return sum(program.state(tokens, batch).values())
+    read_once = prompt if program.encodes else None
 
-    steps: dict[tuple[int, int], Step] = {}
+    def state(tokens: int, encoded: int | None = None) -> int:
+        return sum(program.state(tokens, batch, encoded).values())
+
+    steps: dict[tuple[int, int, int | None], Step] = {}
     absorbed: dict[int, int | None] = {}
     profiles: dict[tuple[int, int], Profile] = {}
     counts: dict[tuple[int, int], list[int]] = {}
 
-    def at(past: int, new: int) -> Step:
-        key = past, new
+    def at(past: int, new: int, encoded: int | None = None) -> Step:
+        key = past, new, encoded
         if key not in steps:
             progress(f"a step after {past} tokens" if past else f"prefill of {new} tokens")
-            run = program.profile(past, new, batch)
-            profiles.update({key: run} if key == (0, prompt) else {})
-            counts[key] = [profile_graph(run.graph, convention).total("count") for convention in conventions]
+            run = program.profile(past, new, batch, encoded)
+            profiles.update({(past, new): run} if (past, new) == (0, prompt) else {})
+            counts[past, new] = [profile_graph(run.graph, convention).total("count") for convention in conventions]
             if past:
                 absorbed[past] = absorbed_mla(run)
-            held = state(past) if past else 0
+            held = state(past, encoded) if past else 0
             steps[key] = step_of(run, batch=batch, past=past, new=new, state_bytes=held, widths=widths)
         return steps[key]
 
     def cost(past: int) -> tuple[int, ...]:
-        step = at(past, 1)
+        step = at(past, 1, read_once)
         return step.macs, step.flops, step.bytes, absorbed[past] or 0, *counts[past, 1]
 
-    prefill, decode = at(0, prompt), at(prompt, 1)
+    prefill, decode = at(0, prompt), at(prompt, 1, read_once)
     macs, flops, read, rewritten, *generated = summed(cost, prompt, prompt + generate - 1)
     counted = zip(conventions, counts[0, prompt], counts[prompt, 1], generated, strict=True)
     profile = profiles[0, prompt]
@@ -256,8 +260,8 @@ def inference(
         generated_flops=flops,
         generated_bytes=read,
         cache_bytes=cache,
-        final_cache_bytes=state(end),
-        cache_bytes_per_token=(state(prompt + 1) - cache) // batch,
+        final_cache_bytes=state(end, read_once),
+        cache_bytes_per_token=(state(prompt + 1, read_once) - cache) // batch,
         rewrites={} if first is None else {ABSORB_MLA: (first, rewritten)},
         conventions={own.name: (own.unit, once, then, every) for own, once, then, every in counted},
         notes=(*_notes(program, end, prefill, decode), *profile.notes),
@@ -283,6 +287,11 @@ def _notes(program: Program, end: int, prefill: Step, decode: Step) -> list[str]
         notes.append(f"MACs are exact; other operations of {' and '.join(inexact)} depend on the data and are bounds")
     elif inexact:
         notes.append(f"the counts of {' and '.join(inexact)} are bounds, not exact; flopwise profile says where")
+    if prefill.attention_products:
+        notes.append(
+            f"masks: {prefill.attention_products} products of attention are operators of their own, whose masks are "
+            f"not followed: MACs that the masks leave have all of theirs"
+        )
     if decode.weights.experts:
         layers = len({expert.layer for expert in decode.weights.experts})
         stack = max(decode.weights.experts, key=lambda expert: expert.count)

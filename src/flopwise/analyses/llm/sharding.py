@@ -19,11 +19,12 @@ https://arxiv.org/abs/2104.04473, section 2.2; GShard, https://arxiv.org/abs/200
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 from flopwise.graph import Node, Tensor
 from flopwise.memory.experts import experts_of
 from flopwise.operators.counts import FLOPS as _FLOPS
@@ -66,6 +67,9 @@ class Sharding:
                 raise InputError(f"{name} {getattr(self, name)}: must be at least 1")
         if batch % self.batches:
             raise InputError(f"a batch of {batch} does not divide by dp × fsdp = {self.batches}")
+        if (batch // self.batches) % self.pp:
+            own = counted(batch // self.batches, "sequence")
+            raise InputError(f"pp {self.pp}: {own} of a rank cannot be {self.pp} equal micro-batches")
         if self.ep > 1 and self.batches % self.ep:
             raise InputError(f"ep {self.ep}: experts are divided among the dp × fsdp = {self.batches} ranks of a batch")
 
@@ -177,6 +181,7 @@ class _Parts:
         """Follow the divided tensors through the program."""
         tp, ep = self.sharding.tp, self.sharding.ep
         divided: set[str] = set()
+        columns: set[str] = set()
         for row in self.profile.rows:
             node, divisor = row.node, 1
             stored = [t for t in self.folding.stored(node) if t.kind == "weight" and len(t.shape or ()) > 1]
@@ -191,7 +196,9 @@ class _Parts:
                 self._fits(node, stored, way)
                 divisor *= tp
                 self._weights.update((t.name, tp) for t in stored)
+                columns.update(t.name for t in node.known_outputs if way == "colwise")
             elif tp > 1 and inside:
+                self._heads(row, columns)
                 divisor *= tp
             if tp > 1 and (("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way)):
                 divided.update(t.name for t in node.known_outputs)
@@ -201,6 +208,18 @@ class _Parts:
 
     def _way_of(self, tensor: Tensor) -> str:
         return self._way(tensor.name) or self._way(tensor.name.rpartition(".")[0])
+
+    def _heads(self, row: Row, columns: set[str]) -> None:
+        """Refuse to divide heads that are too few: those into which a row splits what a product made by columns."""
+        node, tp = row.node, self.sharding.tp
+        if node.op != "Reshape" or node.input(0).name not in columns:
+            return
+        extent, sizes = int(node.input(0).dims[-1]), [int(size) for size in node.output().dims]
+        if len(sizes) <= len(node.input(0).dims):
+            return
+        for place in range(len(sizes) - 2, -1, -1):
+            if math.prod(sizes[place:]) == extent and sizes[place] % tp:
+                raise InputError(f"tp {tp}: {sizes[place]} heads of {row.node.module} do not divide by it")
 
     def _fits(self, node: Node, stored: Sequence[Tensor], way: str) -> None:
         """Refuse weights that do not divide."""

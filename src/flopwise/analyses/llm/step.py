@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from flopwise.analyses.llm.attention import attention_products, fused_attention
 from flopwise.analyses.llm.traffic import WeightTraffic, weight_traffic
 from flopwise.profiles.profile import Profile
-
-#: Operators whose products grow with the square of the context.
-_ATTENTION = frozenset({"Attention", "ai.onnx.preview::FlexAttention", "com.microsoft::GroupQueryAttention"})
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,8 @@ class Step:
     exact: bool = True
     #: Whether the multiply-accumulates are exact, whatever else depends on the data (such as the sorting of top-k).
     macs_exact: bool = True
+    #: Products of attention that are operators of their own: no mask of theirs is in ``needed_macs``.
+    attention_products: int = 0
 
     @property
     def tokens(self) -> int:
@@ -71,7 +71,7 @@ def step_of(
         state_bytes: bytes of the state before the step.
         widths: bytes of each element of stored tensors, by name.
     """
-    attention = sum(row.macs or 0 for row in profile.rows if row.node.op in _ATTENTION)
+    products = attention_products(profile)
     peak = profile.peak_activation_bytes
     return Step(
         batch=batch,
@@ -80,12 +80,13 @@ def step_of(
         macs=profile.total("macs"),
         needed_macs=profile.sum.needed_macs,
         flops=profile.total("flops"),
-        attention_macs=attention,
+        attention_macs=sum(row.macs or 0 for row in (*fused_attention(profile), *products)),
         weights=weight_traffic(profile, batch * new, widths),
         state_bytes=state_bytes,
         activation_bytes=None if peak is None else peak - profile.state_bytes,
         exact=profile.exact,
         macs_exact=_macs_exact(profile),
+        attention_products=len(products),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from flopwise.analyses.llm.attention import attention_products, fused_attention
 from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
 from flopwise.analyses.timing.roofline import fastest
 from flopwise.conventions.papers.language_models import training_flops
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 #: What is thrown away in the forward pass and computed once more going back.
 Checkpointing: TypeAlias = Literal["none", "selective", "full"]
 CHECKPOINTING: tuple[Checkpointing, ...] = ("none", "selective", "full")
-
-#: Operators whose inner activations are thrown away by selective checkpointing.
-_ATTENTION = frozenset({"Attention", "ai.onnx.preview::FlexAttention"})
 
 #: What selective checkpointing is worth here.
 _SELECTIVE = (
@@ -169,6 +167,9 @@ def training_step(
         sharding: how the step is spread over devices.
         shard: the profile of one rank's part of the batch.
         plan: how the model's weights are divided, by module path.
+
+    Raises:
+        InputError: checkpointing is selective, and the program has no fused attention.
     """
     training = profile.training
     assert training is not None
@@ -176,7 +177,12 @@ def training_step(
     if plain is not None:
         again = backward - plain.sum.backward_flops
     elif checkpointing == "selective":
-        again = sum(row.flops or 0 for row in profile.rows if row.node.op in _ATTENTION)
+        if attention_products(profile):
+            raise InputError(
+                f"checkpointing selective: {name} computes its attention operator by operator, and which of them are "
+                "computed once more is not its program's to say; take none or full"
+            )
+        again = sum(row.flops or 0 for row in fused_attention(profile))
         backward += again
     update = training.to_dict(profile.rows, profile.sum)["optimizer_flops"] or 0
     return TrainingStep(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from flopwise.cli import options
 from flopwise.cli.command import Choice, Command, option
@@ -79,6 +80,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     training = {key: settings.pop(key) for key in ("optimizer", "checkpointing")}
     rate = settings.pop("rate")
     if settings.pop("train"):
+        _refuse({"generate": "--generate", "kv_dtype": "--kv-dtype"}, "is for a request; leave --train out")
         if settings["rewrites"]:
             raise InputError("--rewrite is of a request's steps; leave --train out")
         if settings["conventions"]:
@@ -88,6 +90,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
         if figures is not None:
             raise InputError("--figures shows a request against its context; leave --train out")
         return _train(model, output, {**settings, **training, "rate": rate}, shares)
+    _refuse({"optimizer": "--optimizer", "checkpointing": "--checkpointing"}, "is for a training step: give --train")
     if rate is not None:
         raise InputError("--tokens-per-s is for a training step: give --train")
     if any(number != 1 for number in shares.values()):
@@ -105,6 +108,18 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
             draw(result, figures, figure_format)
     output.write(llm_report(result))
     return 0
+
+
+def _refuse(names: dict[str, str], why: str) -> None:
+    """Refuse options of the command line that would change nothing.
+
+    Raises:
+        InputError: one of them was given.
+    """
+    context = click.get_current_context()
+    for name, written in names.items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InputError(f"{written} {why}")
 
 
 def _train(model: str, output: Output, settings: dict[str, Any], shares: dict[str, int]) -> int:

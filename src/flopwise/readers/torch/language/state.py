@@ -39,7 +39,7 @@ class Step:
         return sum(tensor.nbytes for tensor in self.state.values())
 
 
-def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
+def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1, encoded: int | None = None) -> Step:
     """The arguments of a call that adds tokens to those in the state, on tensors without memory.
 
     Args:
@@ -47,6 +47,7 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
         past: tokens in the state.
         new: tokens that are fed now, for each sequence.
         batch: sequences.
+        encoded: tokens that an encoder read before the call; None: as many as are in the state.
 
     Raises:
         InputError: a number is out of range, or the model keeps no state.
@@ -62,7 +63,7 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1) -> Step:
     encoder = bool(getattr(model.config, "is_encoder_decoder", False))
     if past == 0:
         return Step(_tokens(new, batch, encoder), 0, new)
-    state, extra = _state_after(model, past, batch, encoder)
+    state, extra = _state_after(model, past, batch, encoder, encoded)
     inputs = {**_tokens(new, batch, encoder), **extra, **state}
     if "encoder_outputs" in inputs:
         inputs.pop("input_ids", None)
@@ -111,33 +112,35 @@ def longest_context(model: Any) -> int | None:
     return next((n for n in lengths if isinstance(n, int) and n > 0), None)
 
 
-def _tokens(count: int, batch: int, encoder: bool) -> dict[str, Any]:
-    """The shapes of token ids; a model with an encoder gets as many of them as its decoder."""
+def _tokens(count: int, batch: int, encoder: bool, encoded: int | None = None) -> dict[str, Any]:
+    """The shapes of token ids; an encoder gets as many of them as the decoder, or as many as are named."""
     shape = batch, count
-    return {"input_ids": shape, "decoder_input_ids": shape} if encoder else {"input_ids": shape}
+    return {"input_ids": (batch, encoded or count), "decoder_input_ids": shape} if encoder else {"input_ids": shape}
 
 
-def _state_after(model: nn.Module, past: int, batch: int, encoder: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def _state_after(
+    model: nn.Module, past: int, batch: int, encoder: bool, encoded: int | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The state after some tokens, and what else the next call needs.
 
     Raises:
         InputError: the model keeps no state.
         ModelError: it fails.
     """
-    inputs = _tokens(past, batch, encoder)
+    inputs = _tokens(past, batch, encoder, encoded)
     takes = inspect.signature(model.forward).parameters
     fixed = encoder and getattr(model.config, "use_cache", False)  # some encoders refuse what is for the decoder
     if not fixed and ("use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())):
         inputs["use_cache"] = True
-    with _encoder_outputs(model if encoder else None) as encoded:
+    with _encoder_outputs(model if encoder else None) as outputs:
         returned = result_of(model, inputs)
     result = dict(returned.items()) if hasattr(returned, "items") else {}
     state = {name: _own(result[name]) for name in STATES if result.get(name) is not None and name in takes}
     if not state:
         raise InputError(f"{type(model).__name__} keeps no state between calls, so there are no past tokens")
     extra: dict[str, Any] = {"use_cache": True} if "use_cache" in inputs else {}
-    if encoder and encoded:
-        extra["encoder_outputs"] = _own(encoded[0])
+    if encoder and outputs:
+        extra["encoder_outputs"] = _own(outputs[0])
     return state, extra
 
 
