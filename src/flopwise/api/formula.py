@@ -10,10 +10,10 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
-from flopwise.analyses.formula.derivation import derive
+from flopwise.analyses.formula.derivation.derive import derive
+from flopwise.analyses.formula.derivation.first import unknown_loops
 from flopwise.analyses.formula.dim import Guards, dim, recording
 from flopwise.analyses.formula.facts import ModelFacts, facts_of
-from flopwise.analyses.formula.first import unknown_loops
 from flopwise.analyses.formula.following.nets import NetFacts
 from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flopwise.analyses.formula.derivation.ways import pieces, regions
 from flopwise.analyses.formula.groups import FIGURES, Group
 from flopwise.analyses.formula.groups import OF_MODEL as WHOLE
-from flopwise.analyses.formula.ways import pieces, regions
 from flopwise.errors import InputError, counted, entry
 from flopwise.operators.counts import CLASSES
 from flopwise.report.drawings import as_bytes, write

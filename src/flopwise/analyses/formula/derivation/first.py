@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from flopwise.analyses.formula.candidates import FIRST, different, equal, single, ties
+from flopwise.analyses.formula.derivation.candidates import FIRST, different, equal, single, ties
 from flopwise.analyses.formula.subject import Point, Reading, Subject
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Term

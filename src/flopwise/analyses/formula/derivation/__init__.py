@@ -1,0 +1,1 @@
+"""How a formula is derived: a first point, sizes followed from there, figures compared with profiles, other ways."""

@@ -1,0 +1,210 @@
+"""Figures with expressions compared with profiles: at the smallest sizes and at others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from flopwise.analyses.formula.derivation.explain import Explainer
+from flopwise.analyses.formula.derivation.tracing import Tracing
+from flopwise.analyses.formula.dim import term
+from flopwise.analyses.formula.following.loops import differing as of_turns
+from flopwise.analyses.formula.rows import (
+    CLASSES,
+    FIGURES,
+    Known,
+    differing,
+    unknown_row,
+    with_figures,
+)
+from flopwise.analyses.formula.subject import Point, Reading
+from flopwise.analyses.formula.terms.polynomial import Term
+from flopwise.operators.counts import Counts
+from flopwise.rows import Row
+
+#: Points at which formulas are compared beside the smallest; of a model with more layers one.
+COMPARED, MANY = 2, 2000
+
+#: How far above the smallest sizes formulas are compared, too: at 0 a product hides what its factors are.
+NEAR = (1, 3)
+
+#: Points that are added to those, where a fit was wrong.
+LEARNED = 6
+
+#: Symbols that are never 0 unless they are asked about: a model is not run on images without rows.
+ROUNDS = 8
+
+
+class Verification(Tracing):
+    """A model whose expressions are compared with profiles."""
+
+    def verify(self) -> None:
+        """Compare all figures with profiles: at the smallest sizes, and at others."""
+        wrong: set[int] = set()
+        left = COMPARED if len(self.rows) <= MANY and self.readings.subject.start is None else COMPARED - 1
+        for _ in range(2 * COMPARED):
+            more = self.fresh() if left else None
+            if more is None:
+                break
+            left -= 1
+            differing = self.differing(*more)
+            if differing and (self.fits or self.run) and len(self.counterexamples) < LEARNED:
+                self.learn(*more)
+                left, differing = left + 1, self.differing(*more)
+            wrong |= differing
+        #: Whether the formulas were compared at another point than the first.
+        self.general = bool(self.compared)
+        if not self.compared:
+            wrong |= self.differing(self.first, self.base)
+        self.sized = not wrong
+        if wrong:
+            self.refit(wrong)
+        self.lower()
+        self.compared = [p for p in self.compared if self.inside(p)] or [self.first]
+
+    def learn(self, point: Point, reading: Reading) -> None:
+        """Follow the sizes once more, with a point at which those that were fitted are others."""
+        self.counterexamples.append((point, reading))
+        domains = self.domains
+        self.propagate(self.explainer())
+        self.bound()
+        self.domains = {n: replace(d, low=max(d.low, domains[n].low)) for n, d in self.domains.items()}
+
+    def explained(self, point: Point, reading: Reading) -> bool:
+        """Whether following the sizes once more explains a point beside all before; if not, all stays as it was."""
+        state = {**vars(self), "counterexamples": list(self.counterexamples)}
+        self.learn(point, reading)
+        readings = [(p, self.readings.at(p)) for p in (*self.compared, point) if p == point or self.inside(p)]
+        if all(r is not None and not self.differing(p, r) for p, r in readings):
+            return True
+        vars(self).update(state)
+        return False
+
+    def refit(self, wrong: set[int]) -> None:
+        """Fit the figures of rows to the sizes of their operators' own tensors; what follows none is unknown."""
+        explainer = self.explainer()
+        profiles = [self.counting.profile(graph) for graph in explainer.graphs]
+        named = [row.name for row in self.rows]
+        alike = all([row.name for row in profile.rows] == named for profile in profiles)
+        for i in wrong:
+            row = self.rows[i]
+            self.rows[i] = _fitted(row, [p.rows[i] for p in profiles], explainer) if alike else unknown_row(row)
+        more = self.fresh()
+        for i in self.differing(*more) if more else ():
+            self.rows[i] = unknown_row(self.rows[i])
+
+    def inside(self, point: Point) -> bool:
+        """Whether a point lies in the domain."""
+        return all(d.holds(point[n]) for n, d in self.domains.items()) and not self.conditions.broken(
+            self.places(point)
+        )
+
+    def differing(self, point: Point, reading: Reading) -> set[int]:
+        """Positions of the rows that differ from a profile."""
+        profile = self.counting.profile(reading.graph)
+        if point not in self.compared:
+            self.compared.append(point)
+            self.notes.append(profile.notes)
+            self.unresolved = profile.unresolved
+        if self.loops:
+            return of_turns(self.rows, profile.rows, self.places(point))
+        return differing(self.rows, Known(point, profile), self.places(point))
+
+    def lower(self) -> None:
+        """Raise the least sizes until the formulas hold there."""
+
+        def holds(places: Point) -> bool:
+            point = self.sizes(places)
+            if self.conditions.broken(places):
+                return False
+            reading = self.take(point)
+            if reading is None:
+                return False
+            if not self.differing(point, reading):
+                return True
+            return self.fits and len(self.counterexamples) < LEARNED and self.explained(point, reading)
+
+        hint = self.places(self.first)
+
+        def failing(corner: Point, names: Sequence[str], near: bool) -> int:
+            """The last of some places from the smallest on where the formulas are wrong; -1 where they are right."""
+            if not holds({**hint, **{n: corner[n] for n in names}}):
+                return 0
+            last = -1
+            for step in NEAR if near and len(self.rows) <= MANY and self.readings.subject.start is None else ():
+                apart = enumerate(names, step)  # different ones, which tell what follows from which
+                places = {**hint, **{n: min(corner[n] + more, max(hint[n], corner[n])) for more, n in apart}}
+                taken = self.conditions.broken(places) is None and self.take(self.sizes(places)) is not None
+                last = step if taken and not holds(places) else last
+            return last
+
+        for _ in range(ROUNDS):
+            lowest = {n: d.place(d.low) for n, d in self.domains.items()}
+            together = self.conditions.broken(lowest) is not None  # several symbols decide, which is a condition
+            corner = self.small_corner(hint, lowest) if together else lowest
+            if all(corner[n] >= hint[n] for n in corner):
+                return
+            joint = failing(corner, list(corner), near=True)
+            if joint < 0 and not together:
+                return
+            raised = False
+            for name, domain in list(self.domains.items()):
+                alone = {**hint, name: lowest[name]}
+                if domain.low == domain.high or lowest[name] >= hint[name] or self.conditions.broken(alone):
+                    continue
+                last = failing(lowest, [name], near=joint > 0)
+                if last < 0:
+                    continue
+                raised = True
+                low = self._least(name, hint, lowest[name] + last, holds)
+                self.domains[name] = replace(domain, low=domain.size(low))
+                self.reasons[name] = self.reasons[name] or self.readings.refusal
+            if joint < 0 and not raised:
+                return
+            for name, domain in list(self.domains.items()) if not raised else ():
+                if domain.low != domain.high and corner[name] < hint[name]:
+                    place = (corner[name] + hint[name] + 1) // 2 if corner[name] else 1
+                    self.domains[name] = replace(domain, low=domain.size(place))
+
+    def small_corner(self, hint: dict[str, int], corner: dict[str, int]) -> dict[str, int]:
+        """Small sizes that meet the conditions on several symbols, too."""
+        for share in (32, 16, 8, 4, 2):
+            places = {n: corner[n] + max(0, hint[n] - corner[n]) // share for n in corner}
+            if not self.conditions.broken(places):
+                return places
+        return hint
+
+    def _least(self, name: str, hint: Point, low: int, holds: Callable[[Point], bool]) -> int:
+        """The least place of a symbol at which the formulas hold, between one where they do not and the first."""
+        if holds({**hint, name: low + 1}):
+            return low + 1
+        bad, good = low + 1, hint[name]
+        while good - bad > 1:
+            middle = (good + bad) // 2
+            if holds({**hint, name: middle}):
+                good = middle
+            else:
+                bad = middle
+        return good
+
+
+def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row:
+    """The row with figures that are right at several points: its own, else fitted ones; None where none is."""
+    shapes = [tuple(map(term, t.shape)) for t in (*row.node.known_inputs, *row.node.known_outputs) if t.shape]
+
+    def right(own: Term | None, figures: Sequence[Any]) -> Term | None:
+        if None in figures:
+            return None
+        if own is not None and explainer.vector(own) == tuple(figures):
+            return own
+        return explainer.fit(tuple(figures), shapes)
+
+    held = {key: [getattr(r, key) for r in alike] for key in (*FIGURES, *CLASSES)}
+    made: dict[str, Any] = {key: right(getattr(row, key), held[key]) for key in FIGURES}
+    for key in CLASSES:
+        columns = [] if None in held[key] else list(zip(*held[key], strict=True))
+        own = getattr(row, key) or [None] * len(columns)
+        counts = [right(count, column) for count, column in zip(own, columns, strict=False)]
+        made[key] = Counts(*[cast(int, count) for count in counts]) if counts and None not in counts else None
+    return with_figures(row, made, lost=any(made[key] is None and None not in held[key] for key in made))
