@@ -50,7 +50,7 @@ def test_functions_refuse_sizes_at_which_formulas_do_not_hold() -> None:
         with pytest.raises(InputError, match=r"the formulas do not hold for W = -?1; they need W >= 3"):
             macs(*wrong)
     for half in (9.5, numpy.array([9.5])):
-        with pytest.raises(InputError, match="not a whole number"):
+        with pytest.raises(InputError, match=r"not (a )?whole number"):
             macs(2, 8, half)
     scope: dict[str, Any] = {}
     exec(formula.source("python", ["macs"]), scope)

@@ -65,28 +65,28 @@ def scales(names: Sequence[str], guards: Iterable[Guard], hint: Point) -> Scales
         guards: in the symbols' sizes.
         hint: sizes at which they hold.
     """
-    found = Scales(names)
+    scaling = Scales(names)
     equalities = [g.expression for g in guards if g.relation == "=="]
     chance = random.Random(1)
     for _ in range(2 * len(equalities) + 2):
-        period = {n: _period(equalities, n, found) for n in names}
-        found.steps = {n: (p, hint[n] % p) for n, p in period.items() if p > 1}
-        broken = next((e for e in equalities if not _zero(e, found, hint, chance)), None)
+        period = {n: _period(equalities, n, scaling) for n in names}
+        scaling.steps = {n: (p, hint[n] % p) for n, p in period.items() if p > 1}
+        broken = next((e for e in equalities if not _zero(e, scaling, hint, chance)), None)
         if broken is None:
             break
-        if not _solve(broken, found, hint):
+        if not _solve(broken, scaling, hint):
             equalities.remove(broken)  # stays a condition
-    for name in list(found.steps):
-        largest, _ = found.steps[name]
+    for name in list(scaling.steps):
+        largest, _ = scaling.steps[name]
         for step in (d for d in range(1, largest + 1) if largest % d == 0):
-            found.steps[name] = (step, hint[name] % step)
-            if all(_zero(e, found, hint, random.Random(2)) for e in equalities):
+            scaling.steps[name] = (step, hint[name] % step)
+            if all(_zero(e, scaling, hint, random.Random(2)) for e in equalities):
                 break
-    found.steps = {n: s for n, s in found.steps.items() if s[0] > 1 and n in found.free}
-    return found
+    scaling.steps = {n: s for n, s in scaling.steps.items() if s[0] > 1 and n in scaling.free}
+    return scaling
 
 
-def _period(equalities: Iterable[Polynomial], name: str, found: Scales) -> int:
+def _period(equalities: Iterable[Polynomial], name: str, scaling: Scales) -> int:
     """The least common multiple of the denominators over a symbol."""
     period = 1
     for expression in equalities:
@@ -108,26 +108,26 @@ def _floors(expression: Term) -> Iterator[Atom]:
                 yield from _floors(part)
 
 
-def _zero(expression: Polynomial, found: Scales, hint: Point, chance: random.Random) -> bool:
+def _zero(expression: Polynomial, scaling: Scales, hint: Point, chance: random.Random) -> bool:
     """Whether an expression is zero wherever the steps and ties lead."""
     for _ in range(TRIALS):
-        point = {n: hint[n] for n in found.names}
-        for name in found.free:
-            step, offset = found.step(name)
+        point = {n: hint[n] for n in scaling.names}
+        for name in scaling.free:
+            step, offset = scaling.step(name)
             point[name] = offset + step * chance.randint(1, 4000)
-        for name, term in found.tied.items():
+        for name, term in scaling.tied.items():
             point[name] = value(term, point)
         if value(expression, point):
             return False
     return True
 
 
-def _solve(expression: Polynomial, found: Scales, hint: Point) -> bool:
+def _solve(expression: Polynomial, scaling: Scales, hint: Point) -> bool:
     """Tie or fix a symbol so that the expression is zero; False where none is found."""
-    own = substituted(expression, found.tied)
+    own = substituted(expression, scaling.tied)
     if not isinstance(own, Polynomial):
         return own == 0
-    inside = sorted(symbols(own), key=lambda n: -list(found.names).index(n))
+    inside = sorted(symbols(own), key=lambda n: -list(scaling.names).index(n))
     for name in inside if len(inside) > 1 else ():
         monomial = ((Atom.of("symbol", name), 1),)
         factor = own.terms.get(monomial, 0)
@@ -136,13 +136,13 @@ def _solve(expression: Polynomial, found: Scales, hint: Point) -> bool:
         if factor and common % factor == 0 and name not in symbols(rest):
             sign = -1 if factor > 0 else 1
             term = rest * sign // abs(factor) if isinstance(rest, Polynomial) else sign * rest // abs(factor)
-            for other in found.tied:
-                found.tied[other] = substituted(found.tied[other], {name: term})
-            found.tied[name] = term
+            for other in scaling.tied:
+                scaling.tied[other] = substituted(scaling.tied[other], {name: term})
+            scaling.tied[name] = term
             return True
     product = _common_factor(own)
     if product is not None:
-        return _solve(product, found, hint)
+        return _solve(product, scaling, hint)
     return False
 
 
@@ -183,8 +183,8 @@ class Conditions:
         """
         atoms: dict[str, int] = {}
         for guard, names, why in self.guards:
-            asked = guard.relation in relations and (about is None or names == {about})
-            if asked and not guard.holds(places, atoms):
+            relevant = guard.relation in relations and (about is None or names == {about})
+            if relevant and not guard.holds(places, atoms):
                 return guard, why
         return None
 

@@ -71,8 +71,8 @@ def _way(way: Any) -> dict[str, Any]:
 
 def _operations(text: Callable[[Term], str], group: Group) -> dict[str, str | None] | None:
     """The operations of each class, None where no layer has a rule."""
-    known = any(row.counts is not None for row in group.rows)
-    return {name: _text(text, term) for name, term in group.classes.items()} if known else None
+    counted = any(row.counts is not None for row in group.rows)
+    return {name: _text(text, term) for name, term in group.classes.items()} if counted else None
 
 
 def _text(text: Callable[[Term], str], term: Term | None) -> str | None:

@@ -28,14 +28,14 @@ def checked(
 
     def answer(*sizes: Any, **named: Any) -> Any:
         try:
-            given = dict(signature.bind(*sizes, **named).arguments)
+            by_name = dict(signature.bind(*sizes, **named).arguments)
         except TypeError as error:
             raise InputError(f"sizes of {', '.join(signature.parameters)} are needed: {error}") from None
-        if not any(getattr(size, "ndim", 0) or isinstance(size, list | tuple) for size in given.values()):
-            plain = {name: _whole(name, size) for name, size in given.items()}
+        if not any(getattr(size, "ndim", 0) or isinstance(size, list | tuple) for size in by_name.values()):
+            plain = {name: _whole(name, size) for name, size in by_name.items()}
             point(plain)
             return function(**plain)
-        return _of_arrays(function, holds, point, given)
+        return _of_arrays(function, holds, point, by_name)
 
     answer.__name__ = answer.__qualname__ = function.__name__
     answer.__doc__ = function.__doc__
@@ -54,11 +54,11 @@ def _of_arrays(
     function: Callable[..., Any],
     holds: Callable[..., Any],
     point: Callable[[Mapping[str, int]], Mapping[str, int]],
-    given: Mapping[str, Any],
+    sizes: Mapping[str, Any],
 ) -> Any:
     import numpy
 
-    arrays = {name: numpy.asarray(size) for name, size in given.items()}
+    arrays = {name: numpy.asarray(size) for name, size in sizes.items()}
     for name, array in arrays.items():
         if array.dtype.kind not in "iuO":
             raise InputError(f"{name} has elements of type {array.dtype}, which are not whole numbers")

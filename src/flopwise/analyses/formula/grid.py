@@ -30,20 +30,20 @@ def grid(texts: Sequence[str]) -> Iterator[dict[str, int]]:
     """
     values: dict[str, Sequence[int]] = {}
     for text in itertools.chain.from_iterable(map(str.split, texts)):
-        name, equals, given = text.rpartition("=")
+        name, equals, spec = text.rpartition("=")
         if not equals or not name:
             raise InputError(f"cannot understand {text!r}; write {FORM}")
         if name in values:
             raise InputError(f"{name} is given twice")
-        values[name] = _values(given, text)
+        values[name] = _values(spec, text)
     if math.prod(map(len, values.values())) > MOST_POINTS:
         raise InputError(f"these are more than {MOST_POINTS:,} points; take larger steps")
     return (dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))
 
 
-def _values(given: str, text: str) -> Sequence[int]:
-    found: list[int] = []
-    for part in given.split(","):
+def _values(spec: str, text: str) -> Sequence[int]:
+    sizes: list[int] = []
+    for part in spec.split(","):
         numbers = part.split(":")
         if not all(n.isascii() and n.isdigit() and len(n) < 19 for n in numbers) or len(numbers) > 3:
             raise InputError(f"cannot understand {text!r}; write {FORM}")
@@ -52,5 +52,5 @@ def _values(given: str, text: str) -> Sequence[int]:
             raise InputError(f"the range {part!r} in {text!r} is empty; write {FORM}")
         if (stop - start) // step >= MOST_POINTS:
             raise InputError(f"these are more than {MOST_POINTS:,} points; take larger steps")
-        found.extend(range(start, stop + 1, step))
-    return list(dict.fromkeys(found))
+        sizes.extend(range(start, stop + 1, step))
+    return list(dict.fromkeys(sizes))

@@ -54,16 +54,16 @@ class Group:
         return {figure: self._sum(figure) for figure in (*FIGURES, *trained)}
 
     def _sum(self, figure: str) -> Term | None:
-        known = [term for row in self.rows if (term := getattr(row, figure)) is not None]
-        return add_up(known) if known or not self.rows else None
+        terms = [term for row in self.rows if (term := getattr(row, figure)) is not None]
+        return add_up(terms) if terms or not self.rows else None
 
     @functools.cached_property
     def classes(self) -> dict[str, Term | None]:
         """Canonical operations of each class on the symbols' scales; None when no layer has a rule."""
         counts = [row.counts for row in self.rows if row.counts is not None]
         columns = zip(*counts, strict=True) if counts else [() for _ in CLASSES]
-        known = bool(counts) or not self.rows
-        return {name: add_up(column) if known else None for name, column in zip(CLASSES, columns, strict=True)}
+        counted = bool(counts) or not self.rows
+        return {name: add_up(column) if counted else None for name, column in zip(CLASSES, columns, strict=True)}
 
     def term(self, figure: str) -> Term | None:
         """A figure, or the operations of a class, on the symbols' scales; None when no layer has it."""

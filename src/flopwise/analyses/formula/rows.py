@@ -69,12 +69,12 @@ def with_figures(row: Row, figures: Mapping[str, Any], lost: bool) -> Row:
     return replace(row, missing="fact", note=NO_FORMULA) if lost else row
 
 
-def differing(rows: Sequence[Row], known: Known, places: Point) -> set[int]:
+def differing(rows: Sequence[Row], figures: Known, places: Point) -> set[int]:
     """Positions of the rows whose expressions do not give the figures of a profile; what is unknown does not differ.
 
     Args:
         rows: with expressions.
-        known: the profile.
+        figures: those of the profile.
         places: its point on the symbols' own scales.
     """
     atoms: dict[str, int] = {}
@@ -102,7 +102,7 @@ def differing(rows: Sequence[Row], known: Known, places: Point) -> set[int]:
                 return False
         return True
 
-    others = known.profile.rows
+    others = figures.profile.rows
     if [r.name for r in rows] != [r.name for r in others]:
         return set(range(len(rows)))
     return {i for i, (row, other) in enumerate(zip(rows, others, strict=True)) if not same(row, other)}

@@ -68,7 +68,7 @@ def open_inputs(
     specs = {s.name: s for s in input_specs(inputs, [d.name for d in declared], named)}
     fixed = dict(dims or {})
     hints: dict[str, int] = {}
-    found: list[OpenInput] = []
+    opened: list[OpenInput] = []
     batch = _batch(declared, specs) if batch_size is not None else None
     for one in declared:
         spec, shape = specs.get(one.name), one.dims
@@ -83,10 +83,10 @@ def open_inputs(
         terms = tuple(dim if isinstance(dim, int) else _term(dim, fixed) for dim in shape)
         if spec is None and shape == one.dims and all(isinstance(d, int) for d in shape):
             continue
-        found.append(OpenInput(one.name, one.dtype, terms, spec or InputSpec(one.name, ())))
+        opened.append(OpenInput(one.name, one.dtype, terms, spec or InputSpec(one.name, ())))
     _refuse_unknown(fixed, declared, specs)
-    names = tuple(dict.fromkeys(n for i in found for d in i.shape for n in _in_order(d)))
-    return OpenInputs(tuple(found), names, {n: h for n, h in hints.items() if n in names})
+    names = tuple(dict.fromkeys(n for i in opened for d in i.shape for n in _in_order(d)))
+    return OpenInputs(tuple(opened), names, {n: h for n, h in hints.items() if n in names})
 
 
 def _overridden(one: Any, spec: InputSpec, hints: dict[str, int]) -> tuple[int | str | None, ...]:
@@ -144,11 +144,11 @@ def _in_order(term: Term) -> list[str]:
 def _refuse_unknown(fixed: Mapping[str, int], declared: Sequence[Any], specs: Mapping[str, InputSpec]) -> None:
     texts = {d for one in declared for d in one.dims or () if isinstance(d, str)}
     texts |= {d for spec in specs.values() for d in spec.shape if isinstance(d, str)}
-    known = texts | {n for text in texts for n in symbols(_term(text, {}))}
+    names = texts | {n for text in texts for n in symbols(_term(text, {}))}
     for name in fixed:
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            near = did_you_mean(name, known) or ";"
+        if name not in names:
+            listed = ", ".join(sorted(names)) or "none"
+            near = did_you_mean(name, names) or ";"
             raise InputError(f"no input has a dimension named {name!r}{near} the symbolic dimensions are: {listed}")
 
 

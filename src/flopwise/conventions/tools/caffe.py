@@ -141,8 +141,8 @@ CONVENTION = Convention(
         ),
     ),
     notes=(
-        "what the script calls FLOPs are multiply-accumulates of one image, whatever the batch; biases, and layers "
-        "that are no convolution or inner product, are left out",
+        "what the script calls FLOPs are multiply-accumulates of one image, whatever the batch; biases, and all layers "
+        "but convolutions and inner products, are left out",
         "a weight that layers share counts in each of them",
     ),
 )

@@ -73,11 +73,11 @@ class Explainer:
             return None
         made: list[int] = []
         for vector in zip(*(s or () for s in shapes), strict=True):
-            found = self.fit(vector, [tuple(map(term, s)) for s in inputs if s is not None])
-            if found is None:
+            fitted = self.fit(vector, [tuple(map(term, s)) for s in inputs if s is not None])
+            if fitted is None:
                 return None
-            self.seen.setdefault(vector, found)
-            made.append(dim(vector[0], found))
+            self.seen.setdefault(vector, fitted)
+            made.append(dim(vector[0], fitted))
         return tuple(made)
 
     def vector(self, one: Term) -> Vector:
@@ -100,18 +100,18 @@ class Explainer:
             if own == target:
                 return one
         for one, own in zip(terms, vectors, strict=True):
-            found = _linear(own, target)
-            if found is not None:
-                return add_up((floor(one * found[0], found[2]), found[1]))
+            coefficients = _linear(own, target)
+            if coefficients is not None:
+                return add_up((floor(one * coefficients[0], coefficients[2]), coefficients[1]))
         for i, one in enumerate(terms):
             for j, two in enumerate(terms[:i]):
                 apart = {t - a - b for t, a, b in zip(target, vectors[i], vectors[j], strict=True)}
                 if len(apart) == 1:
                     return add_up((one, two, apart.pop()))
                 both = tuple(a * b for a, b in zip(vectors[i], vectors[j], strict=True))
-                found = _linear(both, target)
-                if found is not None:
-                    return add_up((floor(one * two * found[0], found[2]), found[1]))
+                coefficients = _linear(both, target)
+                if coefficients is not None:
+                    return add_up((floor(one * two * coefficients[0], coefficients[2]), coefficients[1]))
         for one, own in zip(terms, vectors, strict=True):
             for limit in {t for t, o in zip(target, own, strict=True) if t < o}:
                 if all(t == min(o, limit) for t, o in zip(target, own, strict=True)) and target.count(limit) < len(

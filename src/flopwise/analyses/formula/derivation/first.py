@@ -94,28 +94,28 @@ class _Search:
 
     def better(self, points: Iterable[dict[str, int]]) -> dict[str, int] | None:
         """The best of the points if it is better than all before."""
-        found = None
+        best = None
         for point in points:
             grade = self.grade(point)
             # shapes that are missing without a warning at two points alike are missing everywhere
             self.sound = grade == Fault(0, 0) or (grade == self.best and not grade.odd)
             if grade < self.best:
-                self.best, found = grade, self.whole(point)
+                self.best, best = grade, self.whole(point)
             if self.sound:
                 break
-        return found
+        return best
 
     def tie(self) -> dict[str, int] | None:
         """A better point at which one symbol follows from others."""
-        found = None
+        best = None
         names = self.readings.subject.names
         for name, term in ties(names):
             self.tied = {name: term}
-            found = self.better([{n: FIRST[0](i) for i, n in enumerate(names) if n != name}]) or found
+            best = self.better([{n: FIRST[0](i) for i, n in enumerate(names) if n != name}]) or best
             if self.sound:
                 break
         self.tied = {}
-        return found
+        return best
 
     def run(self) -> dict[str, int] | None:
         names, hints = self.readings.subject.names, self.readings.subject.hints

@@ -156,14 +156,14 @@ class ProgramSizes:
         loop = self.loops.gathered(args[0]) if self.loops and args else None
         with recording(guards):
             if loop is None:
-                found = self.results(name, bare, tuple(args), kwargs, outputs)
+                shapes = self.results(name, bare, tuple(args), kwargs, outputs)
             else:
-                found = self.gathered(loop, name, args, kwargs, outputs)
+                shapes = self.gathered(loop, name, args, kwargs, outputs)
         if self.loops:
             self.loops.record(outputs, loop)
         fits = False
         for place, output in enumerate(outputs):
-            shape = found[place] if place < len(found) else None
+            shape = shapes[place] if place < len(shapes) else None
             right = shape is not None and tuple(map(int, shape)) == output.shape
             position = self.explain.position(output.name) if self.explain else None
             if self.explain is not None and position is not None:

@@ -167,18 +167,18 @@ class Propagation:
             return [self.unchanging(position, place, site) for place in range(len(site.hints))]
         program = self.graph.format == "torch"
         rule = RULES.get(node.op, _by_row) if not program or node.op in PROGRAMS else None
-        found: Sequence[Shape | None] = ()
+        inferred: Sequence[Shape | None] = ()
         guards = Guards(reason=self.guards.reason)
         if rule is not None:
             try:
                 with recording(guards):
-                    found = rule(site)
+                    inferred = rule(site)
             except (UnknownError, *WRONG):
                 pass
         trusted = False
         shapes: list[Shape | None] = []
         for place, hint in enumerate(site.hints):
-            shape = found[place] if place < len(found) else None
+            shape = inferred[place] if place < len(inferred) else None
             fits = shape is not None and tuple(map(int, shape)) == hint
             trusted = trusted or (fits and shape is not None)
             if shape is not None and fits and self.explain is not None and varies(shape):
@@ -288,19 +288,19 @@ class Propagation:
             return hint
         if node.name in self.trips:
             return self.trips[node.name]
-        found: int | None = None
+        trips: int | None = None
         try:
             if node.op == "Loop":
-                found = whole(site.value(0).ravel().tolist()[0]) if site.has(0) else None
+                trips = whole(site.value(0).ravel().tolist()[0]) if site.has(0) else None
             elif node.op == "Scan":
                 scan = Scan.of(site)
                 first = site.shape(scan.states + scan.old)
-                found = first[1] * first[0] if scan.old else first[scan.axes[0]]
+                trips = first[1] * first[0] if scan.old else first[scan.axes[0]]
         except (UnknownError, *WRONG):
             return None
-        if found is not None and hint is not None and int(found) != hint:
+        if trips is not None and hint is not None and int(trips) != hint:
             return None  # a condition ends it earlier
-        return found
+        return trips
 
     def enter(self, node: Node, site: Site, part: str, flow: Flow) -> None:
         """The shapes of what flows into a body."""

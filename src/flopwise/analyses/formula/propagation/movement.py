@@ -79,11 +79,11 @@ def concat(site: Site) -> list[Shape | None]:
     """One after the other along an axis; the other extents must be the same."""
     shapes = [site.shape(i) for i in range(len(site.node.inputs))]
     axis = axis_of(site.attr("axis", 1), len(shapes[0]))
-    found = list(shapes[0])
+    extents = list(shapes[0])
     for shape in shapes[1:]:
         for i, extent in enumerate(shape):
-            found[i] = found[i] + extent if i == axis else same(found[i], extent)
-    return [tuple(found)]
+            extents[i] = extents[i] + extent if i == axis else same(extents[i], extent)
+    return [tuple(extents)]
 
 
 def split(site: Site) -> list[Shape | None]:
@@ -143,12 +143,12 @@ def slice_(site: Site) -> list[Shape | None]:
     axes, steps = site.settings("axes", 3), site.settings("steps", 4)
     if starts is None or ends is None:
         raise UnknownError
-    found = list(x)
+    extents = list(x)
     axes = list(range(len(starts))) if axes is None else axes
     for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(starts), strict=True):
         place = axis_of(axis, len(x))
-        found[place] = sliced(x[place], start, end, step)
-    return [tuple(found)]
+        extents[place] = sliced(x[place], start, end, step)
+    return [tuple(extents)]
 
 
 def gather(site: Site) -> list[Shape | None]:
@@ -186,14 +186,14 @@ def pad(site: Site) -> list[Shape | None]:
     if pads is None:
         raise UnknownError
     axes = site.whole(3) if site.has(3) else list(range(len(x)))
-    found = list(x)
+    extents = list(x)
     for i, axis in enumerate(axes):
         place = axis_of(axis, len(x))
-        found[place] = found[place] + (pads[i] + pads[i + len(axes)])
-    for before, extent in zip(x, found, strict=True):
+        extents[place] = extents[place] + (pads[i] + pads[i + len(axes)])
+    for before, extent in zip(x, extents, strict=True):
         if type(extent) is Dim and before is not extent and decided(extent.expression, ">=") is None:
             require(extent.expression, ">=")
-    return [tuple(found)]
+    return [tuple(extents)]
 
 
 def crop_pad(site: Site) -> list[Shape | None]:
@@ -227,19 +227,19 @@ def resize(site: Site) -> list[Shape | None]:
     """
     x = site.shape(0)
     axes = [axis_of(a, len(x)) for a in site.attr("axes") or range(len(x))]
-    found = list(x)
+    extents = list(x)
     if site.has(3):
         sizes = site.whole(3)
         if site.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
             raise UnknownError
         for axis, size in zip(axes, sizes, strict=True):
-            found[axis] = size
-        return [tuple(found)]
+            extents[axis] = size
+        return [tuple(extents)]
     first_version = site.node.op == "Upsample" or (len(site.node.inputs) == 2)
     scales = site.attr("scales") or site.value(1 if first_version else 2).ravel().tolist()
     for axis, scale in zip(axes, scales, strict=True):
-        found[axis] = math.floor(Ratio.of(x[axis]) * Ratio.of(scale))
-    return [tuple(found)]
+        extents[axis] = math.floor(Ratio.of(x[axis]) * Ratio.of(scale))
+    return [tuple(extents)]
 
 
 def one_hot(site: Site) -> list[Shape | None]:

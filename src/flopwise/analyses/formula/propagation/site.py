@@ -54,10 +54,10 @@ class Site:
         Raises:
             UnknownError: it is not known.
         """
-        found = self.shapes[index] if self.has(index) else None
-        if found is None:
+        shape = self.shapes[index] if self.has(index) else None
+        if shape is None:
             raise UnknownError
-        return found
+        return shape
 
     def value(self, index: int) -> Value:
         """The elements of an input.
@@ -65,10 +65,10 @@ class Site:
         Raises:
             UnknownError: they are not known.
         """
-        found = self.values[index] if self.has(index) else None
-        if found is None:
+        value = self.values[index] if self.has(index) else None
+        if value is None:
             raise UnknownError
-        return found
+        return value
 
     def whole(self, index: int) -> list[int]:
         """The elements of an input as whole numbers, in one row.

@@ -184,8 +184,8 @@ def reduced(function: Callable[[Any, Any], Any]) -> Rule:
         data, axes = site.value(0), site.settings("axes", 1)
         if data.ndim > 1 and axes is not None and len(axes) != data.ndim:
             raise UnknownError
-        found = functools.reduce(function, data.ravel().tolist())
-        return array(found).reshape([1] * data.ndim if site.attr("keepdims", 1) else [])
+        total = functools.reduce(function, data.ravel().tolist())
+        return array(total).reshape([1] * data.ndim if site.attr("keepdims", 1) else [])
 
     return rule
 

@@ -32,13 +32,13 @@ def windows(site: Window, extents: Sequence[int], kernel: Sequence[int]) -> Shap
     if not len(extents) == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
         raise UnknownError
     program = not isinstance(site, Site) or site.node.origin.startswith("aten.")
-    found: list[int] = []
+    counts: list[int] = []
     for axis, extent in enumerate(extents):
         stride, reach = strides[axis], dilations[axis] * (kernel[axis] - 1) + 1
         if mode in ("SAME_UPPER", "SAME_LOWER"):
             if type(extent) is Dim and reach < stride:  # of nothing onnx makes one window then
                 require(term(extent) - 1, ">=")
-            found.append(-(-extent // stride))
+            counts.append(-(-extent // stride))
             continue
         before, after = pads[axis], pads[axis + rank]
         room = extent + before + after - reach
@@ -49,7 +49,7 @@ def windows(site: Window, extents: Sequence[int], kernel: Sequence[int]) -> Shap
             count = (math.ceil(steps) if site.attr("ceil_mode", 0) else math.trunc(steps)) + 1
             if site.attr("ceil_mode", 0) and (count - 1) * stride >= extent + before:
                 count -= 1
-            found.append(count)
+            counts.append(count)
             continue
         require(room.expression, ">=")
         if site.attr("ceil_mode", 0):
@@ -60,8 +60,8 @@ def windows(site: Window, extents: Sequence[int], kernel: Sequence[int]) -> Shap
                 require(term(inside) - term(count), ">=")
         else:
             count = room // stride + 1
-        found.append(count)
-    return tuple(found)
+        counts.append(count)
+    return tuple(counts)
 
 
 def conv(site: Site) -> list[Shape | None]:

@@ -126,8 +126,8 @@ def _atom_bounds(atom: Atom) -> Bounds:
     choose = min if atom.kind == "min" else max
     ends = []
     for a, b, sure in ((one[0], two[0], atom.kind == "min"), (one[1], two[1], atom.kind == "max")):
-        known = [x for x in (a, b) if x is not None]
-        ends.append(choose(known) if len(known) == 2 or (known and not sure) else None)
+        both = [x for x in (a, b) if x is not None]
+        ends.append(choose(both) if len(both) == 2 or (both and not sure) else None)
     return ends[0], ends[1]
 
 

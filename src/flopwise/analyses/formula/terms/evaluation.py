@@ -8,33 +8,33 @@ from flopwise.analyses.formula.terms.bounds import largest, least
 from flopwise.analyses.formula.terms.polynomial import Atom, Term, add_up, bits, floor, single
 
 
-def value(term: Term, at: Mapping[str, int], known: dict[str, int] | None = None) -> int:
+def value(term: Term, at: Mapping[str, int], values: dict[str, int] | None = None) -> int:
     """The term's value.
 
     Args:
         term: what to evaluate.
         at: value of each symbol.
-        known: values of atoms that were met, shared between terms that are evaluated at the same place.
+        values: those of atoms that were met, shared between terms that are evaluated at the same place.
     """
     if isinstance(term, int):
         return term
-    known = {} if known is None else known
+    values = {} if values is None else values
     total = 0
     for monomial, coefficient in term.terms.items():
         for atom, power in monomial:
-            if atom not in known:
-                known[atom] = _atom_value(atom, at, known)
-            coefficient *= known[atom] ** power if power > 1 else known[atom]
+            if atom not in values:
+                values[atom] = _atom_value(atom, at, values)
+            coefficient *= values[atom] ** power if power > 1 else values[atom]
         total += coefficient
     return total
 
 
-def _atom_value(atom: Atom, at: Mapping[str, int], known: dict[str, int]) -> int:
+def _atom_value(atom: Atom, at: Mapping[str, int], values: dict[str, int]) -> int:
     if atom.kind == "symbol":
         return at[atom]
     if atom.kind == "bits":
-        return value(atom.parts[0], at, known).bit_length()
-    left, right = (value(part, at, known) for part in atom.parts)
+        return value(atom.parts[0], at, values).bit_length()
+    left, right = (value(part, at, values) for part in atom.parts)
     if atom.kind == "floor" and right == 0:
         return 0  # what is divided by nothing is nothing
     return left // right if atom.kind == "floor" else min(left, right) if atom.kind == "min" else max(left, right)
@@ -73,7 +73,7 @@ def symbols(term: Term) -> set[str]:
     """The names of the symbols in it, those inside other atoms included."""
     if isinstance(term, int):
         return set()
-    found: set[str] = set()
+    names: set[str] = set()
     for atom in term.atoms():
-        found |= {str(atom)} if atom.kind == "symbol" else set().union(*map(symbols, atom.parts))
-    return found
+        names |= {str(atom)} if atom.kind == "symbol" else set().union(*map(symbols, atom.parts))
+    return names

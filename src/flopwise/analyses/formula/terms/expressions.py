@@ -53,7 +53,7 @@ def identifiers(names: Sequence[str], code: bool = False) -> dict[str, str]:
         names: of the symbols.
         code: whether it stands in source code.
     """
-    found: dict[str, str] = {}
+    clean_names: dict[str, str] = {}
     for name in names:
         clean = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "size"
         clean = (
@@ -64,10 +64,10 @@ def identifiers(names: Sequence[str], code: bool = False) -> dict[str, str]:
             else clean
         )
         number = 1
-        while (unique := clean if number == 1 else f"{clean}_{number}") in found.values():
+        while (unique := clean if number == 1 else f"{clean}_{number}") in clean_names.values():
             number += 1
-        found[name] = unique
-    return found
+        clean_names[name] = unique
+    return clean_names
 
 
 class Expressions:

@@ -51,11 +51,11 @@ def alike(x: Of, *rest: Any, **more: Any) -> Shapes:
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Shapes:
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
-    extents = [t.shape[0] if t.shape else 1 for t in given]
+    vectors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    extents = [t.shape[0] if t.shape else 1 for t in vectors]
     if indexing == "xy" and len(extents) > 1:
         extents[:2] = extents[1::-1]
-    return [tuple(extents)] * len(given)
+    return [tuple(extents)] * len(vectors)
 
 
 def one_hot(x: Of, num_classes: int = -1) -> Shapes:

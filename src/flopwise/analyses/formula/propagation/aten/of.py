@@ -24,8 +24,8 @@ class Of:
 
 def sizes_of(sizes: Sequence[Any]) -> list[int]:
     """Sizes that were passed one by one, or as one sequence."""
-    found = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
-    return list(found)
+    sequence = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    return list(sequence)
 
 
 def axes_of(dims: Any, rank: int) -> list[int]:
