@@ -28,8 +28,9 @@ _HEAD = re.compile(rb"((?:\x08[\x80-\xff]*[\0-\x7f])*\x10[\0-\x7f])B([\0-\x7f])"
 class Listed(NamedTuple):
     """A node, and what is asked of it most."""
 
-    graph: onnx.GraphProto
-    #: Its place in ``graph.node``.
+    #: The graph as the only item, which is taken out once nobody needs the nodes themselves.
+    graph: list[onnx.GraphProto]
+    #: Its place among the graph's nodes.
     position: int
     op: str
     domain: str
@@ -42,7 +43,7 @@ class Listed(NamedTuple):
     @property
     def proto(self) -> onnx.NodeProto:
         """The node itself."""
-        node: onnx.NodeProto = self.graph.node[self.position]
+        node: onnx.NodeProto = self.graph[0].node[self.position]
         return node
 
     @property
@@ -102,6 +103,7 @@ def listed(graph: onnx.GraphProto) -> list[Listed]:
     names: dict[str, str] = {}
     one, alike, make = names.setdefault, dict[tuple[bytes, ...], tuple[bytes, ...]]().setdefault, tuple.__new__
     nodes: list[Listed] = []
+    holder = [graph]
     at, whole = 0, len(data)
     while at < whole and data[at] == _NODE:
         end, at = data[at + 1], at + 2
@@ -133,7 +135,7 @@ def listed(graph: onnx.GraphProto) -> list[Listed]:
             elif tag not in _OTHERS:
                 at = end  # what onnx does not know comes last
         key = alike(key := tuple(attributes), key) if attributes else ()
-        nodes.append(make(Listed, (graph, len(nodes), op, domain, name, tuple(inputs), tuple(outputs), key)))
+        nodes.append(make(Listed, (holder, len(nodes), op, domain, name, tuple(inputs), tuple(outputs), key)))
     return nodes if all(map(str.isascii, names)) else [_decoded(node, names) for node in nodes]
 
 

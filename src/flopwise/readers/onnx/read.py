@@ -14,10 +14,11 @@ from google.protobuf.message import DecodeError
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.graph.garbage import no_search_for_garbage
+from flopwise.graph.garbage import give_back, no_search_for_garbage
 from flopwise.readers.onnx import inputs as onnx_inputs
 from flopwise.readers.onnx.build.masks import with_masks
 from flopwise.readers.onnx.build.nodes import Builder
+from flopwise.readers.onnx.build.scope import SCOPES
 from flopwise.readers.onnx.file.elements import OnnxElements, stored_tensor
 from flopwise.readers.onnx.file.exporter_notes import Notes, notes
 from flopwise.readers.onnx.file.proto import from_proto
@@ -41,6 +42,9 @@ from flopwise.readers.source.open import open_source
 from flopwise.readers.source.signature import refuse_other_formats
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
+
+#: Operators from which on memory is handed back between the steps.
+MANY = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def read_onnx(
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
     with no_search_for_garbage():  # none between the two either
-        return graph_of(resolve_onnx(model, inputs, dims, batch_size, options, progress), progress)
+        return graph_of(_in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress)), progress)
 
 
 def resolve_onnx(
@@ -236,6 +240,8 @@ def _resolve(
         inputs, batch_size, held = _step(proto, inputs, batch_size, dims, options)
     fill_small(proto.graph, skeleton.initializers, name, reopen)
     nodes = in_execution_order(proto.graph, nodes=nodes, stored=stored)
+    if len(nodes) >= MANY:
+        give_back()
     try:
         settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume, stored)
     except onnx_inputs.OpenInputError as error:
@@ -324,8 +330,26 @@ def parsed(skeleton: Skeleton) -> onnx.ModelProto:
     return model
 
 
+def _in_brief(resolved: Resolved) -> Resolved:
+    """A large model without the messages of its nodes and tensors, which take more memory than the graph made of them.
+
+    One whose nodes are looked at themselves when the graph is built keeps them.
+    """
+    proto, nodes = resolved.proto, resolved.nodes
+    own = (
+        resolved.shapes.inner or any(n.op in CONTROL_FLOW for n in nodes) or SCOPES.encode() in resolved.skeleton.model
+    )
+    if len(nodes) < MANY or own:
+        return resolved
+    graph = onnx.GraphProto(name=proto.graph.name, input=proto.graph.input, output=proto.graph.output)
+    nodes[0].graph.clear()
+    return replace(resolved, proto=onnx.ModelProto(opset_import=proto.opset_import, graph=graph))
+
+
 def _build(resolved: Resolved) -> Graph:
     proto, name = resolved.proto, resolved.name
+    if len(resolved.nodes) >= MANY:
+        give_back()
     built = Builder(resolved.skeleton, name, resolved.reopen, resolved.notes, proto.opset_import)
     built.main(proto.graph, resolved.nodes, resolved.shapes, resolved.states)
     stored = [i.name in resolved.skeleton.initializers and i.name in built.weights for i in proto.graph.input]

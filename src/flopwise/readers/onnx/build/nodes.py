@@ -65,7 +65,10 @@ class Builder:
         self, graph: onnx.GraphProto, nodes: Sequence[Listed], shapes: Shapes, states: Collection[str] = ()
     ) -> None:
         """Take in the main graph; ``states`` are the inputs that are a language model's state."""
-        stored = self.stored(graph, nodes, shapes, self.skeleton.initializers, "")
+        initializers = self.skeleton.initializers
+        if not all(map(shapes.is_stored, initializers)):  # inlining may change their names
+            initializers = {name: place for name, place in initializers.items() if shapes.is_stored(name)}
+        stored = self.stored(nodes, shapes, initializers, "")
         for value in graph.input:
             stored.kinds.setdefault(value.name, "state" if value.name in states else "input")
         self.tensor = _lookup(shapes, stored, "", "")
@@ -73,7 +76,6 @@ class Builder:
 
     def stored(
         self,
-        graph: onnx.GraphProto,
         own: Sequence[Listed],
         shapes: Shapes,
         initializers: dict[str, Stored],
@@ -82,7 +84,7 @@ class Builder:
         """The stored tensors of one graph; their names get the prefix."""
         nodes = list(_with_bodies(own, shapes)) if shapes.inner else own
         stored = stored_tensors(
-            graph, own, nodes, shapes, initializers, self.skeleton.inner, self.source, self.storage, self.notes
+            own, nodes, shapes, initializers, self.skeleton.inner, self.source, self.storage, self.notes
         )
         for mark, key in stored.marks.items():
             first = self.marks.setdefault(mark, prefix + key)
@@ -173,7 +175,7 @@ class Builder:
             t.name: self.skeleton.inner.get(t.doc_string) or stored_in_memory(t, t.name, self.source)
             for t in graph.initializer
         }
-        stored = self.stored(graph, nodes, inner.shapes, initializers, stored_prefix)
+        stored = self.stored(nodes, inner.shapes, initializers, stored_prefix)
         own = {t.name for t in graph.initializer} | {o for n in nodes for o in n.outputs} | {*inner.takes}
         made = _lookup(inner.shapes, stored, f"{above}{prefix}{inner.part}/", stored_prefix)
         self.graph(nodes, inner.shapes, lambda name: made(name) if name in own else outside(name), within, around)

@@ -18,7 +18,7 @@ from flopwise.readers.onnx.build import roles
 from flopwise.readers.onnx.file.elements import stored_tensor
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
-from flopwise.readers.onnx.file.skeleton import DTYPES, TAG, Stored
+from flopwise.readers.onnx.file.skeleton import TAG, Stored
 from flopwise.readers.onnx.listing import Listed
 from flopwise.readers.onnx.types import Shapes
 from flopwise.readers.weights.encoding import RepeatedElements, numbers
@@ -77,7 +77,6 @@ class StoredTensors:
 
 
 def stored_tensors(
-    graph: onnx.GraphProto,
     own: Sequence[Listed],
     nodes: Sequence[Listed],
     shapes: Shapes,
@@ -90,8 +89,7 @@ def stored_tensors(
     """Kinds and elements of the initialisers of a graph, and of the constants that its nodes hold.
 
     Args:
-        graph: without weights, its nodes in execution order.
-        own: its nodes.
+        own: its nodes in execution order.
         nodes: the nodes that may use its tensors: its own, and those in its bodies.
         shapes: its shapes.
         initializers: where its initialisers lie.
@@ -101,20 +99,17 @@ def stored_tensors(
         notes: what an exporter wrote about tensors.
     """
     stored = StoredTensors()
-    initial = [(t.name, t.data_type) for t in graph.initializer]
-    uses = roles.uses(nodes, [key for key, _ in initial])
+    uses = roles.uses(nodes, initializers)
     noted = bool(notes.kinds or notes.origins)
     kinds: dict[object, Kind] = {}  # models of 100,000 tensors have a handful of cases
-    for key, code in initial:
-        place = initializers.get(key)
-        if place is not None:
-            taken, said = uses.get(key, ()), notes.kind(key, initializers) if noted else None
-            case = (code, len(place.dims), said, *map(id, taken))
-            kind = kinds.get(case)
-            if kind is None:
-                kind = kinds[case] = roles.kind_of(DTYPES.get(code), len(place.dims), taken, said)
-            stored.kinds[key] = kind
-            stored.weights[key] = key, place, kind, storage
+    for key, tensor in initializers.items():
+        taken, said = uses.get(key, ()), notes.kind(key, initializers) if noted else None
+        like = (tensor.dtype, len(tensor.dims), said, *map(id, taken))
+        kind = kinds.get(like)
+        if kind is None:
+            kind = kinds[like] = roles.kind_of(tensor.dtype, len(tensor.dims), taken, said)
+        stored.kinds[key] = kind
+        stored.weights[key] = key, tensor, kind, storage
     constants = [n for n in own if n.op in ("Constant", "ConstantOfShape") and n.outputs]
     names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
     held: dict[tuple[bytes, ...], tuple[str, Stored | onnx.AttributeProto | None]] = {}
@@ -128,7 +123,7 @@ def stored_tensors(
             stated = bool(inputs) and inputs[0] in names
             if stated and shape is not None and (filled := roles.kind_of_filled(dtype, len(shape), taken)):
                 stored.kinds[key] = filled
-                stored.weights[key] = _repeated(key, shape, dtype, filled, node.proto)
+                stored.weights[key] = _repeated(key, shape, dtype, filled, node.attributes)
             continue
         case = (dtype, shape, *map(id, taken))
         kind = kinds.get(case)
@@ -176,10 +171,10 @@ def _listed(key: str, attribute: onnx.AttributeProto, kind: Kind) -> StoredTenso
     return in_memory(key, functools.partial(numpy.array, values), shape, dtype, role=kind)
 
 
-def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, node: onnx.NodeProto) -> StoredTensor:
+def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, held: Sequence[bytes]) -> StoredTensor:
     """What a ConstantOfShape makes: one value everywhere, 0 if none is given."""
-
-    elements = RepeatedElements(functools.partial(_value, key, node.attribute[0].t if node.attribute else None), shape)
+    tensor = onnx.AttributeProto.FromString(held[0]).t if held else None
+    elements = RepeatedElements(functools.partial(_value, key, tensor), shape)
     return StoredTensor(key, shape, dtype or "float32", 0, role=kind, repeated=True, elements=elements)
 
 
