@@ -173,6 +173,7 @@ CASES: list[tuple[str, list[Type | None], dict[str, Any], int]] = [
     ("RestorePadding", [f(7, 8), i(2, 5)], {}, 1),
     ("TorchEmbedding", [f(5, 4), l(2, 3)], {}, 1),
     ("VarlenCausalConvWithState", [h(7, 4), h(4, 1, 3), i(3), None, h(2, 4, 2)], {}, 2),
+    ("VarlenCausalConvWithState", [h(7, 4), h(4, 1, 3), i(3), None, h(2, 4, 2)], {"state_update_capacity": 5}, 3),
     ("VarlenNGramHashMapping", [l(7), l(3), l(4), i(3)], {"pad_id": 0, "n_head_per_ngram": 2, "max_ngram_size": 3}, 3),
     ("MoE", [f(4, 8), f(4, 3), f(3, 16, 8), None, f(3, 8, 16)], {"k": 2}, 1),
     ("QMoE", [f(2, 4, 8), f(8, 3), u(3, 16, 4), f(3, 16), None, u(3, 8, 8), f(3, 8)], {"k": 2}, 1),
