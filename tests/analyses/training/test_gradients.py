@@ -183,5 +183,6 @@ def test_attributes_without_sense_make_a_row_unknown_and_never_an_error(op: str)
 def test_a_causal_convolution_takes_the_derivative_of_its_activation() -> None:
     """G × s × (1 + z × (1 − s)) for each of 40 elements, s = 1 / (1 + exp(−z)); then dW, 3 mac for each."""
     s = sketch({"x": (2, 4, 5), "w": (4, 1, 3), "y": (2, 4, 5)}, x="input", w="weight")
-    s.node("CausalConvWithState", "x w", "y", activation="silu")
+    s.node("CausalConvWithState", "x w", "y")
+    s.nodes[0] = replace(s.nodes[0], attrs={"activation": "silu"})
     assert trained(s).rows[0].backward_counts == Counts(mac=3, mul=3, bit=1, exp=1, add=3, div=1) * 40
