@@ -27,6 +27,23 @@ def constructor(cls: type[Frozen]) -> Callable[..., Frozen]:
     return make
 
 
+def made_on_access(cls: type[Any], name: str, make: Callable[[Any, Any], Any]) -> None:
+    """Let a field of a dataclass with slots hold less than its tuple, which is then made by whoever asks for it.
+
+    Args:
+        cls: the dataclass.
+        name: the field.
+        make: from an instance and what the field holds, where that is no tuple, to the tuple.
+    """
+    slot = vars(cls)[name]
+
+    def value(self: Any) -> Any:
+        held = slot.__get__(self)
+        return held if isinstance(held, tuple) else make(self, held)
+
+    setattr(cls, name, property(value, slot.__set__))
+
+
 @functools.cache
 def _constructor(cls: Any) -> Callable[..., object]:
     def freeze(self: Any) -> None:

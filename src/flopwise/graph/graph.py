@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from flopwise.errors import ShapeError, counted
+from flopwise.graph.construction import made_on_access
 from flopwise.graph.dtypes import BITS, has_width
 from flopwise.graph.stored import StoredTensor
 
@@ -183,16 +184,8 @@ class Node:
         return self.scope[-1].path if self.scope else ""
 
 
-_SCOPE = vars(Node)["scope"]
-
-
-def _scope(node: Node) -> tuple[Module, ...]:
-    scope = _SCOPE.__get__(node)
-    return cast("tuple[Module, ...]", scope if isinstance(scope, tuple) else scope(node.name))
-
-
-# Long names make many modules, which most do not ask for: what a reader hands over as a function is called on access.
-Node.scope = property(_scope, _SCOPE.__set__)  # type: ignore[assignment,misc] # as no dataclass can say
+# Long names make many modules, which most do not ask for.
+made_on_access(Node, "scope", lambda node, modules_of: modules_of(node.name))
 
 
 @dataclass(frozen=True, slots=True)

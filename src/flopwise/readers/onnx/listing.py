@@ -7,6 +7,7 @@ whoever asks, which takes three times as long.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import onnx
@@ -92,15 +93,19 @@ def initial(graph: onnx.GraphProto) -> list[Initial]:
     return tensors
 
 
-def listed(graph: onnx.GraphProto) -> list[Listed]:
+def listed(graph: onnx.GraphProto, stored: Iterable[str] = ()) -> list[Listed]:
     """The nodes of a graph in order; equal names, and equal attributes, are one object.
+
+    Args:
+        graph: the graph.
+        stored: the names of its stored tensors, where these are there already.
 
     Raises:
         ModelError: a name is not UTF-8.
     """
     data = graph.SerializeToString()
     text = data.decode("latin-1")  # a slice of it is a name at once, if that is ASCII
-    names: dict[str, str] = {}
+    names = {name: name for name in stored}
     one, alike, make = names.setdefault, dict[tuple[bytes, ...], tuple[bytes, ...]]().setdefault, tuple.__new__
     nodes: list[Listed] = []
     holder = [graph]

@@ -180,7 +180,7 @@ def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolve
     proto = parsed(skeleton)
     take_back(proto, skeleton, name)
     check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
-    proto, nodes, warnings = unify(proto)
+    proto, nodes, warnings = unify(proto, skeleton.initializers)
     nodes = in_execution_order(proto.graph, nodes=nodes)
     noted = notes(proto.graph)
     name_control_flow(proto.graph)
@@ -234,7 +234,7 @@ def _resolve(
     stored = None if proto.functions else skeleton.initializers  # what is inlined may change their names
     if proto.functions:
         progress("inlining functions")
-    proto, nodes, warnings = unify(proto)
+    proto, nodes, warnings = unify(proto, skeleton.initializers)
     held: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
         inputs, batch_size, held = _step(proto, inputs, batch_size, dims, options)

@@ -91,7 +91,7 @@ class Builder:
             if first != prefix + key:
                 stored.first[key] = first
                 stored.weights.pop(key, None)
-        self.weights.add(stored.weights, prefix)
+        self.weights.add(stored, prefix, self.storage)
         return stored
 
     def graph(

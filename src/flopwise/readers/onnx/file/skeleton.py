@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
+from flopwise.graph.construction import made_on_access
 from flopwise.graph.dtypes import BITS
 
 #: Integer tensors up to this many elements may steer shapes and are kept.
@@ -65,8 +66,11 @@ _INTEGERS = frozenset({2, 3, 4, 5, 6, 7, 9, 12, 13})
 #: Fields of TensorProto that hold elements: float, int32, string, int64, raw, double and uint64 data.
 PAYLOAD = frozenset({4, 5, 6, 7, 9, 10, 11})
 
+#: Raw data.
+RAW = 9
+
 #: Those among them whose length follows from the number of elements: float, raw and double data.
-_FIXED = frozenset({4, 9, 10})
+_FIXED = frozenset({4, RAW, 10})
 
 
 class Place(NamedTuple):
@@ -94,6 +98,15 @@ class Stored:
     sparse: tuple[Stored, Stored] | None = None
     #: The TensorProto itself, for a model that is in memory.
     proto: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, by type and dims."""
+        return (math.prod(self.dims) * BITS[self.dtype] + 7) // 8
+
+
+# A usual tensor lies in one piece of raw data, of which the start says all.
+made_on_access(Stored, "places", lambda stored, start: (Place(RAW, start, start + stored.nbytes),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,16 +38,25 @@ class Weights(Mapping[str, StoredTensor]):
             model: its name, for messages.
         """
         self._model = model
-        self._tensors: dict[str, StoredTensor | Entry] = {}
+        self._tensors: dict[str, StoredTensor | Entry | Stored] = {}
+        self._kinds: Mapping[str, Kind] = {}
+        self._storage: SourceStorage | None = None
 
-    def add(self, tensors: Mapping[str, StoredTensor | Entry], prefix: str) -> None:
-        """Take in tensors under their names with a prefix."""
-        self._tensors.update({prefix + name: t for name, t in tensors.items()} if prefix else tensors)
+    def add(self, stored: StoredTensors, prefix: str, storage: SourceStorage | None) -> None:
+        """Take in the tensors of a graph under their names with a prefix, which only the main graph has none of."""
+        if not prefix:
+            self._tensors.update(stored.weights)
+            self._kinds, self._storage = stored.kinds, storage
+            return
+        for name, place in stored.weights.items():
+            entry = (name, place, stored.kinds[name], storage) if isinstance(place, Stored) else place
+            self._tensors[prefix + name] = entry
 
     def __getitem__(self, name: str) -> StoredTensor:
         tensor = self._tensors[name]
-        if isinstance(tensor, tuple):
-            key, place, kind, storage = tensor
+        if not isinstance(tensor, StoredTensor):
+            entry = (name, tensor, self._kinds[name], self._storage) if isinstance(tensor, Stored) else tensor
+            key, place, kind, storage = entry
             place = place if place.name == key else replace(place, name=key)
             tensor = self._tensors[name] = stored_tensor(key, place, kind, self._model, storage)
         return tensor
@@ -69,7 +78,7 @@ class StoredTensors:
     #: Name -> what the tensor is; activations are left out.
     kinds: dict[str, Kind] = field(default_factory=dict)
     #: The tensors with elements.
-    weights: dict[str, StoredTensor | Entry] = field(default_factory=dict)
+    weights: dict[str, StoredTensor | Entry | Stored] = field(default_factory=dict)
     #: Name -> the first name of the same stored tensor (a function's constant appears wherever the function is called).
     first: dict[str, str] = field(default_factory=dict)
     #: Mark of a tensor in an attribute -> the first name of its value.
@@ -109,7 +118,7 @@ def stored_tensors(
         if kind is None:
             kind = kinds[like] = roles.kind_of(tensor.dtype, len(tensor.dims), taken, said)
         stored.kinds[key] = kind
-        stored.weights[key] = key, tensor, kind, storage
+        stored.weights[key] = tensor
     constants = [n for n in own if n.op in ("Constant", "ConstantOfShape") and n.outputs]
     names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
     held: dict[tuple[bytes, ...], tuple[str, Stored | onnx.AttributeProto | None]] = {}

@@ -18,6 +18,7 @@ from flopwise.readers.onnx.file.skeleton import (
     INTEGERS_KEPT,
     MOST_DIMS,
     PAYLOAD,
+    RAW,
     Place,
     Stored,
     kept,
@@ -36,8 +37,7 @@ LARGEST_GRAPH = 512 << 20
 _HEAD = re.compile(rb"((?:(?:\x08[\x80-\xff]*[\0-\x7f])*|\n(?:[\x80-\xff]*[\0-\x7f])+?)\x10[\0-\x7f])B([\0-\x7f])")
 
 #: The raw data, which comes last.
-_RAW = 9
-_RAW_DATA = _RAW << 3 | BYTES
+_RAW_DATA = RAW << 3 | BYTES
 
 #: What a field costs in memory beside its bytes, so that millions of empty ones are too large as well.
 FIELD_COST = 64
@@ -161,7 +161,7 @@ class TensorWalk:
                 return None
             end = len(data)
         self.charge(end)
-        return _stored(text, dims, dtype, (Place(_RAW, first + start, field.end),), _NOTHING), data[:end]
+        return _stored(text, dims, dtype, first + start, _NOTHING), data[:end]
 
     def take_apart(self, field: Field) -> Tensor:
         """A tensor by its fields, no element read.

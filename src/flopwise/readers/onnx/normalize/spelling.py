@@ -29,7 +29,7 @@ _FIELDS: dict[str, int] = {
 TYPED, NAMES_OPERATOR_SETS = 2, 3
 
 
-def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Listed], list[str]]:
+def unify(proto: onnx.ModelProto, stored: Iterable[str] = ()) -> tuple[onnx.ModelProto, list[Listed], list[str]]:
     """The model in one spelling, the nodes of its graph, and what the user should know about it.
 
     The standard domain is "" (never "ai.onnx"), its version one that the installed onnx knows; attributes have types;
@@ -37,13 +37,14 @@ def unify(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Listed], list[s
 
     Args:
         proto: a model without weights; it is changed.
+        stored: the names of its stored tensors, where these are there already.
 
     Raises:
         ModelError: the model is damaged, or not whole.
     """
     if not proto.graph.node and not proto.graph.input and not proto.graph.output:
         raise ModelError("the graph is empty")
-    nodes = listed(proto.graph)
+    nodes = listed(proto.graph, stored)
     domains = _refuse_unreadable(proto.graph, nodes)
     if not proto.opset_import:
         if proto.ir_version >= NAMES_OPERATOR_SETS or not proto.ir_version:
