@@ -44,7 +44,10 @@ def test_programs_get_every_figure(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("args", "text"),
-    [(("--source", "none"), "unknown source 'none'; known: timm"), (("--model", "none"), "no published figure is of")],
+    [
+        (("--source", "none"), "unknown source 'none'; known: timm"),
+        (("--model", "none"), "no figures are published for"),
+    ],
 )
 def test_what_is_not_there(run: Run, args: tuple[str, ...], text: str) -> None:
     code, out, err = run("zoo", "published", *args)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.operators.tables import row
+
+if TYPE_CHECKING:  # loaded at every start, used for few models
+    from fractions import Fraction
 
 #: Products of groups of rows with one matrix of a stack for each group.
 GROUPED = frozenset({"aten::_grouped_mm", "aten::_scaled_grouped_mm"})
@@ -28,6 +31,8 @@ class Experts:
 
     def expected(self, tokens: int) -> Fraction:
         """Experts that get a row on average, if every token chose its experts uniformly and without repetition."""
+        from fractions import Fraction
+
         per_token = Fraction(self.rows, max(tokens, 1))
         if per_token >= self.count:
             return Fraction(self.count)
@@ -35,6 +40,8 @@ class Experts:
 
     def active(self, tokens: int) -> Fraction:
         """The part of the stack that one token is multiplied with."""
+        from fractions import Fraction
+
         return min(Fraction(1), Fraction(self.rows, max(tokens, 1) * self.count))
 
     def hold(self, tensor: Tensor) -> bool:

@@ -107,7 +107,7 @@ def test_a_pickle_that_wants_to_run_something(tmp_path: Path, form: str) -> None
         path.write_bytes(pickle.dumps(_Runs(str(mark))))
     else:
         torch.save(held, path, _use_new_zipfile_serialization=form == "archive")
-    _refused(path, "asks for more than tensors")
+    _refused(path, "holds more than tensors")
     assert not mark.exists()
 
 

@@ -264,7 +264,7 @@ def test_a_pickle_that_wants_to_run_something(tmp_path: Path, web: Web) -> None:
     mark = tmp_path / "it ran"
     torch.save({"w": torch.ones(2), "x": _Runs(str(mark))}, tmp_path / "a.pt")
     for ask in (open_stored, flopwise.profile, flopwise.weights, flopwise.sparsity):
-        _refused(lambda: ask(f"{web.url}/a.pt"), "asks for more than tensors")  # noqa: B023 - called at once
+        _refused(lambda: ask(f"{web.url}/a.pt"), "holds more than tensors")  # noqa: B023 - called at once
     (tmp_path / "b.pt").write_bytes(pickle.dumps(_Runs(str(mark))))
     _refused(lambda: open_stored(f"{web.url}/b.pt"), "not an archive")
     assert not mark.exists()
