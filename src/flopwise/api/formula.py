@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -268,16 +269,20 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
     from flopwise.readers.torch.language.state import carry, longest_context, step, windows
 
     def subject(lengths: Lengths, shapes: Sequence[OpenShape], start: Point | None) -> Subject:
-        def at(point: Point) -> Reading:
-            return Reading(graph_of(step(request.model, **lengths.at(point)).inputs), ModelFacts())
-
         def follow(point: Point, sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
             arguments = step(request.model, **lengths.at(point)).inputs
             past = [name for kind, name in lengths.symbols.items() if kind == "past"]
             carry(arguments, {point[name]: dim(point[name], symbol(name)) for name in past})
             return followed(lambda: graph_of(arguments), sizes, explain, fixed)
 
+        def at(point: Point) -> Reading:
+            return reading(**lengths.at(point))
+
         return Subject(tuple(lengths.symbols.values()), at, lengths.hints, shapes, follow=follow, start=start)
+
+    @functools.cache
+    def reading(past: int, new: int, batch: int) -> Reading:
+        return Reading(graph_of(step(request.model, past, new, batch).inputs), ModelFacts())
 
     def graph_of(arguments: Mapping[str, Any]) -> Graph:
         return read(request.model, dict(arguments), mode=options.mode)
@@ -300,7 +305,7 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
             after = max(wide) + FEW
             state = step(request.model, after, 1, 1).state
             many = {n: [None if int(size) == after else int(size) for size in t.shape] for n, t in state.items()}
-    inputs = graph_of(step(request.model, **lengths.at(lengths.hints)).inputs).inputs
+    inputs = reading(**lengths.at(lengths.hints)).graph.inputs
     main = subject(lengths, lengths.shapes(inputs, few, many), None)
     return replace(main, way=way, tried=lengths.tried)
 

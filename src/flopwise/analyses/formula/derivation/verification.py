@@ -42,7 +42,9 @@ class Verification(Tracing):
     def verify(self) -> None:
         """Compare all figures with profiles: at the smallest sizes, and at others."""
         wrong: set[int] = set()
-        left = COMPARED if len(self.rows) <= MANY and self.readings.subject.start is None else COMPARED - 1
+        subject = self.readings.subject
+        once = len(self.rows) > MANY or subject.start is not None or subject.way is not None
+        left = COMPARED - 1 if once else COMPARED
         for _ in range(2 * COMPARED):
             more = self.fresh() if left else None
             if more is None:
