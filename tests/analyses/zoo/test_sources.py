@@ -42,7 +42,7 @@ def test_names_are_unique() -> None:
         (b"# nothing\n\n", "lists no model"),
         (b'"open', "line 1: No closing quotation"),
         (b"{model} --colour red", "line 1: only these options may follow the model: -i, --arg"),
-        (b"{model} -i", "line 1: after the model stand"),
+        (b"{model} -i", "line 1: only these options may follow the model"),
         (b"{model} --name a --name b", "line 1: has --name more than once"),
         (b"{model} --year 99999999999999999999", "is not a year"),
         (b"{model} --year -5", "is not a year"),
