@@ -164,8 +164,9 @@ def test_the_utilisation_of_a_run(tmp_path: Path) -> None:
     assert step.run.utilisation == pytest.approx(step.model_flops / (8 * 32) * 1e6 / 989.4e12, rel=1e-3)
     with pytest.raises(flopwise.InputError, match="needs both"):
         _step(tmp_path, tokens_per_second=1e6)
-    with pytest.raises(flopwise.InputError, match="more than 0"):
-        _step(tmp_path, device="h100", tokens_per_second=0.0)
+    for rate in (0.0, float("nan"), float("inf")):
+        with pytest.raises(flopwise.InputError, match="must be a number above 0"):
+            _step(tmp_path, device="h100", tokens_per_second=rate)
 
 
 def test_a_request_and_a_training_step_take_arguments_of_their_own(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -130,8 +131,8 @@ def run_of(step: TrainingStep, device: Device, tokens_per_second: float, devices
     peak = fastest(device, (step.dtype,))
     if peak is None:
         raise InputError(f"{device.name}: there is no figure for {step.dtype}")
-    if tokens_per_second <= 0:
-        raise InputError(f"{tokens_per_second:g} tokens per second: must be more than 0")
+    if not 0 < tokens_per_second < math.inf:
+        raise InputError(f"{tokens_per_second:g} tokens per second: must be a number above 0")
     whole = peak.scaled(None) * devices
     share = step.model_flops / step.tokens * tokens_per_second / whole
     return Run(device.name, devices, tokens_per_second, whole, share)

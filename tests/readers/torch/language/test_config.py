@@ -47,6 +47,8 @@ def test_every_command_that_takes_a_model_takes_one(tmp_path: Path) -> None:
         ('{"model_type": "lama"}', "does not know the model type 'lama'; near: "),
         ('{"model_type": "private", "auto_map": {}}', "runs only with --trust-code"),
         ('{"model_type": "llama", "hidden_size": "wide"}', "config.json: "),
+        ('{"model_type": "llama", "num_attention_heads": 0}', "sizes cannot be 0: num_attention_heads"),
+        ('{"model_type": "llama", "hidden_size": 0}', "hidden_size is 0"),
         ('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 5}', "not a multiple of the number of"),
         (
             '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 3}',

@@ -139,7 +139,11 @@ def _of_content(transformers: Any, content: Mapping[str, Any], name: str, place:
     if not trust_code:
         refuse_foreign_parts(content, name)
     with _one_line(name), offline(), silent():
-        return mapping[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
+        try:
+            return mapping[kind].from_dict({key: value for key, value in content.items() if key != "auto_map"})
+        except ZeroDivisionError:
+            zero = ", ".join(key for key, value in content.items() if type(value) is int and value == 0)
+            raise ModelError(f"{name}: sizes cannot be 0: {zero or 'one that others are divided by'}") from None
 
 
 def _check(content: Mapping[str, Any], name: str) -> None:

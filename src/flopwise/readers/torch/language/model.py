@@ -74,12 +74,14 @@ def _check(config: Any, name: str) -> None:
     """Nothing, where the sizes can be those of a model.
 
     Raises:
-        ModelError: one is negative, or the heads of keys and values do not divide those of queries.
+        ModelError: one cannot be, or the heads of keys and values do not divide those of queries.
     """
     text = config.get_text_config(decoder=True)
     for key, value in vars(text).items():
         if type(value) is int and value < 0 and (key.startswith(("num_", "n_")) or key.endswith(("_size", "_dim"))):
             raise ModelError(f"{name}: {key} is {value}")
+    if _size(text, "hidden_size") == 0:
+        raise ModelError(f"{name}: hidden_size is 0")
     heads, groups = (_size(text, key) for key in ("num_attention_heads", "num_key_value_heads"))
     if type(heads) is int and type(groups) is int and (groups == 0 or heads % groups):
         raise ModelError(f"{name}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}")
