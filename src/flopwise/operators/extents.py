@@ -69,6 +69,24 @@ def smaller(one: int, other: int) -> int:
     return min(one, other)
 
 
+def windows_rounded_up(extent: int, reach: int, stride: int, before: int, after: int) -> int:
+    """How many windows a pool lays along an axis when it rounds up: all that start in the image or the padding before.
+
+    A window behind these is dropped, so the padding after the image counts only as far as windows that start in it.
+
+    Args:
+        extent: of the image.
+        reach: from the first element of a window to its last, those that it skips included.
+        stride: from window to window.
+        before: padding before the image.
+        after: padding after it.
+
+    >>> windows_rounded_up(7, 3, 2, 0, 0), windows_rounded_up(6, 3, 2, 0, 0), windows_rounded_up(6, 2, 3, 0, 0)
+    (3, 3, 2)
+    """
+    return -(-(extent + before + smaller(after + stride - reach, 0)) // stride)
+
+
 def required(node: Node, name: str) -> Any:
     """An attribute without which the operator means nothing.
 

@@ -52,7 +52,7 @@ class Net:
     def linear(self, x: str, inputs: int, outputs: int) -> str:
         return self.op("MatMul", x, self.weight(inputs, outputs))
 
-    def model(self, output: str, *, types: dict[str, int] | None = None, **inputs: Dims) -> bytes:
+    def model(self, output: str, *, types: dict[str, int] | None = None, opset: int = 18, **inputs: Dims) -> bytes:
         values = [
             helper.make_tensor_value_info(name, (types or {}).get(name, TensorProto.FLOAT), dims)
             for name, dims in inputs.items()
@@ -60,7 +60,7 @@ class Net:
         graph = helper.make_graph(
             self.nodes, "net", values, [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)], self.stored
         )
-        imports = [helper.make_opsetid("", 18), helper.make_opsetid("acme", 1)]
+        imports = [helper.make_opsetid("", opset), helper.make_opsetid("acme", 1)]
         return helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
 
 

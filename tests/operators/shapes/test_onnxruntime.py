@@ -75,12 +75,18 @@ CASES = [
     Case("QLinearSoftmax", [*quantized(2, 4), SCALE, ZERO], {"opset": 13}),
     Case("QLinearAveragePool", [*quantized(1, 3, 8, 8), SCALE, ZERO], {"kernel_shape": [3, 3], "strides": [2, 2]}),
     Case("QLinearAveragePool", [*quantized(1, 8, 8, 3), SCALE, ZERO], {"kernel_shape": [3, 3], "channels_last": 1}),
+    Case(
+        "QLinearAveragePool",
+        [*quantized(1, 3, 6, 7), SCALE, ZERO],
+        {"kernel_shape": [2, 2], "strides": [3, 3], "ceil_mode": 1},
+    ),
     Case("QLinearGlobalAveragePool", [*quantized(1, 3, 8, 8), SCALE, ZERO], {"channels_last": 0}),
     Case("QLinearConcat", [SCALE, ZERO, *quantized(2, 3), *quantized(2, 4)], {"axis": 1}),
     Case("QLinearConv", [*quantized(1, 8, 8, 4), *quantized(6, 4, 3, 3), SCALE, ZERO], {"channels_last": 1}),
     Case("QLinearWhere", [numpy.array([True, False]), *quantized(2), *quantized(3, 1), SCALE, ZERO]),
     Case("MulInteger", [bytes_(2, 3), ZERO, bytes_(3), ZERO]),
     Case("NhwcMaxPool", [bytes_(1, 8, 8, 3)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    Case("NhwcMaxPool", [bytes_(1, 6, 7, 3)], {"kernel_shape": [2, 2], "strides": [3, 3], "ceil_mode": 1}),
     Case(
         "MaxpoolWithMask",
         [real(1, 3, 8, 8), ints(*[1] * 192, dtype=numpy.int32).reshape(1, 3, 8, 8)],

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from flopwise.analyses.formula.dim import Dim, require, smaller, term
+from flopwise.analyses.formula.dim import Dim, require
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, settled
+from flopwise.operators.extents import windows_rounded_up
 
 
 class Window(Protocol):
@@ -31,36 +32,25 @@ def windows(site: Window, extents: Sequence[int], kernel: Sequence[int]) -> Shap
         pads = [0] * (2 * rank)
     if not len(extents) == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
         raise UnknownError
-    program = not isinstance(site, Site) or site.node.origin.startswith("aten.")
+    up = site.attr("ceil_mode", 0) == 1
     counts: list[int] = []
     for axis, extent in enumerate(extents):
         stride, reach = strides[axis], dilations[axis] * (kernel[axis] - 1) + 1
         if mode in ("SAME_UPPER", "SAME_LOWER"):
-            if type(extent) is Dim and reach < stride:  # of nothing onnx makes one window then
-                require(term(extent) - 1, ">=")
             counts.append(-(-extent // stride))
             continue
         before, after = pads[axis], pads[axis + rank]
         room = extent + before + after - reach
         if int(room) < 0:
             room = settled(room)
-        if type(room) is not Dim:  # onnx and onnxruntime divide towards zero
-            steps = room / stride
-            count = (math.ceil(steps) if site.attr("ceil_mode", 0) else math.trunc(steps)) + 1
-            if site.attr("ceil_mode", 0) and (count - 1) * stride >= extent + before:
-                count -= 1
-            counts.append(count)
-            continue
-        require(room.expression, ">=")
-        if site.attr("ceil_mode", 0):
-            count, inside = -(-room // stride) + 1, (extent + before - 1) // stride + 1
-            if program:
-                count = smaller(count, inside)
-            else:  # onnx counts a window that starts behind the image, too, and runtimes do not
-                require(term(inside) - term(count), ">=")
-        else:
-            count = room // stride + 1
-        counts.append(count)
+        if type(room) is Dim:
+            require(room.expression, ">=")
+        if up:
+            counts.append(windows_rounded_up(extent, reach, stride, before, after))
+        elif type(room) is Dim:
+            counts.append(room // stride + 1)
+        else:  # onnx and onnxruntime divide towards zero
+            counts.append(math.trunc(room / stride) + 1)
     return tuple(counts)
 
 

@@ -9,10 +9,11 @@ import onnx
 from onnx import TypeProto
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.listing import Listed, initial, listed
+from flopwise.readers.onnx.listing import Initial, Listed, initial, listed
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes.context import Context
 from flopwise.readers.onnx.shapes.repeated import infer
+from flopwise.readers.onnx.shapes.windows import miscounted
 from flopwise.readers.onnx.types import (
     ASKED,
     CONTROL_FLOW,
@@ -94,8 +95,7 @@ def _resolve(
     names = [o for n in nodes for o in n.outputs if o]
     operators = {n.op for n in nodes}
     stored = initial(graph)
-    shapes = Shapes({v.name: v.type for v in graph.input}, stored)
-    shapes.take(context.facts)
+    shapes = _initial_shapes(graph, stored, context)
     second: SecondPass | None = None  # it looks at the elements of each small tensor, which most models do not need
     with hidden(model, nodes) as suspects:
         if operators & QUERIES:
@@ -115,12 +115,21 @@ def _resolve(
         shapes.fill(inferred.value_info)
         shapes.fill(inferred.output)
         del inferred
+        if miscounted(nodes, shapes):  # what follows from it is wrong as well: the second pass infers everything anew
+            shapes, second = _initial_shapes(graph, stored, context), None
         shapes.warnings.extend(in_short(suspects.warnings, "more invalid operators"))
         flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n.proto) for n in nodes)
         if context.inside or flows or not shapes.all_known(names):
             second = second or _second_pass(model, shapes, context, declared)
             second.run()
     _refuse_huge(graph, names, shapes)
+    return shapes
+
+
+def _initial_shapes(graph: onnx.GraphProto, stored: list[Initial], context: Context) -> Shapes:
+    """The types of the inputs and stored tensors of a graph."""
+    shapes = Shapes({v.name: v.type for v in graph.input}, stored)
+    shapes.take(context.facts)
     return shapes
 
 
