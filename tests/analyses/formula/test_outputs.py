@@ -91,7 +91,7 @@ def test_c(make: Callable[[], bytes], tmp_path: Path) -> None:
     cost = f"holds({sizes}) ? (long long)macs({sizes}) : -1"
     main = f'#include <stdio.h>\nint main(void) {{ printf("%lld", {cost}); return 0; }}\n'
     (tmp_path / "cost.c").write_text(formula.source("c", ["macs"]) + main)
-    subprocess.run(["cc", "-Wall", "-Wno-unused-function", "-Werror", "cost.c", "-o", "cost"], cwd=tmp_path, check=True)
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "cost.c", "-o", "cost"], cwd=tmp_path, check=True)
     printed = subprocess.run([tmp_path / "cost"], capture_output=True, text=True, check=True).stdout
     assert int(printed) == formula.at(**point)["macs"]
 

@@ -38,13 +38,13 @@ class Language:
 _C = """\
 #include <stdint.h>
 
-static int64_t floor_div(int64_t a, int64_t b) {
+static inline int64_t floor_div(int64_t a, int64_t b) {
     if (b == 0) return 0;
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
-static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t bits_of(int64_t a) { int64_t n = 0; while (a > 0) { a >>= 1; n++; } return n; }
+static inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t bits_of(int64_t a) { int64_t n = 0; while (a > 0) { a >>= 1; n++; } return n; }
 """
 
 _JAVASCRIPT = """\
