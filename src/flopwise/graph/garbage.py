@@ -7,6 +7,9 @@ import gc
 import sys
 from collections.abc import Iterator
 
+#: Operators from which on memory is handed back between the steps.
+MANY = 5000
+
 
 @contextlib.contextmanager
 def no_search_for_garbage() -> Iterator[None]:

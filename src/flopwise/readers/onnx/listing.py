@@ -13,6 +13,7 @@ from typing import NamedTuple
 import onnx
 
 from flopwise.errors import ModelError
+from flopwise.graph.garbage import give_back
 from flopwise.readers.source.wire import BYTES, read_varint
 
 #: The tags of a graph's nodes, name and stored tensors; and of a node's inputs, outputs, name, operator, attributes and
@@ -21,6 +22,9 @@ _NODE, _GRAPH_NAME, _INITIALIZER = (n << 3 | BYTES for n in (1, 2, 5))
 _INPUT, _OUTPUT, _NAME, _OP, _ATTRIBUTE, _DOMAIN = (n << 3 | BYTES for n in (1, 2, 3, 4, 5, 7))
 #: Those of what is not asked: documentation, overload and metadata.
 _OTHERS = frozenset(n << 3 | BYTES for n in (6, 8, 9))
+
+#: Bytes of a graph from which on what it takes to write them is handed back.
+_MUCH = 1 << 18
 
 #: A stored tensor without elements before its name: dims, type, and the length of the name.
 _HEAD = re.compile(rb"((?:\x08[\x80-\xff]*[\0-\x7f])*\x10[\0-\x7f])B([\0-\x7f])")
@@ -66,7 +70,7 @@ def initial(graph: onnx.GraphProto) -> list[Initial]:
     """The stored tensors of a graph in order; equal dims are one object."""
     if not graph.initializer:
         return []
-    data = graph.SerializeToString()
+    data = _serialized(graph)
     heads: dict[bytes, tuple[int, tuple[int, ...]]] = {}
     tensors: list[Initial] = []
     at, whole, make = 0, len(data), tuple.__new__
@@ -103,7 +107,7 @@ def listed(graph: onnx.GraphProto, stored: Iterable[str] = ()) -> list[Listed]:
     Raises:
         ModelError: a name is not UTF-8.
     """
-    data = graph.SerializeToString()
+    data = _serialized(graph)
     text = data.decode("latin-1")  # a slice of it is a name at once, if that is ASCII
     names = {name: name for name in stored}
     one, alike, make = names.setdefault, dict[tuple[bytes, ...], tuple[bytes, ...]]().setdefault, tuple.__new__
@@ -142,6 +146,14 @@ def listed(graph: onnx.GraphProto, stored: Iterable[str] = ()) -> list[Listed]:
         key = alike(key := tuple(attributes), key) if attributes else ()
         nodes.append(make(Listed, (holder, len(nodes), op, domain, name, tuple(inputs), tuple(outputs), key)))
     return nodes if all(map(str.isascii, names)) else [_decoded(node, names) for node in nodes]
+
+
+def _serialized(graph: onnx.GraphProto) -> bytes:
+    """The graph's bytes; protobuf takes as much again to write them, which goes back to the system if it is much."""
+    data: bytes = graph.SerializeToString()
+    if len(data) > _MUCH:
+        give_back()
+    return data
 
 
 def _decoded(node: Listed, names: dict[str, str]) -> Listed:

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.graph.garbage import give_back, no_search_for_garbage
+from flopwise.graph.garbage import MANY, give_back, no_search_for_garbage
 from flopwise.readers.onnx import inputs as onnx_inputs
 from flopwise.readers.onnx.build.masks import with_masks
 from flopwise.readers.onnx.build.nodes import Builder
@@ -42,9 +42,6 @@ from flopwise.readers.source.open import open_source
 from flopwise.readers.source.signature import refuse_other_formats
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
-
-#: Operators from which on memory is handed back between the steps.
-MANY = 5000
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import onnx
 from onnx import TypeProto
 
 from flopwise.errors import ModelError
+from flopwise.graph.garbage import MANY, give_back
 from flopwise.readers.onnx.listing import Initial, Listed, initial, listed
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes.context import Context
@@ -96,6 +97,8 @@ def _resolve(
     operators = {n.op for n in nodes}
     stored = initial(graph)
     shapes = _initial_shapes(graph, stored, context)
+    if len(nodes) >= MANY:
+        give_back()
     second: SecondPass | None = None  # it looks at the elements of each small tensor, which most models do not need
     with hidden(model, nodes) as suspects:
         if operators & QUERIES:
