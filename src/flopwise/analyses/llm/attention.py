@@ -24,7 +24,7 @@ def attention_products(profile: Profile) -> list[Row]:
     folding = fold(profile.graph)
     scores: dict[str, frozenset[int]] = {}  # tensor -> products whose results it holds
     chances: dict[str, frozenset[int]] = {}  # the same, behind a Softmax
-    found: set[int] = set()
+    products: set[int] = set()
     for place, row in enumerate(profile.rows):
         node = row.node
         results = [tensor.name for tensor in node.known_outputs]
@@ -36,7 +36,7 @@ def attention_products(profile: Profile) -> list[Row]:
                 continue
             before = [chances[name] for name in names[:2] if name in chances]
             if before:
-                found |= {place}.union(*before)
+                products |= {place}.union(*before)
             else:
                 scores.update(dict.fromkeys(results, frozenset({place})))
             continue
@@ -45,4 +45,4 @@ def attention_products(profile: Profile) -> list[Row]:
             held, behind = frozenset(), held | behind
         scores.update(dict.fromkeys(results, held) if held else {})
         chances.update(dict.fromkeys(results, behind) if behind else {})
-    return [profile.rows[place] for place in sorted(found)]
+    return [profile.rows[place] for place in sorted(products)]
