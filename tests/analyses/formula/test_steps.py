@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy
 import pytest
 
 pytest.importorskip("transformers")
@@ -31,6 +32,7 @@ def test_there_is_a_formula_for_all_sizes(tmp_path: Path, config: dict[str, obje
     folder = written(tmp_path, config)
     found = flopwise.formula(folder, past="past", new="new")
     assert found.closed
+    functions = found.lambdify()
     for batch, past, new in (
         (1, 0, 1),
         (1, 3, 1),
@@ -46,8 +48,11 @@ def test_there_is_a_formula_for_all_sizes(tmp_path: Path, config: dict[str, obje
         values = found.at(**point)
         for figure in ("flops", "macs", "params", "output_bytes"):
             assert values[figure] == expected.total(figure), (figure, point)
+            assert functions[figure](batch, past, new) == values[figure], (figure, point)
         assert found.value("peak_activation_bytes", **point) == expected.peak_activation_bytes, point
         assert found.value("exp", **point) == expected.sum.counts.exp, point
+    past, new = numpy.array([0, 0, 7, 8]), numpy.array([[1], [4]])
+    assert functions["flops"](2, past, new).tolist() == [[functions["flops"](2, p, n) for p in past] for n in (1, 4)]
 
 
 def test_figures_that_all_ways_share_have_one_formula(tmp_path: Path) -> None:

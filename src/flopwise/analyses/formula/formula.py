@@ -12,7 +12,7 @@ from flopwise.analyses.formula.alive import alive, peak_of, state_of
 from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.content import content
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.functions import checked
+from flopwise.analyses.formula.functions import Piece, checked
 from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
 from flopwise.analyses.formula.plotting import drawn
 from flopwise.analyses.formula.terms.evaluation import value
@@ -233,6 +233,7 @@ class Formula:
     def lambdify(self, figure: str | None = None) -> Any:
         """Python functions of the symbols, which take whole numbers or numpy's arrays of them.
 
+        Where a program takes several ways, each size and each element of an array has the formula of its way.
         They raise InputError where a size, or an element of an array, is not a whole number, or one at which the
         formulas do not hold; ``at`` asks the profile there. Arrays are counted in 64 bits, and where these are too few
         in Python's own integers.
@@ -247,11 +248,17 @@ class Formula:
             raise InputError(f"{figure} has no formula")
         if not self.everywhere:
             raise InputError(f"{WAYS}: values come from at(), which asks the profile")
-        guards = [guard for guard, _, _ in self.guards.guards]
-        plain = function(self._chosen(None if figure is None else [figure]), self.domains, guards)
-        holds = plain.pop("holds")
-        functions = {name: checked(made, holds, self.own_point) for name, made in plain.items()}
-        return functions if figure is None else functions[figure]
+        functions: dict[str, list[Piece]] = {}
+        for way in (self, *(way for way in self.ways if way.everywhere)):
+            guards = [guard for guard, _, _ in way.guards.guards]
+            plain = function(way._chosen(None if figure is None else [figure]), way.domains, guards)
+            holds = plain.pop("holds")
+            for name, made in plain.items():
+                functions.setdefault(name, []).append((made, holds))
+        joined = {
+            name: checked(made, self.own_point) for name, made in functions.items() if self.term(name) is not None
+        }
+        return joined if figure is None else joined[figure]
 
     def source(self, language: str, figures: Sequence[str] | None = None) -> str:
         """Source code with a function of the symbols for each figure, and ``holds``: whether they are right there.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flopwise.errors import InputError
@@ -14,16 +14,18 @@ from flopwise.errors import InputError
 LARGE = 1 << 52
 
 
-def checked(
-    function: Callable[..., Any], holds: Callable[..., Any], point: Callable[[Mapping[str, int]], Mapping[str, int]]
-) -> Callable[..., Any]:
-    """The function, which refuses sizes at which it is not right.
+#: A function of the symbols, and whether it is right at these.
+Piece = tuple[Callable[..., Any], Callable[..., Any]]
+
+
+def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]]) -> Callable[..., Any]:
+    """The function in pieces as one, which refuses sizes at which none of them is right.
 
     Args:
-        function: takes whole numbers, or arrays of them.
-        holds: whether it is right at these.
-        point: raises InputError, which names the condition, where it is not.
+        pieces: they take whole numbers, or arrays of them.
+        point: raises InputError, which names the condition, where none is right.
     """
+    function = pieces[0][0]
     signature = inspect.signature(function)
 
     def answer(*sizes: Any, **named: Any) -> Any:
@@ -33,9 +35,12 @@ def checked(
             raise InputError(f"sizes of {', '.join(signature.parameters)} are needed: {error}") from None
         if not any(getattr(size, "ndim", 0) or isinstance(size, list | tuple) for size in by_name.values()):
             plain = {name: _whole(name, size) for name, size in by_name.items()}
+            for piece, holds in pieces:
+                if holds(**plain):
+                    return piece(**plain)
             point(plain)
             return function(**plain)
-        return _of_arrays(function, holds, point, by_name)
+        return _of_arrays(pieces, point, by_name)
 
     answer.__name__ = answer.__qualname__ = function.__name__
     answer.__doc__ = function.__doc__
@@ -51,10 +56,7 @@ def _whole(name: str, size: Any) -> int:
 
 
 def _of_arrays(
-    function: Callable[..., Any],
-    holds: Callable[..., Any],
-    point: Callable[[Mapping[str, int]], Mapping[str, int]],
-    sizes: Mapping[str, Any],
+    pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]], sizes: Mapping[str, Any]
 ) -> Any:
     import numpy
 
@@ -67,9 +69,16 @@ def _of_arrays(
     if not math.prod(shape):
         return numpy.zeros(shape, dtype="i8")
     largest = {name: max(_whole(name, array.max()), 1) for name, array in spread.items()}
-    short = max(largest.values()) < LARGE and abs(function(**largest)) < LARGE
-    spread = {name: array.astype("i8" if short else object) for name, array in spread.items()}
-    right = numpy.broadcast_to(numpy.asarray(holds(**spread), dtype=bool), shape)
-    for place in numpy.argwhere(~right)[:1]:
-        point({name: _whole(name, array[tuple(place)]) for name, array in spread.items()})
-    return numpy.broadcast_to(numpy.asarray(function(**spread)), shape).copy()
+    short = max(largest.values()) < LARGE and all(abs(piece(**largest)) < LARGE for piece, _ in pieces)
+    kind = "i8" if short else object
+    left = {name: array.astype(kind).ravel() for name, array in spread.items()}
+    values, open_places = numpy.zeros(math.prod(shape), kind), numpy.arange(math.prod(shape))
+    for piece, holds in pieces:
+        right = numpy.broadcast_to(numpy.asarray(holds(**left), dtype=bool), open_places.shape)
+        values[open_places[right]] = piece(**{name: array[right] for name, array in left.items()})
+        open_places, left = open_places[~right], {name: array[~right] for name, array in left.items()}
+        if not len(open_places):
+            return values.reshape(shape)
+    first = {name: _whole(name, array[0]) for name, array in left.items()}
+    point(first)
+    raise InputError(f"no formula holds at {', '.join(f'{n} = {s}' for n, s in first.items())}")
