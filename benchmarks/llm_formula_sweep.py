@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import random
 import sys
 import time
@@ -19,6 +18,8 @@ import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from limited import limited
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -113,22 +114,9 @@ def one(kind: str) -> str:
     return f"complete{', bounds' if bounds else ''}: {shown}"
 
 
-def _child(kind: str, out: Any) -> None:
-    out.send(one(kind))
-
-
 def _limited(kind: str) -> tuple[str, str]:
-    """The same in a process of its own, which may take so long and no longer."""
-    here, there = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.Process(target=_child, args=(kind, there))
-    child.start()
-    there.close()
-    try:
-        result = here.recv() if here.poll(SECONDS) else f"slow: more than {SECONDS} s"
-    except EOFError:
-        result = "ended: the process ended"
-    child.kill()
-    child.join()
+    """A type and what came of it, which is printed at once."""
+    result = limited(one, kind, SECONDS)
     print(f"{kind:34} {result}"[:600], flush=True)
     return kind, result
 

@@ -10,12 +10,12 @@ equal is listed with its reason. It takes about ten minutes.
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import sys
 import warnings
 from collections import Counter
 from pathlib import Path
-from typing import Any
+
+from limited import limited
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -47,23 +47,9 @@ def one(kind: str) -> str:
         return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
-def _child(kind: str, out: Any) -> None:
-    out.send(one(kind))
-
-
 def _limited(kind: str) -> tuple[str, str]:
-    """The same in a process of its own, which may take so long and no longer."""
-    here, there = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.Process(target=_child, args=(kind, there))
-    child.start()
-    there.close()
-    try:
-        result = here.recv() if here.poll(SECONDS) else f"more than {SECONDS} s"
-    except EOFError:
-        result = "the process ended"
-    child.kill()
-    child.join()
-    return kind, result
+    """A type and what came of it."""
+    return kind, limited(one, kind, SECONDS)
 
 
 def main() -> None:

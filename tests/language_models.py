@@ -30,18 +30,6 @@ WINDOW: dict[str, Any] = {
 #: Its scores are capped by a tanh, so that its attention is no fused operator.
 UNFUSED: dict[str, Any] = {**LLAMA, "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"]}
 
-#: Its decoder attends to what its encoder made of the prompt.
-ENCODER_DECODER: dict[str, Any] = {
-    "model_type": "t5",
-    "architectures": ["T5ForConditionalGeneration"],
-    "vocab_size": 320,
-    "d_model": 64,
-    "d_kv": 16,
-    "d_ff": 96,
-    "num_layers": 2,
-    "num_heads": 4,
-}
-
 MIXTURE: dict[str, Any] = {
     **LLAMA,
     "model_type": "mixtral",
@@ -81,6 +69,7 @@ STATE_SPACE: dict[str, Any] = {
     "expand": 2,
 }
 
+#: Its decoder attends to what its encoder made of the prompt.
 ENCODER_DECODER: dict[str, Any] = {
     "model_type": "t5",
     "architectures": ["T5ForConditionalGeneration"],

@@ -23,7 +23,7 @@ def attention_products(profile: Profile) -> list[Row]:
     """
     folding = fold(profile.graph)
     scores: dict[str, frozenset[int]] = {}  # tensor -> products whose results it holds
-    chances: dict[str, frozenset[int]] = {}  # the same, behind a Softmax
+    probabilities: dict[str, frozenset[int]] = {}  # the same, behind a Softmax
     products: set[int] = set()
     for place, row in enumerate(profile.rows):
         node = row.node
@@ -34,15 +34,15 @@ def attention_products(profile: Profile) -> list[Row]:
         if row.macs:
             if any(tensor.kind == "weight" for tensor in folding.stored(node)):
                 continue
-            before = [chances[name] for name in names[:2] if name in chances]
+            before = [probabilities[name] for name in names[:2] if name in probabilities]
             if before:
                 products |= {place}.union(*before)
             else:
                 scores.update(dict.fromkeys(results, frozenset({place})))
             continue
-        held, behind = (frozenset().union(*(of[n] for n in names if n in of)) for of in (scores, chances))
+        held, behind = (frozenset().union(*(of[n] for n in names if n in of)) for of in (scores, probabilities))
         if node.op == "Softmax":
             held, behind = frozenset(), held | behind
         scores.update(dict.fromkeys(results, held) if held else {})
-        chances.update(dict.fromkeys(results, behind) if behind else {})
+        probabilities.update(dict.fromkeys(results, behind) if behind else {})
     return [profile.rows[place] for place in sorted(products)]
