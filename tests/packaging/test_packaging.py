@@ -39,6 +39,13 @@ def test_conda_asks_for_what_the_package_asks_for() -> None:
     assert set(re.findall(r"- (.+)", recipe)) == asked | {f"python {_toml()['requires-python']}"}
 
 
+def test_every_package_of_the_tests_has_its_version_in_the_constraints() -> None:
+    asked = [*_toml()["dependencies"], *_toml()["optional-dependencies"]["test"]]
+    names = {re.split(r"[\s<>=!~;\[]", line)[0].replace("_", "-").lower() for line in asked}
+    pinned = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    assert names - pinned <= {"tomli"}, "python packaging/constraints.py writes them"  # tomli: of Python 3.10 alone
+
+
 def test_the_image_has_what_the_build_needs() -> None:
     text = (ROOT / "Dockerfile").read_text()
     extras = re.search(r"ARG EXTRAS=(.+)", text)
