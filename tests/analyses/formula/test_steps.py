@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -53,6 +57,64 @@ def test_there_is_a_formula_for_all_sizes(tmp_path: Path, config: dict[str, obje
         assert found.value("exp", **point) == expected.sum.counts.exp, point
     past, new = numpy.array([0, 0, 7, 8]), numpy.array([[1], [4]])
     assert functions["flops"](2, past, new).tolist() == [[functions["flops"](2, p, n) for p in past] for n in (1, 4)]
+
+
+#: A prompt, one token and several after short, full and long windows.
+_POINTS = (
+    (1, 0, 1),
+    (2, 0, 5),
+    (2, 0, 9),
+    (1, 3, 1),
+    (1, 7, 1),
+    (3, 8, 1),
+    (1, 2, 4),
+    (1, 6, 5),
+    (2, 7, 2),
+    (1, 70, 4),
+)
+
+_FIGURES = ["macs", "flops", "peak_activation_bytes", "state_bytes"]
+
+
+@pytest.fixture(scope="module")
+def windowed(tmp_path_factory: pytest.TempPathFactory) -> flopwise.Formula:
+    formula = flopwise.formula(written(tmp_path_factory.mktemp("model"), WINDOW), past="past", new="new")
+    assert len(formula.ways) > 5
+    return formula
+
+
+def _expected(formula: flopwise.Formula) -> list[list[int | None]]:
+    return [
+        [formula.value(figure, batch=batch, past=past, new=new) for figure in _FIGURES] for batch, past, new in _POINTS
+    ]
+
+
+def test_python_source_of_several_ways(windowed: flopwise.Formula) -> None:
+    scope: dict[str, Any] = {}
+    exec(windowed.source("python", _FIGURES), scope)
+    assert [[scope[figure](*point) for figure in _FIGURES] for point in _POINTS] == _expected(windowed)
+    assert [bool(scope["holds"](*point)) for point in ((1, 3, 1), (1, 3, 0), (0, 3, 1))] == [True, False, False]
+    assert scope["macs"](batch=1, past=3, new=1) == windowed.lambdify("macs")(batch=1, past=3, new=1)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler is needed")
+def test_c_source_of_several_ways(windowed: flopwise.Formula, tmp_path: Path) -> None:
+    calls = [f"{figure}({', '.join(map(str, point))})" for point in _POINTS for figure in _FIGURES]
+    lines = "".join(f'    printf("%lld\\n", (long long){call});\n' for call in calls)
+    main = f"#include <stdio.h>\nint main(void) {{\n{lines}    return holds(1, 3, 0);\n}}\n"
+    (tmp_path / "cost.c").write_text(windowed.source("c", _FIGURES) + main)
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "cost.c", "-o", "cost"], cwd=tmp_path, check=True)
+    printed = subprocess.run([tmp_path / "cost"], capture_output=True, text=True, check=True).stdout
+    assert list(map(int, printed.split())) == [value for values in _expected(windowed) for value in values]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is needed")
+def test_javascript_source_of_several_ways(windowed: flopwise.Formula, tmp_path: Path) -> None:
+    calls = ", ".join(f"{figure}({', '.join(map(str, point))})" for point in _POINTS for figure in _FIGURES)
+    script = f"console.log(JSON.stringify([[{calls}], holds(1, 3, 1), holds(1, 3, 0), holds(1, 3.5, 1)]));\n"
+    (tmp_path / "cost.mjs").write_text(windowed.source("javascript", _FIGURES) + script)
+    printed = subprocess.run(["node", "cost.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed) == [[value for values in _expected(windowed) for value in values], True, False, False]
 
 
 def test_figures_that_all_ways_share_have_one_formula(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from flopwise.analyses.formula.plotting import drawn
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.expressions import Expressions, identifiers
 from flopwise.analyses.formula.terms.polynomial import Term
-from flopwise.analyses.formula.terms.source import function, source
+from flopwise.analyses.formula.terms.source import Way, function, source
 from flopwise.analyses.formula.values import OutsideError, Values
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, did_you_mean
@@ -263,6 +263,8 @@ class Formula:
     def source(self, language: str, figures: Sequence[str] | None = None) -> str:
         """Source code with a function of the symbols for each figure, and ``holds``: whether they are right there.
 
+        Where a program takes several ways, each function has the formula of the way at its sizes.
+
         Args:
             language: "python", "c" or "javascript".
             figures: which; None for all that have a formula.
@@ -270,9 +272,13 @@ class Formula:
         Raises:
             InputError: the language or a figure is unknown.
         """
+        ways = [self, *(way for way in self.ways if way.everywhere)]
+        return source([way._source_of_way(figures) for way in ways], language)
+
+    def _source_of_way(self, figures: Sequence[str] | None) -> Way:
+        """What is written of this way alone."""
         about = "; ".join([*self.conditions, *([] if self.everywhere else [f"not everywhere: {WAYS}"])])
-        guards = [guard for guard, _, _ in self.guards.guards]
-        return source(self._chosen(figures), self.domains, language, about, guards)
+        return Way(self._chosen(figures), self.domains, [guard for guard, _, _ in self.guards.guards], about)
 
     def without_formula(self, figures: Sequence[str] | None = None) -> list[str]:
         """Those of the figures (None: of those that every layer has) of which the model has no formula.

@@ -20,7 +20,7 @@ _RESERVED = re.compile(
     + "|auto|case|char|const|default|do|double|enum|extern|float|goto|inline|int|int64_t|long|register|restrict|short"
     "|signed|sizeof|static|struct|switch|typedef|union|unsigned|void|volatile|arguments|await|catch|debugger|delete"
     "|eval|export|extends|false|function|instanceof|let|new|null|package|private|protected|public|super|this|throw"
-    "|true|typeof|undefined|var|holds|floor_div|min_of|max_of|bits_of"
+    "|true|typeof|undefined|var|holds(_[0-9]+)?|floor_div|min_of|max_of|bits_of"
 )
 
 
@@ -37,7 +37,7 @@ def load_sympy() -> Any:
     return sympy
 
 
-#: A word of JavaScript that formulas of language models call the tokens that are fed.
+#: A word of JavaScript and C++ that formulas of language models call the tokens that are fed.
 _NEW = "new"
 
 
@@ -51,7 +51,7 @@ def identifiers(names: Sequence[str], code: bool = False) -> dict[str, str]:
 
     Args:
         names: of the symbols.
-        code: whether it stands in source code.
+        code: whether it stands in source code of another language than Python.
     """
     clean_names: dict[str, str] = {}
     for name in names:

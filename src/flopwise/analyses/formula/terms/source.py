@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flopwise.analyses.formula.dim import Guard
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term
 from flopwise.errors import InputError
+
+
+class Way(NamedTuple):
+    """The terms of one way through a program, and where they are right."""
+
+    #: Terms on the symbols' scales, by the name of their function.
+    terms: Mapping[str, Term]
+    #: The symbols.
+    domains: Sequence[Domain]
+    #: Further conditions, in the places of the symbols.
+    guards: Sequence[Guard] = ()
+    #: Where they are right, for a comment.
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +36,18 @@ class Language:
     begin: Callable[[str, Sequence[str], str], str]
     #: One line that names a value.
     line: Callable[[str, str], str]
-    #: What returns a value, and ends the function.
-    end: Callable[[str], str]
+    #: What returns a value.
+    answer: Callable[[str], str]
+    #: What stands before lines that run where a condition is met.
+    when: Callable[[str], str]
+    #: What ends such lines, and a function; "" for nothing.
+    end: str
     #: Whether a size is a whole number; "" where its type says so, or where whoever calls makes sure.
     whole: str
     #: What stands between conditions that must all hold.
     also: str
+    #: What stands between conditions of which one must hold.
+    either: str
     #: What a function is declared to return when that is a truth, in place of a number.
     truth: tuple[str, str] = ("", "")
     #: A number.
@@ -79,44 +98,49 @@ LANGUAGES: dict[str, Language] = {
             f"\n/* {words} */\nint64_t {name}({', '.join(f'int64_t {n}' for n in names) or 'void'}) {{"
         ),
         lambda name, value: f"    const int64_t {name} = {value};",
-        lambda value: f"    return {value};\n}}",
+        lambda value: f"    return {value};",
+        lambda condition: f"    if ({condition}) {{",
+        "}",
         "",
         " && ",
-        ("int64_t holds(", "int holds("),
+        " || ",
+        ("int64_t holds", "int holds"),
         lambda number: f"INT64_C({number})" if abs(number) >= 1 << 31 else str(number),
     ),
     "javascript": Language(
         _JAVASCRIPT,
         lambda name, names, words: f"\n/** {words} */\nexport function {name}({', '.join(names)}) {{",
         lambda name, value: f"  const {name} = {value};",
-        lambda value: f"  return {value};\n}}",
+        lambda value: f"  return {value};",
+        lambda condition: f"  if ({condition}) {{",
+        "}",
         "Number.isInteger({})",
         " && ",
+        " || ",
     ),
     "python": Language(
         _PYTHON,
         lambda name, names, words: f'\n\ndef {name}({", ".join(names)}):\n    """{words}"""',
         lambda name, value: f"    {name} = {value}",
         lambda value: f"    return {value}",
+        lambda condition: f"    if {condition}:",
+        "",
         "({0} % 1 == 0)",
         " & ",
+        " or ",
     ),
 }
 
 
-def source(
-    terms: Mapping[str, Term], domains: Sequence[Domain], language: str, about: str = "", guards: Sequence[Guard] = ()
-) -> str:
+def source(ways: Sequence[Way], language: str) -> str:
     """Source code with a function for each term, and ``holds``, which says whether the others are right at some sizes.
 
-    The parameters are the symbols, whole numbers.
+    The parameters are the symbols, whole numbers. Of several ways each has a function of its own that says whether its
+    terms are right (``holds_1``, ``holds_2`` ...), by which the others choose.
 
     Args:
-        terms: the terms on the symbols' scales, by the name of their function.
-        domains: the symbols.
+        ways: each with its terms; there is a function for each term of the first.
         language: "python", "c" or "javascript".
-        about: where the formulas hold, for a comment.
-        guards: further conditions, in the places of the symbols.
 
     Raises:
         InputError: there is no such language.
@@ -124,39 +148,68 @@ def source(
     if language not in LANGUAGES:
         raise InputError(f"source cannot be written in {language!r}; known: {', '.join(LANGUAGES)}")
     form = LANGUAGES[language]
-    names = identifiers([d.name for d in domains], code=True)
+    names = identifiers([d.name for d in ways[0].domains], code=language != "python")
+    parameters = list(names.values())
+
+    def made(name: str, words: str, lines: Sequence[str]) -> str:
+        begin = form.begin(name, parameters, words.replace("*/", "* /").replace('"""', ""))
+        begin = begin.replace(*form.truth) if name.startswith("holds") else begin
+        return "\n".join(filter(None, (begin, *lines, form.end)))
+
+    parts, about = [form.head], ways[0].about
     said = about or "every size from 0 on"
-    words = f"Whether the functions below hold, for {said}; at other sizes they are not defined".replace("*/", "* /")
-    begin = form.begin("holds", list(names.values()), words.replace('"""', "")).replace(*form.truth)
-    parts = [form.head, "\n".join((begin, *_holds(domains, guards, names, form)))]
-    for name, term in terms.items():
-        words = f"{name.replace('_', ' ')}{f', for {about}' if about else ''}".replace("*/", "* /").replace('"""', "")
-        parts.append("\n".join((form.begin(name, list(names.values()), words), *_lines(term, domains, names, form))))
+    if len(ways) > 1:
+        parts += [
+            made(f"holds_{number}", f"Whether way {number} is taken: {way.about}", _holds(way, names, form))
+            for number, way in enumerate(ways, 1)
+        ]
+        about, said = "", f"the sizes of one of the {len(ways)} ways"
+    calls = [f"holds_{number}({', '.join(parameters)})" for number in range(1, len(ways) + 1)]
+    decided = [form.answer(form.either.join(calls))] if len(ways) > 1 else _holds(ways[0], names, form)
+    parts.append(
+        made("holds", f"Whether the functions below hold, for {said}; at other sizes they are not defined", decided)
+    )
+    for name in ways[0].terms:
+        bodies: dict[tuple[str, ...], list[str]] = {}
+        for way, call in zip(ways, calls, strict=True):
+            bodies.setdefault(tuple(_lines(way.terms.get(name, -1), way, names, form)), []).append(call)
+        words = f"{name.replace('_', ' ')}{f', for {about}' if about else ''}"
+        words += "; -1 where it has no formula" if any(name not in way.terms for way in ways) else ""
+        parts.append(made(name, words, list(_chosen(bodies, form))))
     return "\n".join(parts) + "\n"
 
 
-def _holds(
-    domains: Sequence[Domain], guards: Sequence[Guard], names: Mapping[str, str], form: Language
-) -> Iterator[str]:
-    """The lines of the function that says whether the formulas hold."""
+def _chosen(bodies: Mapping[tuple[str, ...], Sequence[str]], form: Language) -> Iterator[str]:
+    """Lines for each of several conditions, one of which must hold, as the lines of one function."""
+    *first, last = bodies
+    for lines in first:
+        before = form.when(form.either.join(bodies[lines]))
+        margin = before[: len(before) - len(before.lstrip())]
+        yield before
+        yield from (margin + line for line in lines)
+        if form.end:
+            yield margin + form.end
+    yield from last
+
+
+def _holds(way: Way, names: Mapping[str, str], form: Language) -> list[str]:
+    """The lines of the function that says whether the formulas of a way hold."""
     lines: list[str] = []
-    parts = [form.whole.format(names[d.name]) for d in domains if form.whole]
-    for d in domains:
+    parts = [form.whole.format(names[d.name]) for d in way.domains if form.whole]
+    for d in way.domains:
         parts.append(f"({names[d.name]} >= {form.number(d.low)})")
         parts += [f"({names[d.name]} <= {form.number(d.high)})"] if d.high is not None else []
         parts += [f"(({names[d.name]} - {d.offset}) % {d.step} == 0)"] if d.step > 1 else []
-    text = _writer(domains, names, form, lines)
-    parts += [f"({text(guard.expression)} {guard.relation} 0)" for guard in guards]
-    yield from lines
-    yield form.end(form.also.join(parts) or "1")
+    text = _writer(way.domains, names, form, lines)
+    parts += [f"({text(guard.expression)} {guard.relation} 0)" for guard in way.guards]
+    return [*lines, form.answer(form.also.join(parts) or "1")]
 
 
-def _lines(term: Term, domains: Sequence[Domain], names: Mapping[str, str], form: Language) -> Iterator[str]:
+def _lines(term: Term, way: Way, names: Mapping[str, str], form: Language) -> list[str]:
     """The lines of a function: a name for each place and atom, and what it returns."""
     lines: list[str] = []
-    result = _writer(domains, names, form, lines)(term)
-    yield from lines
-    yield form.end(result)
+    result = _writer(way.domains, names, form, lines)(term)
+    return [*lines, form.answer(result)]
 
 
 def _writer(
@@ -203,7 +256,7 @@ def function(
 ) -> dict[str, Callable[..., Any]]:
     """Python functions of the terms, which take whole numbers or numpy's arrays of them; and ``holds``."""
     scope: dict[str, Any] = {}
-    exec(compile(source(terms, domains, "python", guards=guards), "<formula>", "exec"), scope)
+    exec(compile(source([Way(terms, domains, guards)], "python"), "<formula>", "exec"), scope)
     return {name: scope[name] for name in ("holds", *terms)}
 
 
