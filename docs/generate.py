@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from flopwise.report.reference.pages import conventions_page, formats_page, gradients_page, operators_page
-from flopwise.report.reference.published import published_page
+from pages import conventions_page, formats_page, gradients_page, operators_page
+from published import published_page
 
 HERE = Path(__file__).parent / "reference"
 PAGES = {

@@ -14,7 +14,7 @@ from flopwise.cli.output import Output, writes
 @writes("sheet", "content")
 def command(name: str | None, output: Output) -> int:
     """The counting conventions: what each counts, in which unit, and where it comes from; with NAME, that one."""
-    from flopwise.report.reference.tables import conventions_report
+    from flopwise.report.reference import conventions_report
 
     output.write(conventions_report(name))
     return 0

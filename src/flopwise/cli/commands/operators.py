@@ -22,7 +22,7 @@ def command(name: str | None, output: Output) -> int:
 
         output.write(operator_report(name))
         return 0
-    from flopwise.report.reference.tables import operators_report
+    from flopwise.report.reference import operators_report
 
     output.write(operators_report())
     return 0

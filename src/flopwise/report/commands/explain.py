@@ -11,7 +11,7 @@ from flopwise.graph.names import LAYERS
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
 from flopwise.readers.torch.lower import names
 from flopwise.report.formats.json import fields
-from flopwise.report.reference.tables import prose_report, spec_url, weighed
+from flopwise.report.reference import prose_report, spec_url, weighed
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Head, Line, Sheet
 

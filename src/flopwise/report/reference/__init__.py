@@ -1,1 +1,0 @@
-"""The pages of the documentation that are made from the tables."""
