@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.graphs import Sketch, sketch
 from tests.work import calls_at_most
 
-from flopwise.graph import Graph, Kind
-from flopwise.operators.folding import fold
+import flopwise
+from flopwise.graph import Graph, Kind, Node, Tensor
+from flopwise.operators.folding import fold, stored_tensors, weight_bytes_by_dtype
 
 
 def folded(graph: Graph) -> list[str]:
@@ -128,3 +131,22 @@ def test_results_that_are_taken_twice_do_not_double() -> None:
     with calls_at_most(100 * len(graph.nodes)):
         folding = fold(graph)
     assert [t.name for t in folding.sources["t2000"]] == ["t0"]
+
+
+def one_layer(*stored: Tensor) -> Graph:
+    x, y = Tensor("x", (1, 8), "float32", "input"), Tensor("y", (1, 4), "float32")
+    return Graph("one", "hand", "", (x,), (y,), (Node("Mystery", "m", (x, *stored, *stored), (y,)),))
+
+
+def test_weights_by_type() -> None:
+    w, v = Tensor("w", (100,), "int8", "weight"), Tensor("v", (50,), "float32", "buffer")
+    u, s = Tensor("u", (50,), "float32", "constant"), Tensor("s", (2,), "int64", "constant")
+    graph = one_layer(w, v, u, s)
+    assert list(stored_tensors(graph)) == [w, v, u]  # what steers shapes is left out
+    assert weight_bytes_by_dtype(graph) == {"float32": 400, "int8": 100}
+    assert weight_bytes_by_dtype(one_layer(Tensor("w", None, "int8", "weight"))) == {"int8": None}
+
+
+def test_they_add_up_to_the_profile() -> None:
+    real = flopwise.read(Path(__file__).parents[2] / "examples" / "tiny_resnet.onnx")
+    assert sum(v or 0 for v in weight_bytes_by_dtype(real).values()) == flopwise.profile(real).total("weight_bytes")

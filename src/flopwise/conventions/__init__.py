@@ -15,7 +15,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "flops": ("convention", "FLOP_COUNT"),
     "macs": ("convention", "MAC_COUNT"),
     "textbook": ("papers.textbook", "CONVENTION"),
-    "dot-product": ("papers.dot_product", "CONVENTION"),
+    "dot-product": ("papers.textbook", "DOT_PRODUCT"),
     "molchanov": ("papers.molchanov", "CONVENTION"),
     "benanza": ("tools.benanza", "CONVENTION"),
     "onnx-tool": ("tools.onnx_tool", "CONVENTION"),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from flopwise.errors import FlopwiseError
+from flopwise.errors import FlopwiseError, RuleError
 from flopwise.graph import Graph, Node, Shape, Tensor
 from flopwise.operators.counts import FLOPS, MACS, Counts, words
 from flopwise.rows import Row
@@ -269,3 +269,23 @@ def renamed(graph: Graph, rows: Sequence[Row], names: Sequence[str]) -> list[Row
     """
     by_node = {id(node): name for node, name in zip(graph.nodes, names, strict=True)}
     return [row if row.name == (name := by_node[id(row.node)]) else replace(row, name=name) for row in rows]
+
+
+def guarded(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, Literal["", "rule", "fact"], str]:
+    """What a rule gives, or None, what is missing, and in words: ``unknown``, or what is wrong with the node.
+
+    Raises:
+        RuleError: a rule of the user's own is wrong, not the node.
+    """
+    try:
+        counts = rule()
+        total = 0 if counts is None else sum(counts)  # attributes of a wrong type multiply as well
+        if isinstance(total, float) or (type(total) is int and counts is not None and min(counts) < 0):
+            raise ValueError("a count is not a whole number")
+    except RuleError:
+        raise
+    except FlopwiseError as error:
+        return None, "fact", str(error)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # attributes without sense
+        return None, "fact", f"its attributes or shapes make no sense: {type(error).__name__}: {error}"
+    return (None, "rule", unknown) if counts is None else (counts, "", "")

@@ -1,12 +1,16 @@
-"""Fast construction of frozen dataclasses, for models of a million operators.
+"""Fast construction of frozen dataclasses, without searches for garbage, for models of a million operators.
 
 A frozen dataclass writes each of its fields through ``object.__setattr__``, which takes most of the time of making one.
+What is made while a model is read stays, so looking for garbage in between is in vain.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import gc
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, field, fields, make_dataclass
 from typing import Any, TypeVar
 
@@ -58,3 +62,36 @@ def _constructor(cls: Any) -> Callable[..., object]:
         else:
             listed.append((one.name, Any, field()))
     return make_dataclass(cls.__name__, listed, namespace={"__post_init__": freeze}, slots=True, repr=False, eq=False)
+
+
+#: Operators from which on memory is handed back between the steps.
+MANY = 5000
+
+
+@contextlib.contextmanager
+def no_search_for_garbage() -> Iterator[None]:
+    """Nothing is searched for garbage while the context lasts; as before afterwards.
+
+    What was made meanwhile counts as old then: it is no garbage, and the first search looks at all that is young.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():  # else what the user froze would thaw
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()
+
+
+def give_back() -> None:
+    """Hand back to the system what the C library keeps of memory that is free; it would stay with the process."""
+    if sys.platform == "linux":
+        import ctypes
+
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
+        if trim is not None:
+            trim(0)

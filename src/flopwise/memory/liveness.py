@@ -8,7 +8,7 @@ from itertools import takewhile
 from operator import eq
 
 from flopwise.graph import STORED, Graph, Node, Tensor
-from flopwise.memory.views import in_place_in_caffe, may_overwrite, shared
+from flopwise.memory.traffic import in_place_in_caffe, may_overwrite, shared
 from flopwise.operators.folding import Folding, fold
 from flopwise.operators.own import with_rows_of_graph
 

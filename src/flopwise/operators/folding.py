@@ -1,11 +1,15 @@
-"""Which operators depend on weights and constants only: they run when a model is loaded, not in every inference."""
+"""Which operators depend on weights and constants only: they run when a model is loaded, not in every inference.
+
+And the stored tensors that the others use, with their bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.graph.dtypes import is_float
 from flopwise.operators.operator import Effect, Operator
 from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row
@@ -84,3 +88,35 @@ def fold(graph: Graph) -> Folding:
         positions.add(position)
         sources.update((t.name, behind) for t in node.known_outputs)
     return Folding(frozenset(positions), sources)
+
+
+def stored_tensors(graph: Graph) -> Iterator[Tensor]:
+    """The weights, buffers and constant tables that operators use, each once, in the order of their first use.
+
+    Scalars and integers that only steer shapes are left out.
+    """
+    folding = fold(graph)
+    seen: set[str] = set()
+    for position, node in enumerate(graph.nodes):
+        if position in folding.positions:
+            continue
+        for tensor in folding.stored(node):
+            if tensor.name not in seen:
+                seen.add(tensor.name)
+                if occupies(tensor):
+                    yield tensor
+
+
+def occupies(tensor: Tensor) -> bool:
+    """Whether a stored tensor counts as weight memory: all but scalars and the integers that only steer shapes."""
+    return tensor.kind != "constant" or (is_float(tensor.dtype) and bool(tensor.shape))
+
+
+def weight_bytes_by_dtype(graph: Graph) -> dict[str, int | None]:
+    """Element type -> bytes of the stored tensors of that type, the most first; None where a shape is missing."""
+    sizes: dict[str, int | None] = {}
+    for tensor in stored_tensors(graph):
+        key = tensor.dtype or "unknown"
+        so_far = sizes.get(key, 0)
+        sizes[key] = None if so_far is None or not tensor.sized else so_far + tensor.nbytes
+    return dict(sorted(sizes.items(), key=lambda item: -(item[1] or 0)))

@@ -7,21 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, guarded
 from flopwise.graph import STORED, Graph, Node, Tensor
-from flopwise.graph.construction import constructor
+from flopwise.graph.construction import constructor, no_search_for_garbage
 from flopwise.graph.dtypes import is_float
-from flopwise.graph.garbage import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory.experts import routing
 from flopwise.operators.counts import Counts
-from flopwise.operators.folding import Folding, fold
+from flopwise.operators.folding import Folding, fold, occupies
 from flopwise.operators.inputs import unpacked
 from flopwise.operators.own import Rules, count_rules, own_rows, with_rows_of_graph
 from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count, needed
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.control_flow import settle_control_flow
-from flopwise.profiles.guard import guarded
 from flopwise.profiles.notes import Masked, notes
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
@@ -256,7 +254,7 @@ class _Counting:
         return (
             sum([packed.get(t.name, t.numel) for t in claimed if t.kind == "weight"]),
             sum([packed.get(t.name, t.numel) for t in claimed if t.kind == "buffer"]),
-            sum([t.nbytes for t in claimed if _occupies(t)]),
+            sum([t.nbytes for t in claimed if occupies(t)]),
             _size([t for t in node.known_inputs if self.folding.varies(t)])[1],
         )
 
@@ -303,8 +301,3 @@ def _size(tensors: Sequence[Tensor]) -> tuple[int | None, int | None]:
     if all(t.sized for t in tensors):
         return sum([t.numel for t in tensors]), sum([t.nbytes for t in tensors])
     return sum([t.numel for t in tensors]) if all(t.resolved for t in tensors) else None, None
-
-
-def _occupies(tensor: Tensor) -> bool:
-    """Whether a stored tensor counts as weight memory: all but scalars and the integers that only steer shapes."""
-    return tensor.kind != "constant" or (is_float(tensor.dtype) and bool(tensor.shape))

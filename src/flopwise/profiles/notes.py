@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from flopwise.conventions.convention import Convention
+from flopwise.conventions.convention import Convention, guarded
 from flopwise.errors import counted
 from flopwise.graph import Graph
 from flopwise.operators.tables import count
 from flopwise.operators.tables import row as row_of
-from flopwise.profiles.guard import guarded
 from flopwise.rows import Row
 
 #: Which scores of an attention count: all that a kernel computes, or those that its masks leave.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.analyses.weights.result import Entry, Histogram, Weights
 from flopwise.errors import InputError, counted
+from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.dtypes import BITS, is_float
-from flopwise.graph.garbage import no_search_for_garbage
 
 if TYPE_CHECKING:
     from flopwise.analyses.weights.engine import Engine, Scanned

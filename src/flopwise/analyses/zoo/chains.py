@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flopwise.graph import Node
-from flopwise.memory.views import shared
+from flopwise.memory.traffic import shared
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 

@@ -26,8 +26,7 @@ from flopwise.conventions.convention import (
     per_output,
 )
 from flopwise.conventions.tools.caffe import DATA, LAYER_TYPES, caffe_type
-from flopwise.graph import STORED, Graph, Node
-from flopwise.graph.batch import batch_of
+from flopwise.graph import STORED, Dim, Graph, Node
 from flopwise.operators.counts import CLASSES, Counts, words
 from flopwise.operators.extents import extent, product
 from flopwise.rows import Row
@@ -197,3 +196,8 @@ CONVENTION = Convention(
         "convnet-burden stops at a layer that it does not know; here the rest of the model is counted",
     ),
 )
+
+
+def batch_of(graph: Graph) -> Dim:
+    """The number of images in the inputs: the first dimension of the first input with at least two, 1 without one."""
+    return next((t.shape[0] for t in graph.inputs if t.shape is not None and len(t.shape) > 1), 1)

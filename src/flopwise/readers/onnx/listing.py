@@ -13,7 +13,7 @@ from typing import NamedTuple
 import onnx
 
 from flopwise.errors import ModelError
-from flopwise.graph.garbage import give_back
+from flopwise.graph.construction import give_back
 from flopwise.readers.source.wire import BYTES, read_varint
 
 #: The tags of a graph's nodes, name and stored tensors; and of a node's inputs, outputs, name, operator, attributes and

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.graph.garbage import MANY, give_back, no_search_for_garbage
+from flopwise.graph.construction import MANY, give_back, no_search_for_garbage
 from flopwise.readers.onnx import inputs as onnx_inputs
 from flopwise.readers.onnx.build.masks import with_masks
 from flopwise.readers.onnx.build.nodes import Builder
@@ -27,12 +27,12 @@ from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
 from flopwise.readers.onnx.listing import Listed, initial, listed
-from flopwise.readers.onnx.loops import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.normalize.order import in_execution_order
 from flopwise.readers.onnx.normalize.spelling import unify
 from flopwise.readers.onnx.shapes.checks import note_faults
+from flopwise.readers.onnx.shapes.context import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.suggestions import complete, error_of, working_sizes

@@ -10,7 +10,7 @@ from flopwise.errors import InputError
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, Liveness, liveness
 from flopwise.memory.plan import ALIGNMENT, Place, Plan, plan_arena
-from flopwise.memory.weights import weight_bytes_by_dtype
+from flopwise.operators.folding import weight_bytes_by_dtype
 from flopwise.report.formats.json import fields, render_content
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, Value, bounded, cell

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.graph import STORED, Graph, Node, Tensor
-from flopwise.graph.garbage import no_search_for_garbage
+from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, liveness
 from flopwise.report.html.kinds import KINDS, kinds_of

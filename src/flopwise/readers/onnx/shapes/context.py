@@ -1,15 +1,17 @@
-"""What the resolving of one graph can see of its surroundings."""
+"""What the resolving of one graph can see of its surroundings, and the names of loops, for ``--trip NAME=N``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import onnx
 
+from flopwise.errors import InputError
 from flopwise.readers.onnx.native.inference import Inference
-from flopwise.readers.onnx.types import Facts, Shapes
+from flopwise.readers.onnx.types import CONTROL_FLOW, Facts, Shapes, bodies
 
 #: Operators in bodies that are looked at before loops are no longer followed one iteration after the other.
 STEPS = 20_000
@@ -42,3 +44,35 @@ class Context:
     runs: dict[Any, Any] = field(default_factory=dict)
     #: How many more there may be; one element, shared by all graphs.
     bodies: list[int] = field(default_factory=lambda: [BODIES])
+
+
+def name_control_flow(graph: onnx.GraphProto) -> None:
+    """Give a name to each control-flow operator that has none: the operator with its running number (``loop_1``)."""
+    _name(graph, Counter())
+
+
+def _name(graph: onnx.GraphProto, seen: Counter[str]) -> None:
+    operators = [node.op_type for node in graph.node]
+    if CONTROL_FLOW.isdisjoint(operators):
+        seen.update(operators)
+        return
+    for node in graph.node:
+        seen[node.op_type] += 1
+        if not node.domain and node.op_type in CONTROL_FLOW:
+            node.name = node.name or f"{node.op_type.lower()}_{seen[node.op_type]}"
+            for body in bodies(node):
+                _name(body, seen)
+
+
+def refuse_unknown_loops(trips: Mapping[str, int], met: Mapping[str, int | None]) -> None:
+    """Nothing, when the user names loops that the model has.
+
+    Raises:
+        InputError: there is no such loop, or a number of trips makes no sense.
+    """
+    for name, number in trips.items():
+        if name not in met:
+            listed = ", ".join(repr(n) for n in met) or "none"
+            raise InputError(f"no loop is named {name!r}; the loops of the model are: {listed}")
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 63:
+            raise InputError(f"loop {name!r} cannot run {number!r} times")

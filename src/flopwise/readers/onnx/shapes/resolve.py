@@ -9,7 +9,7 @@ import onnx
 from onnx import TypeProto
 
 from flopwise.errors import ModelError
-from flopwise.graph.garbage import MANY, give_back
+from flopwise.graph.construction import MANY, give_back
 from flopwise.readers.onnx.listing import Initial, Listed, initial, listed
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes.context import Context
