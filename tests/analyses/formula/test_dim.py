@@ -7,9 +7,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 
-from flopwise.analyses.formula.dim import Dim, Guards, dim, larger, recording, smaller, term
+from flopwise.analyses.formula.dim import Dim, Guards, Ratio, dim, larger, recording, smaller, term
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import symbol, written
 
@@ -97,6 +98,39 @@ def test_two_sizes(operation: Callable[[Any, Any], Any]) -> None:
             assert int(made) == operation(one, other)
             if one != other:
                 assert value(term(made), {"H": one, "W": other}) == operation(one, other)
+
+
+#: What models make of a size with floating-point numbers.
+SCALED: dict[str, Callable[[Any, Any], Any]] = {
+    "scaled": lambda x, s: x * s,
+    "half a step further": lambda x, s: x * s + 0.5,
+    "scaled twice": lambda x, s: x * s * 3.0,
+    "a third, scaled": lambda x, s: x / 3.0 * s,
+    "scaled, less": lambda x, s: x * s - 1.5,
+    "divided": lambda x, s: x / s,
+    "in parts": lambda x, s: x * s * 0.25,
+}
+
+
+@pytest.mark.parametrize("rounding", [math.floor, math.ceil, round])
+@pytest.mark.parametrize("scale", [0.5, 0.25, 0.3, 0.7, 1.5, 2.0, 1.3, 1 / 3, 0.1])
+@pytest.mark.parametrize("made", SCALED.values(), ids=list(SCALED))
+@pytest.mark.parametrize("bits", [32, 64])
+def test_floats_are_rounded_as_they_are_where_the_conditions_hold(
+    made: Callable[[Any, Any], Any], scale: float, rounding: Callable[[Any], int], bits: int
+) -> None:
+    kind: Any = numpy.float32 if bits == 32 else numpy.float64
+    factor, inside = kind(scale), 0
+    guards = Guards()
+    with recording(guards):
+        size = rounding(made(Ratio.of(h(101)), float(factor)))
+    for number in (*range(200), 1009, 4096, 65537, 99991):
+        if all(guard.holds({"H": number}) for guard in guards.reasons):
+            constants = lambda x: made(kind(x), factor)  # noqa: E731
+            expected = int(numpy.rint(constants(number)) if rounding is round else rounding(constants(number)))
+            assert value(term(size), {"H": number}) == expected, number
+            inside += 1
+    assert inside
 
 
 def test_rounding_a_size_leaves_it_as_it_is() -> None:

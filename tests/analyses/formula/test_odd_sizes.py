@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy
 import pytest
+from onnx import TensorProto, helper
 from tests.analyses.formula.models import Net
 
 import flopwise
@@ -96,3 +97,94 @@ def test_no_window_starts_behind_the_image(op: str, settings: dict[str, object])
             assert formula.at(N=2, T=length)["output_bytes"] == expected.total("output_bytes"), length
             answered += 1
     assert answered > 12
+
+
+@pytest.mark.parametrize("way", ["Round", "Floor", "Ceil"])
+@pytest.mark.parametrize("scale", [0.25, 0.5, 1.5, 0.3, 0.7])
+def test_sizes_rounded_in_floating_point(way: str, scale: float) -> None:
+    net = Net()
+    scaled = net.op("Mul", net.op("Cast", net.extent("x", 0), to=1), net.values(scale, dtype=numpy.float32))
+    size = net.op("Cast", net.op(way, scaled), to=7)
+    model = net.model(net.op("Relu", net.op("Slice", "x", net.values(0), size)), x=["T"])
+    formula = flopwise.formula(model)
+    assert formula.exact
+    for length in (*range(60), 1009, 65537):
+        assert formula.at(T=length)["count"] == flopwise.profile(model, dims={"T": length}).total("count"), length
+
+
+def named(net: Net) -> str:
+    """A Reshape to extents in another order: 0 in the target is the extent that stands there."""
+    target = net.op("Concat", net.op("Shape", "x", start=1), net.op("Shape", "x", end=1), axis=0)
+    return net.op("Reshape", "x", target)
+
+
+def less(net: Net) -> str:
+    """A Reshape to an extent less 3: -1 in the target is what is left."""
+    size = net.op("Sub", net.extent("x", 0), net.values(3))
+    return net.reshape(net.op("Slice", "x", net.values(0), size), size, -1)
+
+
+@pytest.mark.parametrize("reshaped", [named, less])
+def test_a_target_of_nothing_is_no_size(reshaped: Callable[[Net], str]) -> None:
+    net = Net()
+    model = net.model(net.op("Relu", reshaped(net)), x=["N", 4, "T"])
+    formula = flopwise.formula(model)
+    refused = 0
+    for count, length in [(n, t) for n in range(5) for t in range(4)]:
+        try:
+            profile = flopwise.profile(model, dims={"N": count, "T": length})
+            expected = None if profile.unresolved else profile.total("count")
+        except flopwise.FlopwiseError:
+            expected = None
+        if expected is None:
+            with pytest.raises(flopwise.InputError):
+                formula.at(N=count, T=length)
+            refused += 1
+        else:
+            assert formula.at(N=count, T=length)["count"] == expected
+    assert refused
+
+
+def counting(op: str, limit: int, step: int = 0, more: int = 0) -> Callable[[Net], bytes]:
+    """A Loop that a condition on its turn, or on a number that it counts with, may end before the trip count does."""
+
+    def build(net: Net) -> bytes:
+        number = "turn" if not step else "counted"
+        nodes = [helper.make_node("Relu", ["x"], ["made"], name="work")]
+        nodes += [helper.make_node("Add", ["before", net.values(step, scalar=True)], ["counted"])] if step else []
+        last = "trips" if not limit else net.values(limit, scalar=True)
+        nodes.append(helper.make_node(op, [number, last] if "Less" in op else [last, number], ["goes_on"]))
+        kinds = {"turn": TensorProto.INT64, "on": TensorProto.BOOL, **({"before": TensorProto.INT64} if step else {})}
+        outputs = {"goes_on": TensorProto.BOOL, **({"counted": TensorProto.INT64} if step else {})}
+        made = [helper.make_tensor_value_info(name, kind, []) for name, kind in outputs.items()]
+        made.append(helper.make_tensor_value_info("made", TensorProto.FLOAT, None))
+        body = helper.make_graph(
+            nodes, "body", [helper.make_tensor_value_info(name, kind, []) for name, kind in kinds.items()], made
+        )
+        trips = net.op("Add", net.op("Squeeze", net.extent("x", 0)), net.values(more, scalar=True))
+        net.nodes.append(helper.make_node("Identity", [trips], ["trips"]))
+        starts = [net.values(1, scalar=True)] if step else []
+        made = net.op("Loop", "trips", "", *starts, outputs=1 + bool(step), body=body)
+        return net.model(net.op("Exp", made if isinstance(made, str) else made[-1]), x=["T"])
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        counting("Less", 100),
+        counting("LessOrEqual", 7),
+        counting("Greater", 40, step=3),
+        counting("GreaterOrEqual", 41, step=2),
+        counting("Less", 0, step=2, more=5),
+        counting("Less", 0, more=2),
+    ],
+)
+def test_loops_that_a_condition_ends(build: Callable[[Net], bytes]) -> None:
+    model = build(Net())
+    formula = flopwise.formula(model)
+    assert formula.exact
+    for length in (0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 20, 21, 99, 100, 101, 102, 103, 500, 1009):
+        expected = flopwise.profile(model, dims={"T": length}).total("count")
+        assert formula.at(T=length)["count"] == expected, length

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import math
 import operator
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -338,16 +339,39 @@ MULTIPLES = 4096
 
 @functools.lru_cache(maxsize=256)
 def _apart(exact: Fraction, chosen: Fraction) -> int:
-    """What products of sizes with a scale may be where those with a fraction in its place are whole."""
-    if exact >= chosen:  # a product is rounded to no less than the whole number below it
-        return int(exact > chosen)
+    """What products of sizes with a scale may be where those with a fraction in its place are whole, or half of it."""
+    if exact == chosen:
+        return 0
     scale = float(exact)
-    errors = {chosen.denominator * k * scale - chosen.numerator * k for k in range(1, MULTIPLES + 1)}
+    single = _single(scale) == scale  # a number of ONNX's float, as its products are
+    half = 2 - chosen.denominator % 2
+    errors = set()
+    for k in range(1, MULTIPLES + 1):
+        product = chosen.denominator // half * k * scale
+        errors.add((_single(product) if single else product) - chosen.numerator * k / half)
     return -1 if min(errors) < 0 else int(max(errors) > 0)
 
 
-def _both(left: Ratio, right: Ratio) -> int:
-    return -1 if min(left.apart, right.apart) < 0 else max(left.apart, right.apart)
+def _single(number: float) -> float:
+    """A number in 32 bits."""
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+def _sum_apart(left: Ratio, right: Ratio) -> int:
+    """What a sum of ratios may be where it is whole: on either side, where both were rounded."""
+    if min(left.apart, right.apart) < 0 or (left.rounded and right.rounded):
+        return -1
+    return max(left.apart, right.apart)
+
+
+def _product_apart(left: Ratio, right: Ratio) -> int:
+    """What a product of ratios may be where it is whole: on either side, where it is rounded more than once."""
+    if min(left.apart, right.apart) < 0:
+        return -1
+    for one, other in ((left, right), (right, left)):
+        if one.rounded and (other.by > 2 if isinstance(one.over, int) else not other.shifts):
+            return -1
+    return max(left.apart, right.apart)
 
 
 class Ratio(float):
@@ -364,6 +388,17 @@ class Ratio(float):
         made = float.__new__(cls, float(number))
         made.number, made.over, made.by, made.apart = number, over, by, apart
         return made
+
+    @property
+    def rounded(self) -> bool:
+        """Whether floating-point arithmetic has no such number: it has those over powers of two."""
+        return self.by & (self.by - 1) != 0
+
+    @property
+    def shifts(self) -> bool:
+        """Whether products with it are exact: it is a power of two, or one over it."""
+        over = abs(self.over) if isinstance(self.over, int) else 0
+        return over > 0 and over & (over - 1) == 0 and not self.rounded
 
     @classmethod
     def of(cls, size: Any) -> Ratio:
@@ -382,7 +417,10 @@ class Ratio(float):
             return NotImplemented
         that = Ratio.of(other)
         return Ratio(
-            self.number + that.number, self.over * that.by + that.over * self.by, self.by * that.by, _both(self, that)
+            self.number + that.number,
+            self.over * that.by + that.over * self.by,
+            self.by * that.by,
+            _sum_apart(self, that),
         )
 
     __radd__ = __add__
@@ -402,7 +440,8 @@ class Ratio(float):
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         that = Ratio.of(other)
-        return Ratio(self.number * that.number, self.over * that.over, self.by * that.by, _both(self, that))
+        apart = _product_apart(self, that)
+        return Ratio(self.number * that.number, self.over * that.over, self.by * that.by, apart)
 
     __rmul__ = __mul__
 
@@ -412,7 +451,7 @@ class Ratio(float):
         that = Ratio.of(other)
         if isinstance(that.over, int):
             sign = -1 if that.over < 0 else 1
-            apart = -1 if that.apart else self.apart
+            apart = -1 if that.apart or that.rounded or (self.rounded and not that.shifts) else self.apart
             return Ratio(self.number / that.number, self.over * that.by * sign, self.by * abs(that.over), apart)
         whole = floor(self.over * that.by, that.over)
         if isinstance(whole, Polynomial) and any(a.kind == "floor" and a.parts[1] == that.over for a in whole.atoms()):
@@ -450,8 +489,15 @@ class Ratio(float):
     __int__ = __trunc__
 
     def __round__(self, digits: Any = None) -> int:
-        up: Ratio = self + Fraction(1, 2)
-        return up.floor()
+        """The nearest whole number, of two that are as near the even one."""
+        up, by = self.over * 2 + self.by, 2 * self.by
+        nearest = floor(up, by)
+        if self.by % 2 == 0:  # halfway between two, and the larger one is odd
+            nearest = nearest - (floor(up - by, 2 * by) - floor(up - by - 1, 2 * by))
+        if self.apart:
+            halfway = self + Fraction(1, 2)
+            halfway._leave_out_whole()
+        return dim(round(self.number), nearest)
 
     def __floordiv__(self, other: Any) -> Any:
         return Ratio.of((self / other).floor()) if isinstance(self / other, Ratio) else float(self) // other

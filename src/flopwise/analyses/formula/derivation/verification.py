@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -29,6 +29,9 @@ COMPARED, MANY = 2, 2000
 #: How far above the smallest sizes formulas are compared, too: at 0 a product hides what its factors are.
 NEAR = (1, 3)
 
+#: How far from the first sizes those lie at which fits are compared once more.
+DISTANT = 1000
+
 #: Points that are added to those, where a fit was wrong.
 LEARNED = 6
 
@@ -52,8 +55,13 @@ class Verification(Tracing):
             left -= 1
             differing = self.differing(*more)
             if differing and (self.fits or self.run) and len(self.counterexamples) < LEARNED:
-                self.learn(*more)
-                left, differing = left + 1, self.differing(*more)
+                wrong, differing = set(), self.learned(*more)
+                left += 1
+            wrong |= differing
+        for more in self.distant() if self.fits and self.run is None else ():
+            differing = self.differing(*more)
+            if differing and len(self.counterexamples) < LEARNED:
+                wrong, differing = set(), self.learned(*more)
             wrong |= differing
         #: Whether the formulas were compared at another point than the first.
         self.general = bool(self.compared)
@@ -64,6 +72,30 @@ class Verification(Tracing):
             self.refit(wrong)
         self.lower()
         self.compared = [p for p in self.compared if self.inside(p)] or [self.first]
+
+    def distant(self) -> Iterator[tuple[Point, Reading]]:
+        """The model where each symbol is large, and all are: what was fitted to small sizes may have a bound there."""
+        names = list(self.domains)
+        for chosen in ([[name] for name in names] if len(names) > 1 else []) + [names]:
+            places = self.places(self.first)
+            for name in chosen:
+                domain = self.domains[name]
+                far = DISTANT + places[name] if domain.high is None else domain.place(domain.high)
+                places[name] = min(far, DISTANT + places[name])
+            point = self.sizes(places)
+            if point not in self.compared and not self.conditions.broken(places):
+                reading = self.take(point)
+                if reading is not None:
+                    yield point, reading
+
+    def learned(self, point: Point, reading: Reading) -> set[int]:
+        """Positions of the rows that differ from profiles after one more point was learned."""
+        self.learn(point, reading)
+        wrong = self.differing(point, reading)
+        for other in self.compared:
+            held = self.readings.at(other) if other != point and self.inside(other) else None
+            wrong |= self.differing(other, held) if held is not None else set()
+        return wrong
 
     def learn(self, point: Point, reading: Reading) -> None:
         """Follow the sizes once more, with a point at which those that were fitted are others."""

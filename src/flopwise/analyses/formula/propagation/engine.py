@@ -13,6 +13,7 @@ from flopwise.analyses.formula.facts import Flow, ModelFacts
 from flopwise.analyses.formula.propagation import movement, pointwise, products, values, windows
 from flopwise.analyses.formula.propagation.by_row import by_row
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, Value, array, shape_of, whole
+from flopwise.analyses.formula.propagation.turns import Turns
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Body, Graph, Node, Tensor
 from flopwise.operators.tables import row, with_effect
@@ -250,7 +251,7 @@ class Propagation:
         results: dict[str, list[Shape | None]] = {}
         for key in [k for k in self.facts.flows if k[0] == position and k[1] not in parts]:
             parts[key[1]] = Body(position, key[1], None)
-        repeats = self.repeats(node, site, parts)
+        repeats = self.repeats(position, node, site, parts)
         for part in parts:
             flow = self.facts.flows.get((position, part))
             self.runs[position, part] = repeats
@@ -278,7 +279,7 @@ class Propagation:
                     return tensor.shape
         return None
 
-    def repeats(self, node: Node, site: Site, parts: Mapping[str, Body]) -> int | None:
+    def repeats(self, position: int, node: Node, site: Site, parts: Mapping[str, Body]) -> int | None:
         """How often the body runs; None where it is not known, or where several graphs stand for it."""
         hints = [body.trips for body in parts.values()]
         hint = hints[0] if len(hints) == 1 or node.op == "If" else None
@@ -291,7 +292,7 @@ class Propagation:
         trips: int | None = None
         try:
             if node.op == "Loop":
-                trips = whole(site.value(0).ravel().tolist()[0]) if site.has(0) else None
+                trips = self.turns(position, site, parts)
             elif node.op == "Scan":
                 scan = Scan.of(site)
                 first = site.shape(scan.states + scan.old)
@@ -301,6 +302,14 @@ class Propagation:
         if trips is not None and hint is not None and int(trips) != hint:
             return None  # a condition ends it earlier
         return trips
+
+    def turns(self, position: int, site: Site, parts: Mapping[str, Body]) -> int | None:
+        """How often the body of a Loop runs; None where that is not known."""
+        flow = next((self.facts.flows[position, part] for part in parts if (position, part) in self.facts.flows), None)
+        if flow is None:
+            return whole(site.value(0).ravel().tolist()[0]) if site.has(0) else None
+        body = [self.graph.nodes[child] for child in self.children.get(position, ())]
+        return Turns.of(site, flow, body, self.value, self.facts.values).count()
 
     def enter(self, node: Node, site: Site, part: str, flow: Flow) -> None:
         """The shapes of what flows into a body."""

@@ -7,6 +7,7 @@ import math
 from flopwise.analyses.formula.dim import Dim, Ratio, decided, larger, require, smaller, term
 from flopwise.analyses.formula.propagation.broadcasting import broadcast, same
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, axis_of, settled
+from flopwise.analyses.formula.terms.polynomial import Term, floor
 from flopwise.operators.extents import product
 
 
@@ -25,6 +26,9 @@ def reshape(site: Site) -> list[Shape | None]:
 def reshaped(x: Shape, target: list[int], zeros: bool = False) -> Shape:
     """A shape of as many elements as X has."""
     made = [x[i] if type(n) is int and n == 0 and not zeros and i < len(x) else n for i, n in enumerate(target)]
+    for i, n in enumerate(target):
+        if type(n) is Dim and int(n) != -1:
+            require(term(n) if zeros or i >= len(x) else _named(x[i], n), ">=")
     free = [i for i, n in enumerate(made) if int(n) == -1]
     elements = product(x)
     if not free:
@@ -38,6 +42,20 @@ def reshaped(x: Shape, target: list[int], zeros: bool = False) -> Shape:
         require(term(elements) - term(left * rest), "==")
     made[free[0]] = left
     return tuple(made)
+
+
+def _named(extent: int, size: int) -> Term:
+    """What must not be negative for a size in a target to be one: 0 would stand for that extent, -1 for the rest."""
+    if _times(extent, size) is not None:  # the extent is 0 where the size is
+        return 0
+    more = _times(size, extent)
+    return (term(size) if more is None else more) - 1
+
+
+def _times(product: int, factor: int) -> Term | None:
+    """By what a size is multiplied to be another one; None where that is no whole number."""
+    other = floor(term(product), term(factor)) if type(factor) is Dim else 0
+    return other if type(factor) is Dim and term(product) - other * term(factor) == 0 else None
 
 
 def flatten(site: Site) -> list[Shape | None]:
