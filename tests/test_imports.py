@@ -137,23 +137,59 @@ def test_a_folder_is_a_room_that_one_can_see_at_a_glance(folder: Path) -> None:
     assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))), "say what is in the package"
 
 
+#: What flopwise itself brings for other commands, and no plain one may wait for.
+SLOW = ("logging", "difflib", "traceback", "asyncio", "multiprocessing", "concurrent.futures", "fractions", "sqlite3")
+HEAVY = ("torch", "sympy", "matplotlib", "pandas", "pyarrow", "ssl", "http.client", "urllib.request", "onnx.reference")
+
+
 @pytest.mark.parametrize(
-    ("code", "absent"),
+    ("first", "code", "absent", "most"),
     [
-        ("import flopwise", ("onnx", "numpy", "torch", "sympy", "matplotlib", "rich", "click", "pandas")),
-        ("from flopwise.cli import main; main(['--help'])", ("onnx", "torch", "sympy", "matplotlib", "rich")),
+        ("", "import flopwise", ("onnx", "numpy", "rich", "click", *SLOW, *HEAVY), 2),
         (
-            "import flopwise, pathlib; flopwise.profile('examples/tiny_resnet.onnx').to_dict()",
-            ("torch", "sympy", "matplotlib", "rich", "pandas", "onnx.reference"),
+            "click",
+            "from flopwise.cli import main; main(['--help'])",
+            ("onnx", "numpy", "rich", "dataclasses", "json", *SLOW, *HEAVY),
+            10,
         ),
         (
+            "onnx",
+            "import flopwise; flopwise.profile('examples/tiny_resnet.onnx').to_dict()",
+            ("rich", "click", *SLOW, *HEAVY),
+            115,
+        ),
+        (
+            "click, onnx",
             "from flopwise.cli import main; main(['profile', 'examples/tiny_resnet.onnx'])",
-            ("torch", "sympy", "matplotlib", "pandas", "pyarrow", "ssl", "http.client", "urllib.request"),
+            ("rich", *SLOW, *HEAVY),
+            140,
         ),
     ],
 )
-def test_imports_no_framework(code: str, absent: tuple[str, ...]) -> None:
-    check = f"{code}\nimport sys\nfound = [m for m in {absent!r} if m in sys.modules]\nassert not found, found"
+def test_a_cold_start_imports_what_it_uses(first: str, code: str, absent: tuple[str, ...], most: int) -> None:
+    """Beside what other libraries import by themselves, and in no more files of flopwise's than it takes.
+
+    Whoever needs a file more here imports it where it is used, or raises the bound with a reason.
+    """
+    check = f"""
+import sys
+{f"import {first}" if first else ""}
+before = set(sys.modules)
+{code}
+late = [module for module in {absent!r} if module in sys.modules and module not in before]
+assert not late, late
+own = [module for module in sys.modules if module.partition(".")[0] == "flopwise"]
+assert len(own) <= {most}, (len(own), own)
+"""
     root = PACKAGE.parents[1]
     done = subprocess.run([sys.executable, "-c", check], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_process_of_the_command_line_searches_no_garbage() -> None:
+    """Neither while it runs, nor as it ends: what is left goes back to the system in any case."""
+    code = "import atexit, gc; atexit.register(lambda: print(gc.isenabled(), gc.get_freeze_count() > 0)); " + (
+        "import sys; sys.argv = ['flopwise', '--version']; from flopwise.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False True"

@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from flopwise.errors import InputError, ModelError
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """The limits in force; bytes and counts are whole numbers."""
 
     #: Seconds for one request over the network, from the connection to the last byte.
@@ -62,7 +60,7 @@ def limits(**values: float | str) -> Iterator[Limits]:
     600.0
     """
     checked: dict[str, Any] = {name: _checked(name, value) for name, value in values.items()}
-    token = _CURRENT.set(replace(_CURRENT.get(), **checked))
+    token = _CURRENT.set(_CURRENT.get()._replace(**checked))
     try:
         yield _CURRENT.get()
     finally:
@@ -106,7 +104,7 @@ def within_unpacking(packed: int, unpacked: int, what: str) -> None:
 
 
 def _checked(name: str, value: object) -> float:
-    kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(Limits)}
+    kinds: dict[str, Any] = {name: type(default) for name, default in Limits._field_defaults.items()}
     if name not in kinds:
         raise InputError(f"there is no limit {name!r}; there are {', '.join(kinds)}")
     try:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from importlib import import_module
 
 import click
@@ -77,7 +75,7 @@ flopwise completion bash completes names.
 
 
 #: The limits with their defaults, for help.
-_DEFAULTS = ", ".join(f"{field.name}={field.default:.15g}" for field in fields(_limits.Limits))
+_DEFAULTS = ", ".join(f"{name}={default:.15g}" for name, default in _limits.Limits._field_defaults.items())
 
 
 class _Commands(click.Group):
@@ -148,7 +146,6 @@ def cli(context: click.Context, limits: tuple[str, ...]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. An error is one line on stderr, never a traceback."""
-    gc.disable()  # a short process makes little garbage, and looking for it takes a tenth of the time
     open_closed()
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")  # it warns of speed and of training, on stderr
     try:

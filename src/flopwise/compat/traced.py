@@ -135,6 +135,6 @@ def _wrapped(graph: Graph) -> Graph:
     return replace(
         graph,
         nodes=tuple(replace(node, scope=around(node.scope)) for node in graph.nodes),
-        modules=tuple(replace(module, path=inside(module.path)) for module in graph.modules),
-        calls=tuple(replace(call, path=inside(call.path)) for call in graph.calls),
+        modules=tuple(module._replace(path=inside(module.path)) for module in graph.modules),
+        calls=tuple(call._replace(path=inside(call.path)) for call in graph.calls),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from flopwise.errors import FlopwiseError, RuleError
 from flopwise.graph import Graph, Node, Shape, Tensor
@@ -28,8 +28,7 @@ Override: TypeAlias = Callable[[Node, "Counts | None"], "Counts | None"]
 Listing: TypeAlias = Callable[[Graph, Sequence[Row], Collection[str]], Sequence[Row]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Whole:
+class Whole(NamedTuple):
     """What a convention that looks at more than one operator at a time sees in a whole model.
 
     Most are tools that count the modules, functions or kernels of a PyTorch program.
@@ -40,7 +39,7 @@ class Whole:
     #: the call.
     counts: Callable[[Graph, Sequence[Counts | None]], Sequence[Counts | None]]
     #: Other totals that the tool defines in its own way, by name ("params").
-    totals: Mapping[str, Callable[[Graph], int]] = field(default_factory=dict)
+    totals: Mapping[str, Callable[[Graph], int]] = {}
     #: What the tool would warn about in one model, one line each.
     remarks: Callable[[Graph], Iterable[str]] = lambda graph: ()
     #: Whether it counts a PyTorch program, so that the figure of a file is an estimate.
@@ -51,8 +50,7 @@ class Whole:
 Value: TypeAlias = "int | float | str | Shape | None"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class Column(NamedTuple):
     """One column: its key for programs, the title that the tool gives it, what it holds, and how to find a value.
 
     The sum over layers of a column of numbers or bytes is the figure of the model.
@@ -69,8 +67,7 @@ class Column:
     human: Callable[[int], str] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Total:
+class Total(NamedTuple):
     """A figure of the model that the tool prints besides the lines of its table."""
 
     key: str
@@ -79,8 +76,7 @@ class Total:
     value: Callable[[Sequence[Row]], int] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class Table(NamedTuple):
     """What a tool prints of a model."""
 
     columns: tuple[Column, ...]
@@ -97,12 +93,11 @@ class Table:
     collapse: Callable[[Sequence[str]], list[tuple[str, int]]] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Display:
+class Display(NamedTuple):
     """How a tool prints what it counts."""
 
     #: Columns of the class table: label -> the classes that it merges. Empty: flopwise's own classes.
-    classes: Mapping[str, Counts] = field(default_factory=dict)
+    classes: Mapping[str, Counts] = {}
     #: What the tool prints where it has columns of its own; then there is no table of classes.
     table: Table | None = None
     #: How the tool prints a number for people; None for flopwise's own way.
@@ -147,7 +142,7 @@ class Convention:
     layer_types: Mapping[str, str] = field(default_factory=dict)
     #: How the tool lists the layers, where it does not list each operator once under its own name.
     listing: Listing | None = None
-    display: Display = Display()
+    display: Display = Display()  # noqa: RUF009 - it cannot be changed
     #: What a reader of the figure should know, one line each.
     notes: tuple[str, ...] = ()
 

@@ -11,7 +11,7 @@ import functools
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, field, fields, make_dataclass
+from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 Frozen = TypeVar("Frozen")
@@ -50,18 +50,18 @@ def made_on_access(cls: type[Any], name: str, make: Callable[[Any, Any], Any]) -
 
 @functools.cache
 def _constructor(cls: Any) -> Callable[..., object]:
-    def freeze(self: Any) -> None:
-        self.__class__ = cls
-
-    listed = []
+    arguments, body = ["self"], []
+    scope: dict[str, Any] = {"cls": cls}
     for one in fields(cls):
-        if one.default is not MISSING:
-            listed.append((one.name, Any, field(default=one.default)))
-        elif one.default_factory is not MISSING:
-            listed.append((one.name, Any, field(default_factory=one.default_factory)))
-        else:
-            listed.append((one.name, Any, field()))
-    return make_dataclass(cls.__name__, listed, namespace={"__post_init__": freeze}, slots=True, repr=False, eq=False)
+        name = one.name
+        scope[f"default_{name}"], scope[f"make_{name}"] = one.default, one.default_factory
+        optional = one.default is not MISSING or one.default_factory is not MISSING
+        arguments.append(f"{name}=default_{name}" if optional else name)
+        made = f"make_{name}() if {name} is default_{name} else {name}"
+        body.append(f"    self.{name} = {name if one.default_factory is MISSING else made}")
+    lines = (f"def __init__({', '.join(arguments)}):", *body, "    self.__class__ = cls")
+    exec("\n".join(lines), scope)  # as dataclasses do, in a tenth of the time that make_dataclass takes
+    return type(cls.__name__, (), {"__slots__": cls.__slots__, "__init__": scope["__init__"]})
 
 
 #: Operators from which on memory is handed back between the steps.

@@ -188,8 +188,7 @@ class Node:
 made_on_access(Node, "scope", lambda node, modules_of: modules_of(node.name))
 
 
-@dataclass(frozen=True, slots=True)
-class Submodule:
+class Submodule(NamedTuple):
     """One module of a model that is a program, called or not."""
 
     #: Dotted path; "" for the model itself.
@@ -209,8 +208,7 @@ class Submodule:
     also: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One call of a module while the model ran, in the order in which the calls began."""
 
     #: Dotted path of the module; the first one under which the model knows it.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.operators.tables import row
@@ -15,38 +14,37 @@ if TYPE_CHECKING:  # loaded at every start, used for few models
 GROUPED = frozenset({"aten::_grouped_mm", "aten::_scaled_grouped_mm"})
 
 
-@dataclass(frozen=True)
-class Experts:
+class Experts(NamedTuple):
     """A stack of expert matrices that one operator multiplies with."""
 
     layer: str
     #: Matrices in the stack, and rows of tokens that are routed to them all together.
-    count: int
+    matrices: int
     rows: int
 
     @property
     def touched(self) -> int:
         """Experts that get a row, at most."""
-        return min(self.count, self.rows)
+        return min(self.matrices, self.rows)
 
     def expected(self, tokens: int) -> Fraction:
         """Experts that get a row on average, if every token chose its experts uniformly and without repetition."""
         from fractions import Fraction
 
         per_token = Fraction(self.rows, max(tokens, 1))
-        if per_token >= self.count:
-            return Fraction(self.count)
-        return self.count * (1 - (1 - per_token / self.count) ** tokens)
+        if per_token >= self.matrices:
+            return Fraction(self.matrices)
+        return self.matrices * (1 - (1 - per_token / self.matrices) ** tokens)
 
     def active(self, tokens: int) -> Fraction:
         """The part of the stack that one token is multiplied with."""
         from fractions import Fraction
 
-        return min(Fraction(1), Fraction(self.rows, max(tokens, 1) * self.count))
+        return min(Fraction(1), Fraction(self.rows, max(tokens, 1) * self.matrices))
 
     def hold(self, tensor: Tensor) -> bool:
         """Whether a stored tensor is divided among the experts."""
-        return self.count in tensor.dims
+        return self.matrices in tensor.dims
 
 
 def experts_of(layer: str, node: Node) -> Experts | None:

@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from itertools import takewhile
 from operator import eq
+from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.memory.traffic import in_place_in_caffe, may_overwrite, shared
@@ -13,8 +14,7 @@ from flopwise.operators.folding import Folding, fold
 from flopwise.operators.own import with_rows_of_graph
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(NamedTuple):
     """A piece of storage: the tensors that share it, and the steps in which it is alive."""
 
     #: The tensor it was made for.

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.errors import InputError
 from flopwise.memory.liveness import Buffer, Liveness
@@ -46,8 +45,7 @@ PAIRS = 5_000_000
 FILTERED = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A buffer and its offset in bytes."""
 
     buffer: Buffer
@@ -59,8 +57,7 @@ class Place:
         return self.offset + self.buffer.nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Offsets for all buffers, in the order in which they come to be."""
 
     places: tuple[Place, ...]

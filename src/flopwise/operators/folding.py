@@ -6,7 +6,7 @@ And the stored tensors that the others use, with their bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
@@ -18,8 +18,7 @@ from flopwise.operators.tables import row
 _AGAIN: frozenset[Effect] = frozenset({"random", "bodies"})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Folding:
+class Folding(NamedTuple):
     """The folded operators of a graph, and what stands behind each of their results."""
 
     #: Positions in ``graph.nodes`` of the folded operators.

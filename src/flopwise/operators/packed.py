@@ -8,8 +8,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flopwise.graph import Node
 
@@ -20,8 +19,7 @@ Figure = Callable[[Node], int]
 USUAL_BITS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(NamedTuple):
     """An input that holds several elements in a byte."""
 
     #: How many elements there are; None: as many as fit.

@@ -68,7 +68,8 @@ def _profiled(
     views = _views(graph, convention, rules) if convention.whole else None
     repeats = len(graph.nodes) > MANY and convention.plain and not rules and views is None
     routes = routing(graph)
-    counting = _Counting(convention, rules, left_out, masked, {} if repeats else None)
+    make = constructor(Row) if repeats else Row
+    counting = _Counting(convention, rules, left_out, masked, {} if repeats else None, make)
     rows: list[Row] = []
     for position, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
@@ -151,12 +152,12 @@ class _Counting:
     #: The first row of each kind of node so far, as models repeat themselves: the operations follow from the operator,
     #: its attributes and the types of its tensors. None where they follow from more.
     like: dict[Any, _Pattern] | None
+    #: Makes a row.
+    make: Callable[..., Row]
     #: Names of the stored tensors that a row has claimed.
     owned: set[str] = field(default_factory=set)
     #: Whether the extents of a shape are numbers, by the identity of the shape, which many tensors share.
     numeric: dict[int, bool] = field(default_factory=dict)
-    #: Makes a row.
-    make: Callable[..., Row] = field(default_factory=lambda: constructor(Row))
 
     def row(self, name: str, node: Node, seen: Counts | None) -> Row:
         """The figures of one node.

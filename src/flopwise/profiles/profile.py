@@ -12,13 +12,13 @@ from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.graph import Graph, Tensor
 from flopwise.memory.liveness import peak_activation_bytes
 from flopwise.operators.tables import Rule
-from flopwise.profiles.grouping import by_dtype, by_module, by_op
-from flopwise.profiles.training import Training
 from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up, text_of
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+    from flopwise.profiles.training import Training
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +115,14 @@ class Profile:
         """
         if key == "layer":
             return [add_up(row.name, (row,)) for row in self.rows]
+        from flopwise.profiles import grouping
+
         if key == "op":
-            return by_op(self.rows)
+            return grouping.by_op(self.rows)
         if key == "dtype":
-            return by_dtype(self.rows, self.graph)
+            return grouping.by_dtype(self.rows, self.graph)
         if key == "module":
-            return by_module(self.rows, depth, self.graph.modules)
+            return grouping.by_module(self.rows, depth, self.graph.modules)
         raise InputError(f"cannot group by {key!r}; choose layer, op, dtype or module")
 
     def seen(self, figure: str) -> bool:

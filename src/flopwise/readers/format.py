@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.readers.options import Options
 from flopwise.readers.source.location import ending_of
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from flopwise.readers.weights.tensor import StoredTensors
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """A format of models. Only ``name``, ``models``, ``read`` and ``endings`` (or ``matches``) have to be said.
 
     The functions import what they need when they are called: the table of formats is read at every start.

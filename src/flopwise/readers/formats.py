@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flopwise.errors import ModelError, OtherFormatError
@@ -60,7 +60,7 @@ def _or_known_names(read: Callable[..., T]) -> Callable[..., T]:
     return reading
 
 
-_UNNAMED = replace(ONNX, read=_or_known_names(ONNX.read), stored=ONNX.stored and _or_known_names(ONNX.stored))
+_UNNAMED = ONNX._replace(read=_or_known_names(ONNX.read), stored=ONNX.stored and _or_known_names(ONNX.stored))
 
 
 def open_stored(

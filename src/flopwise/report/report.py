@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError
 from flopwise.report.formats.format import Format, Kind, format_named
@@ -15,8 +14,7 @@ from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
 Part: TypeAlias = "Sheet | str | bytes"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What a command has to say; each form is made when a format asks for it."""
 
     #: Its tables for a format: one below the other for people, and a single one for programs.
@@ -24,9 +22,9 @@ class Report:
     #: The plain values of its JSON schema; None where it has none.
     content: Callable[[], Any] | None = None
     #: What formats draw in a way of their own, with the arguments of their ``render_KIND`` before the look.
-    subjects: Mapping[Kind, tuple[Any, ...]] = field(default_factory=dict)
+    subjects: Mapping[Kind, tuple[Any, ...]] = {}
     #: Formats by name for which the report itself has a better text than a sheet.
-    own: Mapping[str, Callable[[Look], str]] = field(default_factory=dict)
+    own: Mapping[str, Callable[[Look], str]] = {}
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -97,4 +95,4 @@ def _stacked(sheets: Sequence[tuple[str, Sheet]], look: Look) -> Sheet:
             values: dict[str, Value] = dict(zip((head.key for head in sheet.heads), line.values, strict=True))
             row = (look.text(path), *(values.get(key, "") for key in heads))
             lines.append(Line(row, line.mark))
-    return replace(sheets[0][1], heads=(Head("model", "model", "text"), *heads.values()), lines=tuple(lines))
+    return sheets[0][1]._replace(heads=(Head("model", "model", "text"), *heads.values()), lines=tuple(lines))

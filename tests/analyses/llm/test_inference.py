@@ -111,7 +111,7 @@ def test_a_mixture_of_experts(tmp_path: Path) -> None:
     expert = 3 * 64 * 96
     assert result.params - result.active_params == 2 * 6 * expert
     assert result.decode.weights.most == 2 * (result.active_params - 320 * 64 + 64)
-    assert {e.count for e in result.decode.weights.experts} == {8}
+    assert {e.matrices for e in result.decode.weights.experts} == {8}
     many = flopwise.llm(tmp_path, prompt=16, generate=1, batch=3).decode.weights
     assert [e.touched for e in many.experts] == [6] * len(many.experts)
     assert result.decode.weights.most < many.expected < many.most

@@ -294,10 +294,10 @@ def _notes(program: Program, end: int, prefill: Step, decode: Step) -> list[str]
         )
     if decode.weights.experts:
         layers = len({expert.layer for expert in decode.weights.experts})
-        stack = max(decode.weights.experts, key=lambda expert: expert.count)
+        stack = max(decode.weights.experts, key=lambda expert: expert.matrices)
         chosen = stack.rows // max(decode.tokens, 1)
         notes.append(
-            f"mixture of experts: {chosen} of {stack.count} for each token, in {layers} products; a step of "
+            f"mixture of experts: {chosen} of {stack.matrices} for each token, in {layers} products; a step of "
             f"{decode.tokens} token{'s' if decode.tokens > 1 else ''} touches at most {stack.touched} experts "
             f"of a layer, and {float(stack.expected(decode.tokens)):.1f} on average if routing is uniform"
         )

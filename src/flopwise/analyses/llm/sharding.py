@@ -189,8 +189,8 @@ class _Parts:
             inside = any(t.name in divided for t in node.known_inputs)
             stack = experts_of(row.name, node)
             if stack is not None and ep > 1:
-                if stack.count % ep:
-                    raise InputError(f"ep {ep}: {stack.count} experts of {row.name} do not divide by it")
+                if stack.matrices % ep:
+                    raise InputError(f"ep {ep}: {stack.matrices} experts of {row.name} do not divide by it")
                 self._experts.update(t.name for t in stored)
             if tp > 1 and way:
                 self._fits(node, stored, way)

@@ -69,7 +69,7 @@ def _shares(node: Node, tensor: Tensor, stack: Experts | None, tokens: int) -> t
     """Parts of a tensor that a step touches at most and on average, and the part that one token is multiplied with."""
     one = Fraction(1)
     if stack is not None and stack.hold(tensor):
-        return Fraction(stack.touched, stack.count), stack.expected(tokens) / stack.count, stack.active(tokens)
+        return Fraction(stack.touched, stack.matrices), stack.expected(tokens) / stack.matrices, stack.active(tokens)
     if node.op in _LOOK_UPS and node.has_input(0) and node.input(0).name == tensor.name and node.outputs[0] is not None:
         picked = min(one, Fraction(node.output().numel, max(tensor.numel, 1)))
         return picked, picked, one

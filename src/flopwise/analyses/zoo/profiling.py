@@ -37,7 +37,7 @@ def job(entry: Entry, content: str, folder: str) -> dict[str, Any]:
         folder: where the data set lies, as every worker can reach it.
     """
     key = entry.key(content, __version__)
-    return {"entry": asdict(entry), "hash": content, "key": key, "folder": folder, "limits": asdict(current())}
+    return {"entry": asdict(entry), "hash": content, "key": key, "folder": folder, "limits": current()._asdict()}
 
 
 def entry_of(job: Mapping[str, Any]) -> Entry:

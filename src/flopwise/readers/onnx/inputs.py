@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import onnx
@@ -34,8 +33,7 @@ class OpenInputError(InputError):
         self.names = names
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """What the user's inputs come to."""
 
     #: Whether an input has another shape than the concrete one in the file.

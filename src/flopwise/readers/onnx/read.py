@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -19,7 +19,6 @@ from flopwise.readers.onnx import inputs as onnx_inputs
 from flopwise.readers.onnx.build.masks import with_masks
 from flopwise.readers.onnx.build.nodes import Builder
 from flopwise.readers.onnx.build.scope import SCOPES
-from flopwise.readers.onnx.file.elements import OnnxElements, stored_tensor
 from flopwise.readers.onnx.file.exporter_notes import Notes, notes
 from flopwise.readers.onnx.file.proto import from_proto
 from flopwise.readers.onnx.file.skeleton import Skeleton
@@ -44,8 +43,7 @@ from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """An ONNX model with resolved shapes, still in ONNX's own terms."""
 
     #: The model without weights, brought to one spelling: functions inlined, nodes in execution order.
@@ -110,7 +108,7 @@ def resolve_onnx(
     with _one_line(name), no_search_for_garbage():
         reopen = source.later() if source else None
         resolved = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, options or OnnxOptions(), progress)
-        return replace(resolved, warnings=(*resolved.warnings, *_remarks(skeleton, source)))
+        return resolved._replace(warnings=(*resolved.warnings, *_remarks(skeleton, source)))
 
 
 def read_stored(
@@ -160,6 +158,8 @@ def _remarks(skeleton: Skeleton, source: Source | None) -> list[str]:
 
 def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen | None) -> Graph:
     """The graph with the tensors in bodies and functions that nobody looked into."""
+    from flopwise.readers.onnx.file.elements import OnnxElements, stored_tensor
+
     weights = dict(graph.weights)
     seen = {id(t.elements.stored) for t in weights.values() if isinstance(t.elements, OnnxElements)}
     storage = SourceStorage(reopen) if reopen else None
@@ -340,7 +340,7 @@ def _in_brief(resolved: Resolved) -> Resolved:
         return resolved
     graph = onnx.GraphProto(name=proto.graph.name, input=proto.graph.input, output=proto.graph.output)
     nodes[0].graph.clear()
-    return replace(resolved, proto=onnx.ModelProto(opset_import=proto.opset_import, graph=graph))
+    return resolved._replace(proto=onnx.ModelProto(opset_import=proto.opset_import, graph=graph))
 
 
 def _build(resolved: Resolved) -> Graph:

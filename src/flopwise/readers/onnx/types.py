@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import onnx
@@ -50,8 +50,7 @@ class Interval(NamedTuple):
         return self.low is self.high or bool((self.low == self.high).all())
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Facts about a value, None where unknown: its type, its elements, and the types of a sequence's members."""
 
     type: TypeProto | None = None
@@ -73,11 +72,10 @@ class Facts:
         return shape is not None and shape == concrete(other.type)
 
     def without_value(self) -> Facts:
-        return replace(self, value=None, interval=None)
+        return self._replace(value=None, interval=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
+class Inner(NamedTuple):
     """A graph inside a control-flow operator, resolved by itself."""
 
     part: str
@@ -93,7 +91,7 @@ class Inner:
     bound: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Type:
     """A type with what is asked of it most; equal types are one object."""
 

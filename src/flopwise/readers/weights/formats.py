@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -109,4 +108,4 @@ GGUF = tensor_format("gguf", "GGUF files", (".gguf",))
 NPZ = tensor_format("npz", "NumPy archives", (".npz",))
 NPY = tensor_format("npy", "NumPy arrays", (".npy",), in_folders=False)
 _CHECKPOINT = tensor_format("torch", "PyTorch checkpoints", CHECKPOINTS, matches=is_checkpoint)
-CHECKPOINT = replace(_CHECKPOINT, read=_read_checkpoint)
+CHECKPOINT = _CHECKPOINT._replace(read=_read_checkpoint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.compare.comparison import OF_MODEL, Change, Values, difference, percent
@@ -92,12 +91,12 @@ def _sheets(
     }
     sheets, notes = [makers[part]() for part in parts if part in makers], list(_notes(comparison, look))
     if "cause" in parts:
-        sheets += [replace(cause_sheet(each, look), summary=(), notes=()) for each in comparison.differences]
+        sheets += [cause_sheet(each, look)._replace(summary=(), notes=()) for each in comparison.differences]
         notes.append("--by op and --by layer list every operator and layer")
     if len(sheets) > 1 and not sheets[-1].lines:
         notes[:0] = sheets.pop().notes
-    sheets[0] = replace(sheets[0], about=_about(comparison, look))
-    sheets[-1] = replace(sheets[-1], notes=(*sheets[-1].notes, *notes))
+    sheets[0] = sheets[0]._replace(about=_about(comparison, look))
+    sheets[-1] = sheets[-1]._replace(notes=(*sheets[-1].notes, *notes))
     return sheets
 
 

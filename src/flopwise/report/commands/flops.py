@@ -6,7 +6,6 @@ A convention that has a table of its own shows that instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise.operators.counts import CLASSES, Counts
@@ -122,7 +121,7 @@ def _without_zeros(sheet: Sheet) -> Sheet:
         return sheet
     note = f"no operations of these classes: {', '.join(sheet.heads[i].title for i in zero)}"
     lean = only(sheet, [i for i in range(len(sheet.heads)) if i not in zero])
-    return replace(lean, notes=(note, *sheet.notes))
+    return lean._replace(notes=(note, *sheet.notes))
 
 
 def _content(profile: Profile, full: bool) -> dict[str, Any]:

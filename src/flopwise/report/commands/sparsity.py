@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias, cast
 
 from flopwise.analyses.sparsity.measuring import Measured
@@ -57,8 +56,7 @@ def sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, data: bool) 
     if hidden:
         lines = tuple(sorted(lines, key=lambda line: by_size(line.values[zeros]))[:top])
     more = f"{counted(hidden, 'more weight')} {'is' if hidden == 1 else 'are'} not shown; the total is of all"
-    whole = replace(
-        whole,
+    whole = whole._replace(
         lines=lines,
         total=None if data else Line(tuple(totals.get(head.key, "") for head in whole.heads)),
         about=() if data else (look.text(name_of(sparsity.name, sparsity.source)), look.text(_searched(sparsity))),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ def overview_report(overview: Overview) -> Report:
     """A data set: its figures and its models as a sheet; its page has all the rest."""
     sheet, _ = _sheet(overview.models.columns, overview.models.rows)
     figures = tuple(Figure(title, f"{count:,}", human(count)) for title, count in overview.totals.items())
-    whole = replace(sheet, about=(overview.name,), summary=figures)
+    whole = sheet._replace(about=(overview.name,), summary=figures)
     return Report(lambda format, look: [whole], subjects={"zoo": (overview,)})
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePath
 from types import ModuleType
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError
 
@@ -21,8 +20,7 @@ Kind: TypeAlias = Literal["sheet", "content", "profile", "layers", "comparison",
 Audience: TypeAlias = Literal["terminal", "document", "program"]
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """One format; the file of its name in this package has a function ``render_KIND`` for each kind that it writes.
 
     ``render_sheet`` takes a sheet and a look, ``render_content`` values and a look, the others what a report hands them

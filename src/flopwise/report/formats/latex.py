@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from flopwise.report.sheet.sheet import Look, Sheet, is_gap, show
 
@@ -37,7 +36,7 @@ def escape(text: str) -> str:
 
 def render_sheet(sheet: Sheet, look: Look) -> str:
     """A table environment; the caption names the model, its inputs, the convention and what is not known."""
-    look = replace(look, width=None)
+    look = look._replace(width=None)
     gaps = [note for note in sheet.notes if is_gap(note)]
     body = [[show(v, h, look) for v, h in zip(line.values, sheet.heads, strict=True)] for line in sheet.lines]
     lines = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from flopwise.report.sheet.sheet import Look, Sheet, show
 
@@ -23,7 +22,7 @@ def escape(text: str) -> str:
 
 def render_sheet(sheet: Sheet, look: Look) -> str:
     """The table, a line about the model above it, the total in bold, and the notes as a list."""
-    look = replace(look, width=None)
+    look = look._replace(width=None)
     body = [[escape(show(v, h, look)) for v, h in zip(line.values, sheet.heads, strict=True)] for line in sheet.lines]
     if sheet.total:
         total = [show(v, h, look) for v, h in zip(sheet.total.values, sheet.heads, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flopwise.report.formats import table
@@ -61,7 +61,7 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
             lines.append(line(branch, indent))
         else:
             label = f"{look.glyphs.cut} {exact(len(branch))} more"
-            lines.append(replace(labelled(label, together(branch), columns, profile, "rest"), indent=indent))
+            lines.append(labelled(label, together(branch), columns, profile, "rest")._replace(indent=indent))
     hint = "" if len(lines) <= LONG or choice.top else "to shorten this: --depth 2, --top 5"
     sheet = framed(profile, columns, lines, "tree", hint, bool(choice.columns), look)
     return table.render_sheet(sheet if choice.columns else without_empty(sheet), look)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError, entry
 from flopwise.graph import STORED, Shape, Tensor
@@ -45,8 +44,7 @@ def total_of(figures: Sequence[Any]) -> Any:
     return sum(numbers) if exact else AtLeast(sum(numbers))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class Column(NamedTuple):
     """One column: its key for programs, its title for people, what it holds, and how to find a value."""
 
     key: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Audience
@@ -25,8 +24,7 @@ HEAVIEST, SHARE = 5, 0.1
 LONG = 60
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class Choice(NamedTuple):
     """What a report should show."""
 
     by: str = "layer"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from flopwise.errors import printable
@@ -26,8 +26,7 @@ Mark: TypeAlias = Literal["", "heavy", "unknown", "rest"]
 FEW, MANY, WIDE = 1, 2, 120
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class Look(NamedTuple):
     """How a report should look, whatever it says."""
 
     #: Three digits and an SI prefix instead of every digit.
@@ -50,8 +49,7 @@ class Look:
         return ascii_only(printable(text)) if self.ascii else printable(text)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Head:
+class Head(NamedTuple):
     """A column of a sheet."""
 
     key: str
@@ -71,8 +69,7 @@ class Head:
         return self.kind in ("number", "bytes", "percent", "ratio")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class Line(NamedTuple):
     """A line of a sheet: one value for each column."""
 
     values: tuple[Value, ...]
@@ -109,8 +106,7 @@ class Figure(NamedTuple):
     short: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sheet:
+class Sheet(NamedTuple):
     """Columns, lines, a total line, and what stands above and below them."""
 
     heads: tuple[Head, ...]
@@ -154,7 +150,7 @@ def head(column: Column, profile: Profile, by: str, look: Look) -> Head:
     whole = head_of_model(column, profile.convention, *NAMED[by])
     figure = COLUMNS.get(column.key.removesuffix("%"), column)
     part = " of known" if column.kind == "percent" and isinstance(cell(figure, profile.sum, profile), AtLeast) else ""
-    return replace(whole, title=look.text(whole.title + part))
+    return whole._replace(title=look.text(whole.title + part))
 
 
 def head_of_model(column: Column, convention: Convention, one: str = "", kind: str = "") -> Head:
@@ -177,10 +173,9 @@ def only(sheet: Sheet, keep: Sequence[int]) -> Sheet:
     """The sheet with these columns, by index."""
 
     def lean(line: Line) -> Line:
-        return replace(line, values=tuple(line.values[i] for i in keep))
+        return line._replace(values=tuple(line.values[i] for i in keep))
 
-    return replace(
-        sheet,
+    return sheet._replace(
         heads=tuple(sheet.heads[i] for i in keep),
         lines=tuple(lean(line) for line in sheet.lines),
         total=lean(sheet.total) if sheet.total else None,

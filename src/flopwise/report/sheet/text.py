@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from flopwise.errors import escaped
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Glyphs:
+class Glyphs(NamedTuple):
     """The characters a report draws with, besides names."""
 
     times: str = "×"

@@ -413,7 +413,7 @@ class Propagation:
         inputs = tuple(t for t in map(tensor, self.graph.inputs) if t is not None)
         outputs = tuple(t for t in map(tensor, self.graph.outputs) if t is not None)
         calls = tuple(
-            replace(call, inputs=arguments(call.inputs), outputs=arguments(call.outputs)) for call in self.graph.calls
+            call._replace(inputs=arguments(call.inputs), outputs=arguments(call.outputs)) for call in self.graph.calls
         )
         return replace(self.graph, inputs=inputs, outputs=outputs, nodes=tuple(nodes), calls=calls)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx
 
@@ -24,8 +24,7 @@ _QUOTED = re.compile(r"'([^']+)'")
 _SIGNED = re.compile(r"^\w+: (\w+) target='([^']+)'", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(NamedTuple):
     """The exporter's notes; empty for a model that another program made."""
 
     #: Name of a tensor of the module -> PARAMETER, BUFFER or CONSTANT_TENSOR.

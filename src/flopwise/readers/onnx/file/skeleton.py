@@ -109,8 +109,7 @@ class Stored:
 made_on_access(Stored, "places", lambda stored, start: (Place(RAW, start, start + stored.nbytes),))
 
 
-@dataclass(frozen=True, slots=True)
-class Skeleton:
+class Skeleton(NamedTuple):
     """A model without its weights."""
 
     #: A serialised ModelProto. Tensors that are left out have dims and a type, but no elements.

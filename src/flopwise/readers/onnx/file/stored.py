@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy
 import onnx
@@ -15,15 +15,14 @@ from onnx import numpy_helper
 from flopwise.errors import ModelError
 from flopwise.graph import Kind, StoredTensor
 from flopwise.readers.onnx.build import roles
-from flopwise.readers.onnx.file.elements import stored_tensor
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import TAG, Stored
 from flopwise.readers.onnx.listing import Listed
 from flopwise.readers.onnx.types import Shapes
-from flopwise.readers.weights.encoding import RepeatedElements, numbers
-from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.tensor import in_memory
+
+if TYPE_CHECKING:
+    from flopwise.readers.weights.storage import SourceStorage
 
 #: A tensor's name, where it lies, what it is for, and the file that it lies in, None where it is in memory.
 Entry: TypeAlias = "tuple[str, Stored, Kind, SourceStorage | None]"
@@ -55,6 +54,8 @@ class Weights(Mapping[str, StoredTensor]):
     def __getitem__(self, name: str) -> StoredTensor:
         tensor = self._tensors[name]
         if not isinstance(tensor, StoredTensor):
+            from flopwise.readers.onnx.file.elements import stored_tensor
+
             entry = (name, tensor, self._kinds[name], self._storage) if isinstance(tensor, Stored) else tensor
             key, place, kind, storage = entry
             place = place if place.name == key else replace(place, name=key)
@@ -71,18 +72,17 @@ class Weights(Mapping[str, StoredTensor]):
         return len(self._tensors)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTensors:
+class StoredTensors(NamedTuple):
     """What is known about the tensors of a model that are not made anew in each inference."""
 
     #: Name -> what the tensor is; activations are left out.
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    kinds: dict[str, Kind]
     #: The tensors with elements.
-    weights: dict[str, StoredTensor | Entry | Stored] = field(default_factory=dict)
+    weights: dict[str, StoredTensor | Entry | Stored]
     #: Name -> the first name of the same stored tensor (a function's constant appears wherever the function is called).
-    first: dict[str, str] = field(default_factory=dict)
+    first: dict[str, str]
     #: Mark of a tensor in an attribute -> the first name of its value.
-    marks: dict[str, str] = field(default_factory=dict)
+    marks: dict[str, str]
 
 
 def stored_tensors(
@@ -107,7 +107,7 @@ def stored_tensors(
         storage: its file; None where it is in memory.
         notes: what an exporter wrote about tensors.
     """
-    stored = StoredTensors()
+    stored = StoredTensors({}, {}, {}, {})
     uses = roles.uses(nodes, initializers)
     noted = bool(notes.kinds or notes.origins)
     kinds: dict[object, Kind] = {}  # models of 100,000 tensors have a handful of cases
@@ -172,6 +172,8 @@ def _held(node: Listed, inner: Mapping[str, Stored], name: str) -> tuple[str, St
 
 def _listed(key: str, attribute: onnx.AttributeProto, kind: Kind) -> StoredTensor:
     """A tensor that is written as a list of numbers."""
+    from flopwise.readers.weights.tensor import in_memory
+
     if attribute.type == onnx.AttributeProto.FLOATS:
         shape, dtype = (len(attribute.floats),), "float32"
     else:
@@ -182,6 +184,8 @@ def _listed(key: str, attribute: onnx.AttributeProto, kind: Kind) -> StoredTenso
 
 def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, held: Sequence[bytes]) -> StoredTensor:
     """What a ConstantOfShape makes: one value everywhere, 0 if none is given."""
+    from flopwise.readers.weights.encoding import RepeatedElements
+
     tensor = onnx.AttributeProto.FromString(held[0]).t if held else None
     elements = RepeatedElements(functools.partial(_value, key, tensor), shape)
     return StoredTensor(key, shape, dtype or "float32", 0, role=kind, repeated=True, elements=elements)
@@ -189,6 +193,8 @@ def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, h
 
 def _value(key: str, tensor: onnx.TensorProto | None) -> Any:
     """The value that a ConstantOfShape repeats, as an array of one element."""
+    from flopwise.readers.weights.encoding import numbers
+
     try:
         one = numpy.zeros(1, numpy.float32) if tensor is None else numpy_helper.to_array(tensor)
         return numbers(one.ravel()[:1])

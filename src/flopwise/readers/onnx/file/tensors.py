@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
-from dataclasses import dataclass
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -49,18 +47,18 @@ _stored = constructor(Stored)
 _NOTHING: dict[str, str] = {}
 
 
-@dataclass
 class Tensor:
     """A tensor taken apart: its head (all but the elements) as fields, and where the elements lie."""
 
-    name: str = ""
-    code: int = 0
-    dims: list[int] = dataclasses.field(default_factory=list)
-    head: list[bytes] = dataclasses.field(default_factory=list)
-    places: list[Place] = dataclasses.field(default_factory=list)
-    #: The fields that hold elements, as far as they may be kept.
-    payload: list[Field] = dataclasses.field(default_factory=list)
-    external: dict[str, str] = dataclasses.field(default_factory=dict)
+    def __init__(self) -> None:
+        self.name = ""
+        self.code = 0
+        self.dims: list[int] = []
+        self.head: list[bytes] = []
+        self.places: list[Place] = []
+        #: The fields that hold elements, as far as they may be kept.
+        self.payload: list[Field] = []
+        self.external: dict[str, str] = {}
 
     def stored(self) -> Stored:
         return Stored(self.name, tuple(self.dims), DTYPES[self.code], tuple(self.places), self.external)

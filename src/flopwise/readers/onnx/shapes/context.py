@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 
@@ -20,30 +19,29 @@ STEPS = 20_000
 BODIES = 20_000
 
 
-@dataclass(slots=True)
-class Context:
+class Context(NamedTuple):
     """What a graph can see from outside, and what all graphs of a model share."""
 
     #: Resolves the shapes of a graph in a context; it is handed in, so that bodies are resolved like the model itself.
     resolver: Callable[[onnx.ModelProto, Context], Shapes]
     #: Facts about the tensors of the surrounding graphs that its operators take, and about its own inputs.
-    facts: dict[str, Facts] = field(default_factory=dict)
+    facts: dict[str, Facts]
     #: Whether the graph is the body of a control-flow operator.
-    inside: bool = False
+    inside: bool
     #: How often loops run, by name, as the user says.
-    trips: dict[str, int] = field(default_factory=dict)
+    trips: dict[str, int]
     #: The names of all control-flow operators so far, with their trips where these are certain.
-    met: dict[str, int | None] = field(default_factory=dict)
+    met: dict[str, int | None]
     #: onnx's own shape inference.
-    inference: Inference = field(default_factory=Inference)
+    inference: Inference
     #: Results of operators on small values, by all that they follow from.
-    results: dict[Any, list[Any]] = field(default_factory=dict)
+    results: dict[Any, list[Any]]
     #: How many operators may still be looked at in order to follow loops; one element, shared by all graphs.
-    steps: list[int] = field(default_factory=lambda: [STEPS])
+    steps: list[int]
     #: The bodies resolved so far, by all that they follow from: a body in a loop in a loop is met again and again.
-    runs: dict[Any, Any] = field(default_factory=dict)
+    runs: dict[Any, Any]
     #: How many more there may be; one element, shared by all graphs.
-    bodies: list[int] = field(default_factory=lambda: [BODIES])
+    bodies: list[int]
 
 
 def name_control_flow(graph: onnx.GraphProto) -> None:

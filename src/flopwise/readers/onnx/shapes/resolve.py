@@ -11,7 +11,9 @@ from onnx import TypeProto
 from flopwise.errors import ModelError
 from flopwise.graph.construction import MANY, give_back
 from flopwise.readers.onnx.listing import Initial, Listed, initial, listed
+from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
+from flopwise.readers.onnx.shapes import context as contexts
 from flopwise.readers.onnx.shapes.context import Context
 from flopwise.readers.onnx.shapes.repeated import infer
 from flopwise.readers.onnx.shapes.windows import miscounted
@@ -54,7 +56,18 @@ def resolve(
         InputError: the user says that a loop runs another number of times than it does.
         ModelError: a tensor has more elements than can exist.
     """
-    context = Context(_resolve_body, dict(inputs or {}), trips=dict(trips or {}))
+    context = Context(
+        _resolve_body,
+        dict(inputs or {}),
+        inside=False,
+        trips=dict(trips or {}),
+        met={},
+        inference=Inference(),
+        results={},
+        steps=[contexts.STEPS],
+        runs={},
+        bodies=[contexts.BODIES],
+    )
     declared = _take_shapes_out(model.graph)
     shapes = _resolve(model, context, declared if declared_holds else {}, nodes)
     if declared_holds:

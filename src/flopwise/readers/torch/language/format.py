@@ -10,15 +10,25 @@ from flopwise.errors import ModelError
 from flopwise.readers.format import ends_in
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.torch.format import TORCH
-from flopwise.readers.torch.language.config import GGUF, UnknownArchitectureError, is_language_model, require
 from flopwise.readers.weights import formats as weights
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
 
+#: What the names of GGUF files end in.
+_GGUF = weights.GGUF.endings
+
+
+def _matches(model: object) -> bool:
+    from flopwise.readers.torch.language.config import is_language_model
+
+    return is_language_model(model)
+
 
 def _read_gguf(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
     """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
+    from flopwise.readers.torch.language.config import UnknownArchitectureError, require
+
     requested = (
         inputs is not None or dims or batch_size is not None or options != replace(TorchOptions(), mode=options.mode)
     )
@@ -41,22 +51,20 @@ def _read_gguf(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: An
     return replace(graph, warnings=(*graph.warnings, note))
 
 
-LANGUAGE = replace(
-    TORCH,
+LANGUAGE = TORCH._replace(
     name="config",
     models="language models (config.json)",
     endings=("config.json",),
-    matches=lambda model: not ends_in(model, (GGUF,)) and is_language_model(model),
+    matches=lambda model: not ends_in(model, _GGUF) and _matches(model),
 )
 
 #: GGUF files that describe a model; their tensors are those of the file.
-GGUF_MODEL = replace(
-    TORCH,
+GGUF_MODEL = TORCH._replace(
     name="gguf",
     models="language models (.gguf)",
     read=_read_gguf,
-    endings=(GGUF,),
-    matches=lambda model: ends_in(model, (GGUF,)) and is_language_model(model),
+    endings=_GGUF,
+    matches=lambda model: ends_in(model, _GGUF) and _matches(model),
     stored=weights.GGUF.stored,
     in_directories=(),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy
 import onnx
 
@@ -39,7 +37,7 @@ def with_axis(facts: Facts, axis: int, length: int | None) -> Facts:
 def repeated(facts: Facts, trips: int | None, bound: bool) -> Facts:
     """An output of a body, collected over so many iterations along a new first axis."""
     whole = with_axis(facts, 0, trips)
-    return replace(whole, bound=whole.bound | {0}) if bound else whole
+    return whole._replace(bound=whole.bound | {0}) if bound else whole
 
 
 def stack(iterations: tuple[Facts, ...]) -> Facts:
@@ -47,10 +45,10 @@ def stack(iterations: tuple[Facts, ...]) -> Facts:
     first = iterations[0]
     if not all(first.same(one) for one in iterations):
         return Facts()
-    together = replace(first, bound=first.bound.union(*(one.bound for one in iterations)))
+    together = first._replace(bound=first.bound.union(*(one.bound for one in iterations)))
     stacked = repeated(together, len(iterations), bound=False)
     if all(isinstance(one.value, numpy.ndarray) for one in iterations):
-        stacked.value = numpy.stack([one.value for one in iterations])
+        stacked = stacked._replace(value=numpy.stack([one.value for one in iterations]))
     return stacked
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import onnx
 
@@ -31,7 +30,7 @@ def branches(state: State, node: onnx.NodeProto, graphs: dict[str, onnx.GraphPro
     outputs = []
     for one, other in zip(runs[0].outputs, runs[1].outputs, strict=False):
         bound = one.bound | other.bound
-        outputs.append(replace(one.without_value(), bound=bound) if one.same(other) else Facts())
+        outputs.append(one.without_value()._replace(bound=bound) if one.same(other) else Facts())
     return inner, outputs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -87,7 +87,7 @@ def _run(state: State, body: onnx.GraphProto, facts: Mapping[str, Facts]) -> Run
     for name, value in facts.items():
         if value.type is not None:
             graph.input.add(name=name, type=value.type)
-    context = replace(state.context, facts=dict(facts), inside=True)
+    context = state.context._replace(facts=dict(facts), inside=True)
     context.steps[0] -= len(graph.node)
     model = onnx.ModelProto(graph=graph, opset_import=state.imports, ir_version=state.ir_version)
     shapes = context.resolver(model, context)
