@@ -137,7 +137,7 @@ class _Pattern(NamedTuple):
     #: Whether the node takes no stored tensor.
     alone: bool
     #: From ``output_bytes`` to ``bound``.
-    rest: tuple[Any, ...]
+    others: tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -171,7 +171,7 @@ class _Counting:
         if key is not None and self.like is not None and (pattern := self.like.get(key)) is not None:
             alike = pattern.sizes and ((pattern.alone and not self.folding.sources) or self._claims_alike(node))
             sizes = pattern.sizes if pattern.sizes and alike else self._sizes(node, {})
-            return self.make(name, pattern.type, node, *pattern.counted, *sizes, *pattern.rest)
+            return self.make(name, pattern.type, node, *pattern.counted, *sizes, *pattern.others)
         convention, claim = self.convention, row_of(node.op).claim
         counts, missing, note = guarded(lambda: count(node, self.rules), NOT_RULED.get(node.op, "no rule"))
         if node.fault:
@@ -211,9 +211,12 @@ class _Counting:
             bound=bound or any(t.bound for t in node.known_outputs),
         )
         if self.like is not None and key is not None and counts is not None and not packed and left is None:
-            counted, rest = (counts, view, row.count), (row.output_bytes, activations, 1, (), missing, note, row.bound)
+            counted, others = (
+                (counts, view, row.count),
+                (row.output_bytes, activations, 1, (), missing, note, row.bound),
+            )
             alone = not any(t.kind in STORED for t in node.known_inputs)
-            self.like[key] = _Pattern(row.type, counted, sizes if alike else None, alone, rest)
+            self.like[key] = _Pattern(row.type, counted, sizes if alike else None, alone, others)
         return row
 
     def _claims_alike(self, node: Node, look: bool = False) -> bool:

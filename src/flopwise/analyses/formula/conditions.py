@@ -131,11 +131,11 @@ def _solve(expression: Polynomial, scaling: Scales, hint: Point) -> bool:
     for name in inside if len(inside) > 1 else ():
         monomial = ((Atom.of("symbol", name), 1),)
         factor = own.terms.get(monomial, 0)
-        rest = add_up([own, Polynomial({monomial: -factor})]) if factor else own
-        common = math.gcd(*rest.terms.values()) if isinstance(rest, Polynomial) else abs(rest)
-        if factor and common % factor == 0 and name not in symbols(rest):
+        others = add_up([own, Polynomial({monomial: -factor})]) if factor else own
+        common = math.gcd(*others.terms.values()) if isinstance(others, Polynomial) else abs(others)
+        if factor and common % factor == 0 and name not in symbols(others):
             sign = -1 if factor > 0 else 1
-            term = rest * sign // abs(factor) if isinstance(rest, Polynomial) else sign * rest // abs(factor)
+            term = others * sign // abs(factor) if isinstance(others, Polynomial) else sign * others // abs(factor)
             for other in scaling.tied:
                 scaling.tied[other] = substituted(scaling.tied[other], {name: term})
             scaling.tied[name] = term
@@ -152,12 +152,12 @@ def _common_factor(expression: Polynomial) -> Polynomial | None:
     shared = {a: min(m.get(a, 0) for m in monomials) for a in monomials[0]}
     if not any(shared.values()):
         return None
-    rest: dict[tuple[tuple[Atom, int], ...], int] = {}
+    others: dict[tuple[tuple[Atom, int], ...], int] = {}
     for monomial, factor in expression.terms.items():
         left = tuple((a, p - shared.get(a, 0)) for a, p in monomial if p > shared.get(a, 0))
-        rest[left] = factor
-    numbers = math.gcd(*rest.values())
-    return Polynomial({m: c // numbers for m, c in rest.items()})
+        others[left] = factor
+    numbers = math.gcd(*others.values())
+    return Polynomial({m: c // numbers for m, c in others.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,12 +56,12 @@ class Guards:
         """Record a condition, unless it holds whatever the symbols are."""
         if not isinstance(expression, Polynomial) or decided(expression, relation) is not None:
             return
-        shared, rest = factored(expression)
+        shared, remainder = factored(expression)
         if shared is not None:  # what is multiplied is at least 0, and at least 1 where the product is
-            if relation == "!=" or (isinstance(rest, tuple) and relation == ">="):
+            if relation == "!=" or (isinstance(remainder, tuple) and relation == ">="):
                 for atom in shared:
                     self.require(single(atom) - int(relation == ">="), relation)
-            product = rest[0] - 1 if isinstance(rest, tuple) else rest
+            product = remainder[0] - 1 if isinstance(remainder, tuple) else remainder
             self.require(product, relation)
             return
         if relation == ">=":
@@ -89,8 +89,8 @@ def factored(expression: Polynomial) -> tuple[list[Atom] | None, Any]:
     if not shared or (len(terms) == 1 and len(powers[0]) == 1):
         return None, expression
     least = {a: min(p[a] for p in powers) for a in shared}
-    rest = {tuple((a, p - least.get(a, 0)) for a, p in m if p > least.get(a, 0)): c for m, c in terms.items()}
-    made = add_up([Polynomial(rest)]) if set(rest) != {()} else rest[()]
+    remainder = {tuple((a, p - least.get(a, 0)) for a, p in m if p > least.get(a, 0)): c for m, c in terms.items()}
+    made = add_up([Polynomial(remainder)]) if set(remainder) != {()} else remainder[()]
     return shared, made if constant == 0 else (made,)
 
 

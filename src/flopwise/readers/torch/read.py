@@ -120,7 +120,7 @@ def _graph(
         why = failed.words
         if failed.before is not None and UNTIL_ELEMENTS.get():
             notes.append(f"the formulas end where {why}{failed.place}: what follows depends on the data")
-            return _of_run(model, arguments, failed.before, notes, name, kind, rest=True)
+            return _of_run(model, arguments, failed.before, notes, name, kind, partial=True)
         guessed = isinstance(failed.__cause__, NeedsValues) and bool(arguments.made)
         if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
             raise NeedsMemoryError(
@@ -152,7 +152,7 @@ def _of_run(
     kind: str,
     mode: Mode = "as-is",
     guessed: bool = False,
-    rest: bool = False,
+    partial: bool = False,
 ) -> Graph:
     """The graph of a run; where it is the beginning of one, an operator stands for the rest."""
     notes.extend(dict.fromkeys(recorded.notes))
@@ -164,7 +164,7 @@ def _of_run(
     nodes = nodes_of(recorded.events)
     notes.extend(dense_experts(nodes))
     idle = unused(nodes, parts)
-    if rest:
+    if partial:
         left = [tensor for node in idle for tensor in node.known_inputs]
         data, result = Tensor("elements", None, None), Tensor("rest of the program", None, None)
         idle = [Node(REST, "rest of the program", (data, *left), (result,))]

@@ -127,9 +127,9 @@ class Explainer:
         for one, own in zip(terms, vectors, strict=True):
             found_floor = _quotient(own, target)
             if found_floor is not None:
-                factor, more, parts, rest = found_floor
+                factor, more, parts, remainder = found_floor
                 self.guessed = True
-                return add_up((floor(one + more, parts) * factor, rest))
+                return add_up((floor(one + more, parts) * factor, remainder))
         return None
 
 
@@ -138,9 +138,9 @@ def _quotient(own: Vector, target: Vector) -> tuple[int, int, int, int] | None:
     whole = [(d, c) for d in PARTS for c in (0, d - 1)]
     for parts, more in (*whole, *((d, c) for d in PARTS for c in range(1, d - 1))):
         for factor in (1, parts):
-            rest = {t - factor * ((o + more) // parts) for o, t in zip(own, target, strict=True)}
-            if len(rest) == 1:
-                return factor, more, parts, rest.pop()
+            remainder = {t - factor * ((o + more) // parts) for o, t in zip(own, target, strict=True)}
+            if len(remainder) == 1:
+                return factor, more, parts, remainder.pop()
     return None
 
 
@@ -155,9 +155,9 @@ def _linear(own: Vector, target: Vector) -> tuple[int, int, int] | None:
     if not a:
         return None
     if all((y - y0) * d == a * (x - x0) for x, y in pairs):
-        rest = y0 * d - a * x0
-        if rest % d == 0:
-            return a, rest // d, d
+        remainder = y0 * d - a * x0
+        if remainder % d == 0:
+            return a, remainder // d, d
     return None
 
 

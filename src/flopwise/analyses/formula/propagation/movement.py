@@ -36,10 +36,10 @@ def reshaped(x: Shape, target: list[int], zeros: bool = False) -> Shape:
         return tuple(made)
     if type(made[free[0]]) is Dim:
         require(term(made[free[0]]) + 1, "==")
-    rest = product(n for i, n in enumerate(made) if i != free[0])
-    left = elements // rest
-    if not (type(elements) is int and type(rest) is int):
-        require(term(elements) - term(left * rest), "==")
+    others = product(n for i, n in enumerate(made) if i != free[0])
+    left = elements // others
+    if not (type(elements) is int and type(others) is int):
+        require(term(elements) - term(left * others), "==")
     made[free[0]] = left
     return tuple(made)
 
@@ -89,8 +89,8 @@ def unsqueeze(site: Site) -> list[Shape | None]:
     if named is None:
         raise UnknownError
     axes = {axis_of(a, len(x) + len(named)) for a in named}
-    rest = iter(x)
-    return [tuple(1 if i in axes else next(rest) for i in range(len(x) + len(axes)))]
+    extents = iter(x)
+    return [tuple(1 if i in axes else next(extents) for i in range(len(x) + len(axes)))]
 
 
 def concat(site: Site) -> list[Shape | None]:

@@ -141,7 +141,7 @@ def _product(left: Polynomial, right: Term) -> Term:
 
 @functools.lru_cache(REMEMBERED)
 def floor(numerator: Term, denominator: Term) -> Term:
-    """The numerator divided by the denominator, rounded down; what divides without a rest stands outside the floor.
+    """The numerator divided by the denominator, rounded down; what divides evenly stands outside the floor.
 
     >>> h = symbol("H")
     >>> -(-h // 2), h - h // 2, (h * h + h) // h, (h * 8) // (h + 1)
@@ -155,15 +155,15 @@ def floor(numerator: Term, denominator: Term) -> Term:
         return floor(-numerator, -denominator)
     constant = numerator.terms.get((), 0)
     whole = {m: math.trunc(c / denominator) for m, c in numerator.terms.items() if m and abs(c) >= denominator}
-    rest = {m: c - whole.get(m, 0) * denominator for m, c in numerator.terms.items() if m}
-    rest = {m: c for m, c in rest.items() if c}
-    if not rest:
+    remainder = {m: c - whole.get(m, 0) * denominator for m, c in numerator.terms.items() if m}
+    remainder = {m: c for m, c in remainder.items() if c}
+    if not remainder:
         return add_up((_settled(whole), constant // denominator))
-    common = math.gcd(denominator, *rest.values())
-    sign = 1 if rest[min(rest)] > 0 else -1
+    common = math.gcd(denominator, *remainder.values())
+    sign = 1 if remainder[min(remainder)] > 0 else -1
     denominator //= common
     constant = constant // common if sign > 0 else denominator - 1 - constant // common
-    inside = add_up((Polynomial({m: sign * c // common for m, c in rest.items()}), constant))
+    inside = add_up((Polynomial({m: sign * c // common for m, c in remainder.items()}), constant))
     if denominator == 1:
         down: Term = inside
     else:
@@ -177,8 +177,8 @@ def _floor_of_floor(numerator: Polynomial, denominator: int) -> Term:
         if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].kind == "floor":
             inner, by = monomial[0][0].parts
             if isinstance(by, int):
-                rest = _settled({m: c for m, c in numerator.terms.items() if m != monomial})
-                return floor(inner + rest * by, by * denominator)
+                remainder = _settled({m: c for m, c in numerator.terms.items() if m != monomial})
+                return floor(inner + remainder * by, by * denominator)
     return single(Atom.of("floor", f"floor({_over(numerator)}/{denominator})", numerator, denominator))
 
 
@@ -189,7 +189,7 @@ def _over(numerator: Term) -> str:
 
 
 def _quotient(numerator: Term, denominator: Polynomial) -> Term:
-    """A quotient by a polynomial: whole where the division leaves no rest, else a floor."""
+    """A quotient by a polynomial: whole where the division leaves no remainder, else a floor."""
     exact = _divided(numerator, denominator)
     if exact is not None:
         return exact
@@ -198,26 +198,28 @@ def _quotient(numerator: Term, denominator: Polynomial) -> Term:
 
 
 def _divided(numerator: Term, denominator: Polynomial) -> Term | None:
-    """The quotient of two polynomials that leaves no rest; None where there is one."""
+    """The quotient of two polynomials that leaves no remainder; None where there is one."""
     if isinstance(numerator, int):
         return 0 if numerator == 0 else None
     lead = max(denominator.terms, key=_order)
-    rest: Term = numerator
+    remainder: Term = numerator
     parts: list[Term] = []
     for _ in range(4 * len(numerator.terms)):
-        if isinstance(rest, int):
+        if isinstance(remainder, int):
             break
-        high = max(rest.terms, key=_order)
+        high = max(remainder.terms, key=_order)
         left = dict(high)
         for atom, power in lead:
             left[atom] = left.get(atom, 0) - power
-        if min(left.values(), default=0) < 0 or rest.terms[high] % denominator.terms[lead]:
+        if min(left.values(), default=0) < 0 or remainder.terms[high] % denominator.terms[lead]:
             return None
-        part = Polynomial({tuple((a, p) for a, p in left.items() if p): rest.terms[high] // denominator.terms[lead]})
+        part = Polynomial(
+            {tuple((a, p) for a, p in left.items() if p): remainder.terms[high] // denominator.terms[lead]}
+        )
         part_term = _settled(part.terms)
         parts.append(part_term)
-        rest = rest - denominator * part_term
-    return add_up(parts) if rest == 0 and isinstance(rest, int) else None
+        remainder = remainder - denominator * part_term
+    return add_up(parts) if remainder == 0 and isinstance(remainder, int) else None
 
 
 def _order(monomial: Monomial) -> tuple[tuple[str, int], ...]:
@@ -267,8 +269,8 @@ def _absorbed(terms: dict[Monomial, int]) -> Term:
         return Polynomial(terms)
     numerator, denominator = monomial[0][0].parts
     moved = floor(numerator + whole * denominator, denominator) * factor
-    rest = constant - whole * factor
-    return moved + rest if rest else moved
+    remainder = constant - whole * factor
+    return moved + remainder if remainder else moved
 
 
 def _joined(terms: dict[Monomial, int]) -> Term:

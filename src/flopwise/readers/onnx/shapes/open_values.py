@@ -49,10 +49,10 @@ class OpenValues:
             if keep or (len(target) > len(shape) and any(d == 0 for d in target[len(shape) :])):
                 return None
             target = [shape[i] if d == 0 else d for i, d in enumerate(target)]
-        rest = math.prod(d for d in target if d is not None)
-        if rest <= 0 or elements(shape) % rest:
+        others = math.prod(d for d in target if d is not None)
+        if others <= 0 or elements(shape) % others:
             return None
-        return tuple(elements(shape) // rest if d is None else d for d in target)
+        return tuple(elements(shape) // others if d is None else d for d in target)
 
     def _elements(self, name: str, depth: int) -> list[int | None] | None:
         """The elements of a vector, None for each that is unknown; None if not even their number is known."""

@@ -102,8 +102,8 @@ def _spelled(equation: str) -> str:
     return f"{text}->{'...' if '...' in text else ''}{once}"
 
 
-def scaled_mm(input: Tensor, mat2: Tensor, *rest: Any, **more: Any) -> Lowered:
-    bias = more.get("bias")
+def scaled_mm(input: Tensor, mat2: Tensor, *settings: Any, **options: Any) -> Lowered:
+    bias = options.get("bias")
     return Lowered("Gemm", (input, mat2, bias if isinstance(bias, Tensor) else None))
 
 
@@ -137,12 +137,14 @@ def _heads(dims: Shape) -> Shape:
     return (math.prod(dims[:-3]), *dims[-3:])
 
 
-def flash(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: Any) -> Lowered:
+def flash(query: Tensor, key: Tensor, value: Tensor, *settings: Any, **options: Any) -> Lowered:
     """One of the kernels behind attention."""
-    mask = next((a for a in rest if isinstance(a, Tensor)), more.get("attn_mask"))
-    causal = bool(more.get("is_causal", any(a is True for a in rest)))
+    mask = next((a for a in settings if isinstance(a, Tensor)), options.get("attn_mask"))
+    causal = bool(options.get("is_causal", any(a is True for a in settings)))
     mask = mask if isinstance(mask, Tensor) else None
-    return attention(query, key, value, mask, is_causal=causal, pairs=more.get("pairs"), kernel=more.get("kernel"))
+    return attention(
+        query, key, value, mask, is_causal=causal, pairs=options.get("pairs"), kernel=options.get("kernel")
+    )
 
 
 def deform_conv2d(
@@ -161,7 +163,7 @@ def _layer(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]
     """
     attrs = {"dynamic": int(dynamic), "relu": int(dynamic and relu)}
 
-    def lowered(input: Tensor, *packed: Any, weight: Tensor, bias: Tensor | None = None, **more: Any) -> Lowered:
+    def lowered(input: Tensor, *packed: Any, weight: Tensor, bias: Tensor | None = None, **options: Any) -> Lowered:
         return Lowered(f"quantized::{op}", (input, weight, bias), dict(attrs))
 
     return lowered
@@ -170,8 +172,8 @@ def _layer(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]
 def _several(op: str) -> Callable[..., Lowered]:
     """An operator of one or more tensors; the scale and the zero point of the result follow."""
 
-    def lowered(input: Any, *rest: Any, **more: Any) -> Lowered:
-        return Lowered(f"quantized::{op}", tensors(input, *rest))
+    def lowered(input: Any, *others: Any, **options: Any) -> Lowered:
+        return Lowered(f"quantized::{op}", tensors(input, *others))
 
     return lowered
 
@@ -182,17 +184,17 @@ def _layers(op: str) -> Callable[..., Lowered]:
     It stays one operator, because that is what the program called.
     """
 
-    def lowered(input: Tensor, second: Any, third: Any, fourth: Any, *rest: Any, **more: Any) -> Lowered:
+    def lowered(input: Tensor, second: Any, third: Any, fourth: Any, *settings: Any, **options: Any) -> Lowered:
         packed = not isinstance(third, (list, tuple)) or isinstance(fourth, (list, tuple))
         state, weights = (third, fourth) if packed else (second, third)
-        has_biases, layers, dropout, train, both = rest[:5] if packed else (fourth, *rest[:4])
+        has_biases, layers, dropout, train, both = settings[:5] if packed else (fourth, *settings[:4])
         attrs = {
             "layers": layers,
             "directions": 2 if both else 1,
             "biases": int(bool(has_biases)),
             "packed": int(packed),
             "dropout": int(bool(train and dropout)),
-            "batch_first": int(not packed and len(rest) > 4 and bool(rest[4])),
+            "batch_first": int(not packed and len(settings) > 4 and bool(settings[4])),
         }
         return Lowered(op, (input, *tensors(*weights), *tensors(state)), attrs)
 
@@ -262,7 +264,7 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "_scaled_mm": scaled_mm,
     "_scaled_mm_v2": scaled_mm,
     **{
-        name: lambda input, mat2, *rest, **more: Lowered("aten::_weight_only_mm", (input, mat2, *tensors(*rest)))
+        name: lambda input, mat2, *scales, **options: Lowered("aten::_weight_only_mm", (input, mat2, *tensors(*scales)))
         for name in ("_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu")
     },
     "scaled_dot_product_attention": attention,
@@ -282,7 +284,7 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     ),
     "torchvision.deform_conv2d": deform_conv2d,
     **{
-        name: lambda input, mat2, *rest, nnz=None: Lowered(
+        name: lambda input, mat2, *settings, nnz=None: Lowered(
             "aten::_sparse_mm", (input, mat2), {} if nnz is None else {"nnz": nnz}
         )
         for name in ("_sparse_mm", "smm")

@@ -27,7 +27,7 @@ def _reduced(
 def _loss(op: str) -> Callable[..., Lowered]:
     """A loss of input and target whose other settings change no count."""
 
-    def lowered(input: Tensor, target: Tensor, reduction: Any = 1, *rest: Any, **flags: Any) -> Lowered:
+    def lowered(input: Tensor, target: Tensor, reduction: Any = 1, *settings: Any, **flags: Any) -> Lowered:
         return _reduced(op, (input, target), reduction, flags)
 
     return lowered
@@ -123,5 +123,5 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
         for name in ("nll_loss", "nll_loss_nd", "nll_loss2d")
     },
     "ctc_loss": ctc,
-    "_ctc_loss": lambda log_probs, targets, *rest, **more: ctc(log_probs, targets, reduction="none"),
+    "_ctc_loss": lambda log_probs, targets, *settings, **options: ctc(log_probs, targets, reduction="none"),
 }

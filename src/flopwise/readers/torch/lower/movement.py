@@ -17,7 +17,7 @@ def _first(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False, **more: Any) -> Lowered:
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False, **options: Any) -> Lowered:
     places = next(iter(tensors(indices)), None)
     moved = next(iter(tensors(values)), None)
     return Lowered("ScatterND", (input, places, moved), {"reduction": "add"} if accumulate else {})
@@ -30,12 +30,12 @@ _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "am
 def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
     """What scatters with a reduction; a mean, which ONNX does not have, keeps its own name."""
 
-    def lowered(input: Any, dim: int, index: Any, source: Any = None, *rest: Any, **more: Any) -> Lowered:
-        source = more.get("src", more.get("value", source))
-        named = more.get("reduce", next((r for r in rest if isinstance(r, str)), reduction))
+    def lowered(input: Any, dim: int, index: Any, source: Any = None, *settings: Any, **options: Any) -> Lowered:
+        source = options.get("src", options.get("value", source))
+        named = options.get("reduce", next((r for r in settings if isinstance(r, str)), reduction))
         moved = next(iter(tensors(source)), None)
         if mean and named == "mean":
-            return Lowered(mean, (input, index, moved), {"include_self": int(more.get("include_self", True))})
+            return Lowered(mean, (input, index, moved), {"include_self": int(options.get("include_self", True))})
         # A plain number is as many updates as there are places.
         return Lowered("ScatterElements", (input, index, moved or index), {"reduction": _REDUCTIONS.get(named, "none")})
 
@@ -121,5 +121,5 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "scatter_reduce": _scatter("add", "aten::scatter_reduce"),
     "index_add": index_add,
     "index_reduce": _scatter("add", "aten::index_reduce"),
-    "col2im": lambda input, *rest, **more: Lowered("Col2Im", (input,)),
+    "col2im": lambda input, *settings, **options: Lowered("Col2Im", (input,)),
 }

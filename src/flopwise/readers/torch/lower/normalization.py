@@ -52,7 +52,7 @@ def layer_norm(
 
 
 def _softmax(op: str) -> Callable[..., Lowered]:
-    def lowered(input: Tensor, dim: int | None = None, dtype: Any = None, *rest: Any, **more: Any) -> Lowered:
+    def lowered(input: Tensor, dim: int | None = None, dtype: Any = None, *settings: Any, **options: Any) -> Lowered:
         return Lowered(op, (input,), {"axis": -1 if dim is None else dim})
 
     return lowered
@@ -60,7 +60,7 @@ def _softmax(op: str) -> Callable[..., Lowered]:
 
 def _pool(op: str, rank: int) -> Callable[..., Lowered]:
     def lowered(
-        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, *rest: Any, **more: Any
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, *settings: Any, **options: Any
     ) -> Lowered:
         kernel = repeated(kernel_size, rank)
         strides = repeated(stride, rank) if stride not in (None, [], ()) else kernel
@@ -71,7 +71,7 @@ def _pool(op: str, rank: int) -> Callable[..., Lowered]:
 
 
 def _fractional(rank: int) -> Callable[..., Lowered]:
-    return lambda input, kernel_size, *rest, **more: Lowered(
+    return lambda input, kernel_size, *settings, **options: Lowered(
         "MaxPool", (input,), {"kernel_shape": repeated(kernel_size, rank)}
     )
 
@@ -87,7 +87,7 @@ def _adaptive(kind: str, rank: int) -> Callable[..., Lowered]:
 
 
 def _upsample(mode: str, antialias: int = 0) -> Callable[..., Lowered]:
-    def lowered(input: Tensor, output_size: Any = None, *rest: Any, **more: Any) -> Lowered:
+    def lowered(input: Tensor, output_size: Any = None, *settings: Any, **options: Any) -> Lowered:
         return Lowered("Resize", (input,), {"mode": mode, **({"antialias": 1} if antialias else {})})
 
     return lowered
@@ -127,7 +127,7 @@ _MODES = {
 LOWERINGS: dict[str, Callable[..., Lowered]] = {
     **dict.fromkeys(("batch_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), batch_norm),
     **{
-        name: lambda input, weight, bias, running_mean, running_var, *rest, **more: batch_norm(
+        name: lambda input, weight, bias, running_mean, running_var, *settings, **options: batch_norm(
             input, weight, bias, running_mean, running_var
         )
         for name in ("_native_batch_norm_legit_no_training", "_batch_norm_no_update")

@@ -12,10 +12,10 @@ from flopwise.readers.torch.lower.node import Lowered, tensor, tensors
 def _plain(op: str) -> Callable[..., Lowered]:
     """An operator of one or more tensors whose other arguments change no count."""
 
-    def lowered(input: Any = None, other: Any = None, *rest: Any, **more: Any) -> Lowered:
-        if isinstance(input, Tensor) and other is None and not rest and not more:
+    def lowered(input: Any = None, other: Any = None, *settings: Any, **options: Any) -> Lowered:
+        if isinstance(input, Tensor) and other is None and not settings and not options:
             return Lowered(op, (input,))
-        return Lowered(op, tensors(input, other, *rest, *more.values()))
+        return Lowered(op, tensors(input, other, *settings, *options.values()))
 
     return lowered
 
@@ -48,8 +48,8 @@ def pow(input: Any, exponent: Any) -> Lowered:
 def _dropout(op: str, channels: int = 0) -> Callable[..., Lowered]:
     """A dropout of elements, or of whole channels."""
 
-    def lowered(input: Tensor, p: float = 0.5, train: bool | None = True, **more: Any) -> Lowered:
-        if not more.get("training", train) or p <= 0:
+    def lowered(input: Tensor, p: float = 0.5, train: bool | None = True, **options: Any) -> Lowered:
+        if not options.get("training", train) or p <= 0:
             return Lowered("Dropout", (input,))
         return Lowered(op, (input,), {"channels": 1} if channels else {})
 
@@ -111,7 +111,7 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "sub": _sum("Sub"),
     "subtract": _sum("Sub"),
     "rsub": lambda input, other, alpha=1: _sum("Sub")(input, other, alpha=alpha),
-    "logspace": lambda *args, **more: Lowered("aten::linspace", tensors(*args, *more.values()), {"power": 1}),
+    "logspace": lambda *args, **options: Lowered("aten::linspace", tensors(*args, *options.values()), {"power": 1}),
     **{
         name: lambda input, other, *, rounding_mode=None: Lowered(
             "aten::div_rounded" if rounding_mode else "Div", tensors(input, other)

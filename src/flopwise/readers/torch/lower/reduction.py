@@ -10,27 +10,27 @@ from flopwise.readers.torch.lower.node import Lowered, tensors
 
 
 def _over(op: str) -> Callable[..., Lowered]:
-    return lambda input, *rest, **more: Lowered(op, (input,))
+    return lambda input, *settings, **options: Lowered(op, (input,))
 
 
 def _along(op: str) -> Callable[..., Lowered]:
-    return lambda input, dim=None, *rest, **more: Lowered(op, (input,))
+    return lambda input, dim=None, *settings, **options: Lowered(op, (input,))
 
 
 def _extreme(op: str, both: str) -> Callable[..., Lowered]:
     """A maximum or minimum: over all elements or an axis, or of two tensors."""
 
-    def lowered(input: Tensor, dim: Any = None, keepdim: bool = False, **more: Any) -> Lowered:
-        other = dim if isinstance(dim, Tensor) else more.get("other")
+    def lowered(input: Tensor, dim: Any = None, keepdim: bool = False, **options: Any) -> Lowered:
+        other = dim if isinstance(dim, Tensor) else options.get("other")
         return Lowered(both, (input, other)) if isinstance(other, Tensor) else Lowered(op, (input,))
 
     return lowered
 
 
 def norm(
-    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, **more: Any
+    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, **options: Any
 ) -> Lowered:
-    ord = more.get("p", ord)
+    ord = options.get("p", ord)
     if ord in (2, None, "fro"):
         return Lowered("ReduceL2", (input,))
     if ord == 1:
@@ -82,7 +82,7 @@ def embedding_bag(
     return Lowered("aten::embedding_bag", (weight, input, per_sample_weights), attrs)
 
 
-def _sort(input: Tensor, dim: Any = -1, *rest: Any, **more: Any) -> Lowered:
+def _sort(input: Tensor, dim: Any = -1, *settings: Any, **options: Any) -> Lowered:
     return Lowered("TopK", (input,), {"axis": dim if isinstance(dim, int) else -1})
 
 
@@ -118,9 +118,9 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "linalg_norm": any_norm,
     "linalg_matrix_norm": matrix_norm,
     "dist": lambda input, other, p=2: Lowered("aten::dist", (input, other), {"p": float(p)}),
-    "mode": lambda input, *rest, **more: Lowered("aten::median", (input,), {"runs": 1}),
+    "mode": lambda input, *settings, **options: Lowered("aten::median", (input,), {"runs": 1}),
     **{
-        name: lambda input, q, *rest, **more: Lowered("aten::quantile", tensors(input, q))
+        name: lambda input, q, *settings, **options: Lowered("aten::quantile", tensors(input, q))
         for name in ("quantile", "nanquantile")
     },
     "topk": lambda input, k, dim=-1, largest=True, sorted=True: Lowered("TopK", (input,), {"axis": dim}),
@@ -129,20 +129,22 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "msort": lambda input: _sort(input, 0),
     "unique": _unique,
     "_unique2": _unique,
-    "unique_dim": lambda input, dim, *rest, **more: _unique(input, *rest, **more),
+    "unique_dim": lambda input, dim, *settings, **options: _unique(input, *settings, **options),
     "unique_consecutive": lambda input, return_inverse=False, return_counts=False, dim=None: Lowered(
         "aten::unique_consecutive", (input,), {"inverse": int(return_inverse), "counts": int(return_counts)}
     ),
-    "searchsorted": lambda sorted_sequence, values, *rest, **more: Lowered(
+    "searchsorted": lambda sorted_sequence, values, *settings, **options: Lowered(
         "aten::searchsorted", tensors(values, sorted_sequence)
     ),
-    "bucketize": lambda input, boundaries, *rest, **more: Lowered("aten::searchsorted", tensors(input, boundaries)),
+    "bucketize": lambda input, boundaries, *settings, **options: Lowered(
+        "aten::searchsorted", tensors(input, boundaries)
+    ),
     "bincount": lambda input, weights=None, minlength=0: Lowered("aten::bincount", tensors(input, weights)),
     "histc": lambda input, bins=100, min=0, max=0: Lowered("aten::histc", (input,), {"bounded": int(min != max)}),
     "diff": diff,
     "embedding_bag": embedding_bag,
     "_embedding_bag": embedding_bag,
-    "multinomial": lambda input, num_samples, replacement=False, **more: Lowered(
+    "multinomial": lambda input, num_samples, replacement=False, **options: Lowered(
         "aten::multinomial", (input,), {"replacement": int(replacement)}
     ),
 }

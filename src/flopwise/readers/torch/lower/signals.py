@@ -46,12 +46,12 @@ def stft(
     hop_length: Any = None,
     win_length: Any = None,
     window: Any = None,
-    *rest: Any,
+    *settings: Any,
     normalized: bool = False,
-    **more: Any,
+    **options: Any,
 ) -> Lowered:
     """The signal comes padded; what follows the window is ``normalized``, by place or by name."""
-    normalized = next((flag for flag in rest if isinstance(flag, bool)), normalized)
+    normalized = next((flag for flag in settings if isinstance(flag, bool)), normalized)
     attrs = {"n_fft": n_fft, "windowed": int(isinstance(window, Tensor)), "normalized": int(normalized)}
     return Lowered("aten::stft", tensors(input, window), attrs)
 
@@ -64,8 +64,8 @@ def istft(
     window: Any = None,
     center: bool = True,
     normalized: bool = False,
-    *rest: Any,
-    **more: Any,
+    *settings: Any,
+    **options: Any,
 ) -> Lowered:
     return Lowered("aten::istft", tensors(input, window), {"n_fft": n_fft, "normalized": int(normalized)})
 
@@ -77,7 +77,7 @@ def solve_triangular(
     upper: bool,
     left: bool = True,
     unitriangular: bool = False,
-    **more: Any,
+    **options: Any,
 ) -> Lowered:
     return Lowered("aten::linalg_solve_triangular", (input, B), {"unit": int(unitriangular)})
 
@@ -99,7 +99,7 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     **{f"fft_{name}n": _fourier(True, name.startswith("i")) for name in _TRANSFORMS},
     **{f"fft_{name}2": _plane(name.startswith("i")) for name in _TRANSFORMS},
     **{
-        f"_fft_{name}": lambda input, dim, normalization=0, *rest, **more: _transform(
+        f"_fft_{name}": lambda input, dim, normalization=0, *settings, **options: _transform(
             input, list(dim), normalization != 0
         )
         for name in ("r2c", "c2r", "c2c")

@@ -14,47 +14,47 @@ from flopwise.analyses.formula.propagation.windows import windows
 from flopwise.operators.extents import product
 
 
-def roll(x: Of, *rest: Any, **more: Any) -> Shapes:
+def roll(x: Of, *settings: Any, **options: Any) -> Shapes:
     return [x.shape]
 
 
-def reduced(x: Of, dim: Any = None, keepdim: bool = False, **more: Any) -> Shapes:
-    dim = more.get("axis", dim)
+def reduced(x: Of, dim: Any = None, keepdim: bool = False, **options: Any) -> Shapes:
+    dim = options.get("axis", dim)
     if isinstance(dim, Of):
         return [broadcast(x.shape, dim.shape)]
     axes = list(range(len(x.shape))) if dim is None or dim in ((), []) else axes_of(dim, len(x.shape))
-    keep = more.get("keepdims", keepdim) is True
+    keep = options.get("keepdims", keepdim) is True
     made = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes)
     return [made, made]
 
 
-def vector_norm(x: Of, ord: Any = 2, dim: Any = None, keepdim: bool = False, **more: Any) -> Shapes:
-    return reduced(x, dim, keepdim, **more)
+def vector_norm(x: Of, ord: Any = 2, dim: Any = None, keepdim: bool = False, **options: Any) -> Shapes:
+    return reduced(x, dim, keepdim, **options)
 
 
-def top_k(x: Of, k: int, dim: int = -1, *rest: Any, **more: Any) -> Shapes:
+def top_k(x: Of, k: int, dim: int = -1, *settings: Any, **options: Any) -> Shapes:
     axis = axis_of(dim, len(x.shape))
     require(term(x.shape[axis]) - term(k), ">=")
     return [(*x.shape[:axis], k, *x.shape[axis + 1 :])] * 2
 
 
-def sort(x: Of, *rest: Any, **more: Any) -> Shapes:
+def sort(x: Of, *settings: Any, **options: Any) -> Shapes:
     return [x.shape, x.shape]
 
 
-def histc(x: Of, bins: int = 100, *rest: Any, **more: Any) -> Shapes:
+def histc(x: Of, bins: int = 100, *settings: Any, **options: Any) -> Shapes:
     return [(bins,)]
 
 
-def search(table: Of, values: Of, *rest: Any, **more: Any) -> Shapes:
+def search(table: Of, values: Of, *settings: Any, **options: Any) -> Shapes:
     return [values.shape]
 
 
-def grouped(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
+def grouped(a: Of, b: Of, *settings: Any, **options: Any) -> Shapes:
     return [(*a.shape[:-1], b.shape[-1])]
 
 
-def embedding(weight: Of, indices: Of, *rest: Any, **more: Any) -> Shapes:
+def embedding(weight: Of, indices: Of, *settings: Any, **options: Any) -> Shapes:
     table, places = weight.shape, indices.shape
     return [(*places, table[-1])]
 
@@ -80,10 +80,10 @@ def _each(value: Any, rank: int) -> list[Any]:
 def pool_of(rank: int, kind: str) -> Callable[..., Shapes]:
     """The rule of a pooling, whose arguments after the padding differ between the kinds."""
 
-    def rule(x: Of, kernel_size: Any, stride: Any = None, padding: Any = 0, *rest: Any, **more: Any) -> Shapes:
-        dilation = more.get("dilation", rest[0] if kind == "max" and rest else 1)
+    def rule(x: Of, kernel_size: Any, stride: Any = None, padding: Any = 0, *settings: Any, **options: Any) -> Shapes:
+        dilation = options.get("dilation", settings[0] if kind == "max" and settings else 1)
         place = 1 if kind == "max" else 0
-        ceil = more.get("ceil_mode", rest[place] if len(rest) > place else False)
+        ceil = options.get("ceil_mode", settings[place] if len(settings) > place else False)
         kernel = _each(kernel_size, rank)
         window = _Window(rank, kernel if stride in (None, (), []) else stride, padding, dilation, ceil)
         shape = (*x.shape[:-rank], *windows(window, x.shape[-rank:], kernel))
@@ -92,7 +92,7 @@ def pool_of(rank: int, kind: str) -> Callable[..., Shapes]:
     return rule
 
 
-def adaptive(x: Of, output_size: Any, **more: Any) -> Shapes:
+def adaptive(x: Of, output_size: Any, **options: Any) -> Shapes:
     rank = len(output_size) if isinstance(output_size, (tuple, list)) else 0
     sizes = list(output_size) if rank else [output_size]
     return [_adapted(x.shape, sizes)] * 2
@@ -104,18 +104,18 @@ def _adapted(shape: Shape, sizes: Sequence[Any]) -> Shape:
 
 
 def adaptive_of(rank: int) -> Callable[..., Shapes]:
-    def rule(x: Of, output_size: Any, **more: Any) -> Shapes:
+    def rule(x: Of, output_size: Any, **options: Any) -> Shapes:
         sizes = list(output_size) if isinstance(output_size, (tuple, list)) else [output_size] * rank
         return [_adapted(x.shape, sizes * rank if len(sizes) == 1 else sizes)] * 2
 
     return rule
 
 
-def upsample(x: Of, output_size: Any = None, *rest: Any, **more: Any) -> Shapes:
-    sizes = more.get("output_size", output_size)
+def upsample(x: Of, output_size: Any = None, *settings: Any, **options: Any) -> Shapes:
+    sizes = options.get("output_size", output_size)
     if sizes is not None:
         return [(*x.shape[:2], *sizes)]
-    scales = next((r for r in (*rest, more.get("scale_factors")) if isinstance(r, (tuple, list))), None)
+    scales = next((r for r in (*settings, options.get("scale_factors")) if isinstance(r, (tuple, list))), None)
     if scales is None:
         raise UnknownError
     extents = [(Ratio.of(n) * Ratio.of(s)).floor() for n, s in zip(x.shape[2:], scales, strict=True)]
@@ -124,7 +124,7 @@ def upsample(x: Of, output_size: Any = None, *rest: Any, **more: Any) -> Shapes:
     return [(*x.shape[:2], *extents)]
 
 
-def attention(query: Of, key: Of, value: Of, *rest: Any, **more: Any) -> Shapes:
+def attention(query: Of, key: Of, value: Of, *settings: Any, **options: Any) -> Shapes:
     same(key.shape[-2], value.shape[-2])
     return [(*query.shape[:-1], value.shape[-1])]
 
@@ -133,13 +133,13 @@ def outer(x: Of, other: Of) -> Shapes:
     return [(x.shape[0], other.shape[0])]
 
 
-def matmul(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
+def matmul(a: Of, b: Of, *settings: Any, **options: Any) -> Shapes:
     return [products.product(a.shape, b.shape)]
 
 
-def addmm(input: Of, *factors: Any, **more: Any) -> Shapes:
+def addmm(input: Of, *factors: Any, **options: Any) -> Shapes:
     """As the product of two tensors, which come by one of two pairs of names, with the first added."""
-    one, two = (f for f in (*factors, *more.values()) if isinstance(f, Of))
+    one, two = (f for f in (*factors, *options.values()) if isinstance(f, Of))
     return [broadcast(input.shape, products.product(one.shape, two.shape))]
 
 
@@ -148,23 +148,23 @@ def linear(x: Of, weight: Of, bias: Any = None) -> Shapes:
     return [(*x.shape[:-1], *weight.shape[:-1])]
 
 
-def solved(a: Of, b: Of, *rest: Any, **more: Any) -> Shapes:
+def solved(a: Of, b: Of, *settings: Any, **options: Any) -> Shapes:
     return [(*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])]
 
 
-def broadcasting(*args: Any, **more: Any) -> Shapes:
+def broadcasting(*args: Any, **options: Any) -> Shapes:
     """The common shape of all tensors."""
-    return [broadcast(*(a.shape for a in (*args, *more.values()) if isinstance(a, Of)))]
+    return [broadcast(*(a.shape for a in (*args, *options.values()) if isinstance(a, Of)))]
 
 
-def grid_sampled(x: Of, grid: Of, *rest: Any, **more: Any) -> Shapes:
+def grid_sampled(x: Of, grid: Of, *settings: Any, **options: Any) -> Shapes:
     return [(*x.shape[:2], *grid.shape[1:-1])]
 
 
-def moments(x: Of, dim: Any = None, *rest: Any, **more: Any) -> Shapes:
-    more.pop("correction", None)
-    more.pop("unbiased", None)
-    return reduced(x, dim, **more)
+def moments(x: Of, dim: Any = None, *settings: Any, **options: Any) -> Shapes:
+    options.pop("correction", None)
+    options.pop("unbiased", None)
+    return reduced(x, dim, **options)
 
 
 def columns(x: Of, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Shapes:
@@ -174,15 +174,17 @@ def columns(x: Of, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
     return [(*x.shape[:-3], x.shape[-3] * product(kernel), product(windows(window, x.shape[-2:], kernel)))]
 
 
-def recurrent(x: Of, *rest: Any) -> Shapes:
+def recurrent(x: Of, *settings: Any) -> Shapes:
     """Steps with the hidden sizes of all directions, and the states; a packed sequence comes with its batch sizes."""
-    weights = next(i for i, thing in enumerate(rest) if isinstance(thing, list) and isinstance(rest[i + 1], bool))
-    states = _each(rest[weights - 1], 1)
+    weights = next(
+        i for i, thing in enumerate(settings) if isinstance(thing, list) and isinstance(settings[i + 1], bool)
+    )
+    states = _each(settings[weights - 1], 1)
     if weights == 1:  # no batch sizes: the batch is an axis of the input
-        same(states[0].shape[1], x.shape[0 if rest[weights + 6] else 1])
-    return [(*x.shape[:-1], states[0].shape[-1] * (2 if rest[weights + 5] else 1)), *(s.shape for s in states)]
+        same(states[0].shape[1], x.shape[0 if settings[weights + 6] else 1])
+    return [(*x.shape[:-1], states[0].shape[-1] * (2 if settings[weights + 5] else 1)), *(s.shape for s in states)]
 
 
-def cell(x: Of, state: Any, *rest: Any) -> Shapes:
+def cell(x: Of, state: Any, *settings: Any) -> Shapes:
     """As the states."""
     return [s.shape for s in _each(state, 1)]

@@ -9,27 +9,27 @@ from flopwise.analyses.formula.propagation.aten.of import Of, Shapes, sizes_of
 from flopwise.analyses.formula.propagation.site import UnknownError
 
 
-def filled(*size: Any, **more: Any) -> Shapes:
-    return [tuple(sizes_of(size or (more["size"],)))]
+def filled(*size: Any, **options: Any) -> Shapes:
+    return [tuple(sizes_of(size or (options["size"],)))]
 
 
-def full(size: Any, *rest: Any, **more: Any) -> Shapes:
+def full(size: Any, *settings: Any, **options: Any) -> Shapes:
     return [tuple(size)]
 
 
-def new_filled(x: Of, *size: Any, **more: Any) -> Shapes:
-    sizes = size or (more["size"],)
+def new_filled(x: Of, *size: Any, **options: Any) -> Shapes:
+    sizes = size or (options["size"],)
     return [tuple(sizes[0]) if isinstance(sizes[0], (tuple, list)) else tuple(sizes)]
 
 
-def new_full(x: Of, size: Any, *rest: Any, **more: Any) -> Shapes:
+def new_full(x: Of, size: Any, *settings: Any, **options: Any) -> Shapes:
     return [tuple(size)]
 
 
-def arange(*ends: Any, **more: Any) -> Shapes:
-    ends = ends or tuple(more[k] for k in ("start", "end", "step") if k in more)
+def arange(*ends: Any, **options: Any) -> Shapes:
+    ends = ends or tuple(options[k] for k in ("start", "end", "step") if k in options)
     start, end, step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
-    step = more.get("step", step)
+    step = options.get("step", step)
     if not all(isinstance(e, int) for e in (start, end)) or type(step) is not int or step <= 0:
         raise UnknownError
     if type(start) is int and type(end) is int:
@@ -38,15 +38,15 @@ def arange(*ends: Any, **more: Any) -> Shapes:
     return [(-(-(end - start) // step),)]
 
 
-def linspace(start: Any, end: Any, steps: int, **more: Any) -> Shapes:
+def linspace(start: Any, end: Any, steps: int, **options: Any) -> Shapes:
     return [(steps,)]
 
 
-def eye(n: int, m: int | None = None, **more: Any) -> Shapes:
+def eye(n: int, m: int | None = None, **options: Any) -> Shapes:
     return [(n, n if m is None else m)]
 
 
-def alike(x: Of, *rest: Any, **more: Any) -> Shapes:
+def alike(x: Of, *settings: Any, **options: Any) -> Shapes:
     return [x.shape]
 
 
@@ -64,5 +64,5 @@ def one_hot(x: Of, num_classes: int = -1) -> Shapes:
     return [(*x.shape, num_classes)]
 
 
-def affine_grid(theta: Of, size: Any, *rest: Any, **more: Any) -> Shapes:
+def affine_grid(theta: Of, size: Any, *settings: Any, **options: Any) -> Shapes:
     return [(size[0], *size[2:], len(size) - 2)]

@@ -64,8 +64,8 @@ def permute(x: Of, *dims: Any, **more: Any) -> Shapes:
 
 def movedim(x: Of, source: Any, destination: Any) -> Shapes:
     pairs = dict(zip(axes_of(destination, len(x.shape)), axes_of(source, len(x.shape)), strict=True))
-    rest = iter(i for i in range(len(x.shape)) if i not in pairs.values())
-    return [tuple(x.shape[pairs[i] if i in pairs else next(rest)] for i in range(len(x.shape)))]
+    others = iter(i for i in range(len(x.shape)) if i not in pairs.values())
+    return [tuple(x.shape[pairs[i] if i in pairs else next(others)] for i in range(len(x.shape)))]
 
 
 def cat(tensors: Sequence[Of], dim: int = 0, **more: Any) -> Shapes:
@@ -133,7 +133,7 @@ def repeat_interleave(x: Of, repeats: Any, dim: int | None = None, **more: Any) 
     return [(*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])]
 
 
-def pad(x: Of, pad: Sequence[int], *rest: Any, **more: Any) -> Shapes:
+def pad(x: Of, pad: Sequence[int], *settings: Any, **options: Any) -> Shapes:
     made = list(x.shape)
     for i in range(len(pad) // 2):
         made[-1 - i] = made[-1 - i] + (pad[2 * i] + pad[2 * i + 1])
@@ -162,26 +162,26 @@ def getitem(x: Of, index: Any) -> Shapes:
     used = sum(p is not None and p is not Ellipsis for p in parts)
     if Ellipsis not in [p for p in parts if not isinstance(p, Of)]:
         parts.append(Ellipsis)
-    rest = iter(x.shape)
+    extents = iter(x.shape)
     made: list[Any] = []
     places: list[Shape] = []
     for part in parts:
         if part is None:
             made.append(1)
         elif part is Ellipsis:
-            made.extend(next(rest) for _ in range(len(x.shape) - used))
+            made.extend(next(extents) for _ in range(len(x.shape) - used))
         elif isinstance(part, slice):
-            extent = next(rest)
+            extent = next(extents)
             made.append(_part(extent, part))
         elif isinstance(part, Of):
-            next(rest)
+            next(extents)
             if places and made[-1] is not Of:
                 raise UnknownError  # tensors apart from each other move their axes to the front
             if not places:
                 made.append(Of)
             places.append(part.shape)
         elif isinstance(part, int) and not isinstance(part, bool):
-            next(rest)
+            next(extents)
         else:
             raise UnknownError
     if not places:
