@@ -7,13 +7,13 @@ whoever asks, which takes three times as long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import onnx
 
 from flopwise.errors import ModelError
-from flopwise.graph.construction import give_back
+from flopwise.readers.onnx.messages import Messages
 from flopwise.readers.source.wire import BYTES, read_varint
 
 #: The tags of a graph's nodes, name and stored tensors; and of a node's inputs, outputs, name, operator, attributes and
@@ -23,9 +23,6 @@ _INPUT, _OUTPUT, _NAME, _OP, _ATTRIBUTE, _DOMAIN = (n << 3 | BYTES for n in (1, 
 #: Those of what is not asked: documentation, overload and metadata.
 _OTHERS = frozenset(n << 3 | BYTES for n in (6, 8, 9))
 
-#: Bytes of a graph from which on what it takes to write them is handed back.
-_MUCH = 1 << 18
-
 #: A stored tensor without elements before its name: dims, type, and the length of the name.
 _HEAD = re.compile(rb"((?:\x08[\x80-\xff]*[\0-\x7f])*\x10[\0-\x7f])B([\0-\x7f])")
 
@@ -33,8 +30,8 @@ _HEAD = re.compile(rb"((?:\x08[\x80-\xff]*[\0-\x7f])*\x10[\0-\x7f])B([\0-\x7f])"
 class Listed(NamedTuple):
     """A node, and what is asked of it most."""
 
-    #: The graph as the only item, which is taken out once nobody needs the nodes themselves.
-    graph: list[onnx.GraphProto]
+    #: Where its message is.
+    messages: Messages
     #: Its place among the graph's nodes.
     position: int
     op: str
@@ -47,8 +44,19 @@ class Listed(NamedTuple):
 
     @property
     def proto(self) -> onnx.NodeProto:
-        """The node itself."""
-        node: onnx.NodeProto = self.graph[0].node[self.position]
+        """The node itself, or one like it but for metadata where nobody has asked for the messages of the graph."""
+        node: onnx.NodeProto
+        if self.messages.missing is None:
+            node = self.messages.graph.node[self.position]
+        else:
+            node = onnx.NodeProto(
+                input=self.inputs,
+                output=self.outputs,
+                name=self.name or None,
+                op_type=self.op,
+                domain=self.domain or None,
+                attribute=map(onnx.AttributeProto.FromString, self.attributes),
+            )
         return node
 
     @property
@@ -65,14 +73,48 @@ class Initial(NamedTuple):
     dims: tuple[int, ...]
     rest: bytes
 
+    @property
+    def proto(self) -> onnx.TensorProto:
+        """The tensor itself."""
+        tensor: onnx.TensorProto = onnx.TensorProto.FromString(self.rest)
+        tensor.name, tensor.data_type = self.name, self.data_type
+        tensor.dims.extend(self.dims)
+        return tensor
 
-def initial(graph: onnx.GraphProto) -> list[Initial]:
-    """The stored tensors of a graph in order; equal dims are one object."""
-    if not graph.initializer:
-        return []
-    data = _serialized(graph)
+
+def complete(nodes: Sequence[Listed]) -> None:
+    """Put the messages of all nodes and stored tensors into the graph of these nodes, if they are not in it yet."""
+    for node in nodes[:1]:
+        node.messages.complete()
+
+
+def initial(graph: onnx.GraphProto, nodes: Sequence[Listed] = ()) -> list[Initial]:
+    """The stored tensors of a graph in order; equal dims are one object.
+
+    Args:
+        graph: the graph.
+        nodes: its nodes, where they have been listed before.
+    """
+    messages = nodes[0].messages if nodes and nodes[0].messages.missing else Messages(graph)
+    names = {place.name: place.name for place in messages.missing.initializers.values()} if messages.missing else {}
     heads: dict[bytes, tuple[int, tuple[int, ...]]] = {}
     tensors: list[Initial] = []
+    for data in messages.tensors():
+        _add_tensors(tensors, data, names, heads)
+    return tensors
+
+
+def _add_tensors(
+    tensors: list[Initial], data: bytes, names: Mapping[str, str], heads: dict[bytes, tuple[int, tuple[int, ...]]]
+) -> None:
+    """Add the stored tensors of a serialised graph.
+
+    Args:
+        tensors: those so far.
+        data: the graph.
+        names: names that are there already, as themselves.
+        heads: dims and types by their bytes, so far.
+    """
     at, whole, make = 0, len(data), tuple.__new__
     while at < whole and (tag := data[at]) in (_NODE, _GRAPH_NAME, _INITIALIZER):
         length, start = data[at + 1], at + 2
@@ -88,31 +130,43 @@ def initial(graph: onnx.GraphProto) -> list[Initial]:
             if facts is None:
                 tensor = onnx.TensorProto.FromString(head)
                 facts = heads[head] = (tensor.data_type, tuple(tensor.dims))
-            tensors.append(make(Initial, (name, *facts, data[end:at])))
+            tensors.append(make(Initial, (names.get(name, name), *facts, data[end:at])))
         else:
             tensor = onnx.TensorProto.FromString(data[start:at])
             name = tensor.name
             tensor.ClearField("name")
             tensors.append(Initial(name, tensor.data_type, tuple(tensor.dims), tensor.SerializeToString()))
-    return tensors
 
 
-def listed(graph: onnx.GraphProto, stored: Iterable[str] = ()) -> list[Listed]:
+def listed(graph: onnx.GraphProto | Messages, stored: Iterable[str] = ()) -> list[Listed]:
     """The nodes of a graph in order; equal names, and equal attributes, are one object.
 
     Args:
-        graph: the graph.
+        graph: the graph, or all that there is of it.
         stored: the names of its stored tensors, where these are there already.
 
     Raises:
-        ModelError: a name is not UTF-8.
+        ModelError: a name is not UTF-8, or the file is damaged.
     """
-    data = _serialized(graph)
-    text = data.decode("latin-1")  # a slice of it is a name at once, if that is ASCII
+    messages = graph if isinstance(graph, Messages) else Messages(graph)
     names = {name: name for name in stored}
-    one, alike, make = names.setdefault, dict[tuple[bytes, ...], tuple[bytes, ...]]().setdefault, tuple.__new__
     nodes: list[Listed] = []
-    holder = [graph]
+    attributes: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}
+    for data in messages.nodes():
+        _add_nodes(nodes, data, messages, names, attributes)
+    return nodes if all(map(str.isascii, names)) else [_decoded(node, names) for node in nodes]
+
+
+def _add_nodes(
+    nodes: list[Listed],
+    data: bytes,
+    messages: Messages,
+    names: dict[str, str],
+    seen: dict[tuple[bytes, ...], tuple[bytes, ...]],
+) -> None:
+    """Add the nodes of a serialised graph; ``names`` and ``seen`` are the names and attributes so far."""
+    text = data.decode("latin-1")  # a slice of it is a name at once, if that is ASCII
+    one, alike, make = names.setdefault, seen.setdefault, tuple.__new__
     at, whole = 0, len(data)
     while at < whole and data[at] == _NODE:
         end, at = data[at + 1], at + 2
@@ -144,16 +198,7 @@ def listed(graph: onnx.GraphProto, stored: Iterable[str] = ()) -> list[Listed]:
             elif tag not in _OTHERS:
                 at = end  # what onnx does not know comes last
         key = alike(key := tuple(attributes), key) if attributes else ()
-        nodes.append(make(Listed, (holder, len(nodes), op, domain, name, tuple(inputs), tuple(outputs), key)))
-    return nodes if all(map(str.isascii, names)) else [_decoded(node, names) for node in nodes]
-
-
-def _serialized(graph: onnx.GraphProto) -> bytes:
-    """The graph's bytes; protobuf takes as much again to write them, which goes back to the system if it is much."""
-    data: bytes = graph.SerializeToString()
-    if len(data) > _MUCH:
-        give_back()
-    return data
+        nodes.append(make(Listed, (messages, len(nodes), op, domain, name, tuple(inputs), tuple(outputs), key)))
 
 
 def _decoded(node: Listed, names: dict[str, str]) -> Listed:

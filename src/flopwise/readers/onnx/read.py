@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -10,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnx
-from google.protobuf.message import DecodeError
 
-from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
 from flopwise.graph.construction import MANY, give_back, no_search_for_garbage
 from flopwise.readers.onnx import inputs as onnx_inputs
@@ -21,11 +21,12 @@ from flopwise.readers.onnx.build.nodes import Builder
 from flopwise.readers.onnx.build.scope import SCOPES
 from flopwise.readers.onnx.file.exporter_notes import Notes, notes
 from flopwise.readers.onnx.file.proto import from_proto
-from flopwise.readers.onnx.file.skeleton import Skeleton
+from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton
 from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
-from flopwise.readers.onnx.listing import Listed, initial, listed
+from flopwise.readers.onnx.listing import Listed, complete, initial, listed
+from flopwise.readers.onnx.messages import parsed
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.normalize.order import in_execution_order
@@ -34,7 +35,7 @@ from flopwise.readers.onnx.shapes.checks import note_faults
 from flopwise.readers.onnx.shapes.context import name_control_flow, refuse_unknown_loops
 from flopwise.readers.onnx.shapes.resolve import resolve
 from flopwise.readers.onnx.states import settled_states
-from flopwise.readers.onnx.suggestions import complete, error_of, working_sizes
+from flopwise.readers.onnx.suggestions import error_of, has_all, working_sizes
 from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, in_short, one_line
 from flopwise.readers.options import OnnxOptions, tokens_of
 from flopwise.readers.source.open import open_source
@@ -90,7 +91,7 @@ def read_onnx(
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
     with no_search_for_garbage():  # none between the two either
-        return graph_of(_in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress)), progress)
+        return graph_of(_in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress, True)), progress)
 
 
 def resolve_onnx(
@@ -100,14 +101,19 @@ def resolve_onnx(
     batch_size: int | None = None,
     options: OnnxOptions | None = None,
     progress: Callable[[str], None] = lambda step: None,
+    sparing: bool = False,
 ) -> Resolved:
-    """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
+    """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`.
+
+    ``sparing`` leaves the messages of nodes and stored tensors out of a large model where nothing needs them.
+    """
+    chosen = options or OnnxOptions()
     progress("reading the graph")
     with _one_line(), no_search_for_garbage():
-        skeleton, name, source = _skeleton(model, options or OnnxOptions())
+        skeleton, name, source = _skeleton(model, chosen)
     with _one_line(name), no_search_for_garbage():
         reopen = source.later() if source else None
-        resolved = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, options or OnnxOptions(), progress)
+        resolved = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, chosen, progress, sparing)
         return resolved._replace(warnings=(*resolved.warnings, *_remarks(skeleton, source)))
 
 
@@ -174,9 +180,9 @@ def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen
 
 def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolved:
     """The model with the types and shapes that follow without those of its inputs."""
-    proto = parsed(skeleton)
+    proto = parsed(skeleton.model)
     take_back(proto, skeleton, name)
-    check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
+    check_external(itertools.chain(skeleton.initializers.values(), skeleton.inner.values()))
     proto, nodes, warnings = unify(proto, skeleton.initializers)
     nodes = in_execution_order(proto.graph, nodes=nodes)
     noted = notes(proto.graph)
@@ -224,14 +230,16 @@ def _resolve(
     batch_size: int | None,
     options: OnnxOptions,
     progress: Callable[[str], None],
+    sparing: bool = False,
 ) -> Resolved:
-    proto = parsed(skeleton)
+    sparing = sparing and batch_size is None and options.past is None and options.new is None
+    proto, nodes = _outlined(skeleton) if sparing and skeleton.is_large else (parsed(skeleton.model), None)
     take_back(proto, skeleton, name)
-    check_external((*skeleton.initializers.values(), *skeleton.inner.values()))
+    check_external(itertools.chain(skeleton.initializers.values(), skeleton.inner.values()))
     stored = None if proto.functions else skeleton.initializers  # what is inlined may change their names
     if proto.functions:
         progress("inlining functions")
-    proto, nodes, warnings = unify(proto, skeleton.initializers)
+    proto, nodes, warnings = unify(proto, skeleton.initializers, nodes)
     held: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
         inputs, batch_size, held = _step(proto, inputs, batch_size, dims, options)
@@ -242,8 +250,11 @@ def _resolve(
     try:
         settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume, stored)
     except onnx_inputs.OpenInputError as error:
+        complete(nodes)
         usual = working_sizes(proto, error.names, lambda trial: _fits(trial, options))
         raise InputError(error_of(error.value, usual)) from None
+    if settled.states or proto.graph.initializer:  # the user gives data
+        complete(nodes)
     trips = options.trips or {}
     changed = settled.changed
     noted = notes(proto.graph)  # before resolving takes value_info away
@@ -263,6 +274,12 @@ def _resolve(
     shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
     remarks = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
     return Resolved(proto, nodes, shapes, skeleton, name, reopen, noted, changed, remarks, held)
+
+
+def _outlined(skeleton: Skeleton) -> tuple[onnx.ModelProto, list[Listed] | None]:
+    from flopwise.readers.onnx.outline import outlined
+
+    return outlined(skeleton)
 
 
 def _step(
@@ -290,7 +307,7 @@ def _fits(model: onnx.ModelProto, options: OnnxOptions) -> bool:
     with contextlib.suppress(FlopwiseError):
         name_control_flow(model.graph)
         shapes = resolve(model, False, trips=options.trips)[0]
-        return complete(shapes, model) and not any(note_faults(listed(model.graph), shapes))
+        return has_all(shapes, model) and not any(note_faults(listed(model.graph), shapes))
     return False
 
 
@@ -314,33 +331,20 @@ def _settle_states(proto: onnx.ModelProto, settled: onnx_inputs.Settled, options
     return [*remarks, *onnx_inputs.close(opened, settled.symbols, options.assume or {})]
 
 
-def parsed(skeleton: Skeleton) -> onnx.ModelProto:
-    """A model without its weights, as the file has it.
-
-    Raises:
-        ModelError: it is damaged.
-    """
-    try:
-        model: onnx.ModelProto = onnx.ModelProto.FromString(skeleton.model)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"not an ONNX model, or damaged ({error})") from error
-    return model
-
-
 def _in_brief(resolved: Resolved) -> Resolved:
     """A large model without the messages of its nodes and tensors, which take more memory than the graph made of them.
 
     One whose nodes are looked at themselves when the graph is built keeps them.
     """
     proto, nodes = resolved.proto, resolved.nodes
-    own = (
-        resolved.shapes.inner or any(n.op in CONTROL_FLOW for n in nodes) or SCOPES.encode() in resolved.skeleton.model
-    )
+    own = resolved.shapes.inner or any(n.op in CONTROL_FLOW for n in nodes) or resolved.skeleton.mentions(SCOPES)
     if len(nodes) < MANY or own:
         return resolved
     graph = onnx.GraphProto(name=proto.graph.name, input=proto.graph.input, output=proto.graph.output)
-    nodes[0].graph.clear()
-    return resolved._replace(proto=onnx.ModelProto(opset_import=proto.opset_import, graph=graph))
+    nodes[0].messages.drop()
+    skeleton = resolved.skeleton._replace(head=b"", nodes=Pieces(), tensors=Pieces())
+    brief = onnx.ModelProto(opset_import=proto.opset_import, graph=graph)
+    return resolved._replace(proto=brief, skeleton=skeleton)
 
 
 def _build(resolved: Resolved) -> Graph:

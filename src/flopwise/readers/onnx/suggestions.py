@@ -78,7 +78,7 @@ def written(value: onnx.ValueInfoProto) -> str:
     )
 
 
-def complete(shapes: Shapes, model: onnx.ModelProto) -> bool:
+def has_all(shapes: Shapes, model: onnx.ModelProto) -> bool:
     """Whether everything that a model makes has a shape."""
     return all(shapes.sized(o) for n in model.graph.node for o in n.output if o)
 

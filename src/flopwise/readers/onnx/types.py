@@ -124,8 +124,6 @@ class Shapes:
         self._types: dict[str, Type] = {}
         #: The same by serialised type: models of a million tensors have some hundred types.
         self._distinct: dict[bytes, Type] = {}
-        #: The names of the stored tensors.
-        self._stored: set[str] = set()
         cases: dict[tuple[int, tuple[int, ...]], Type] = {}
         for tensor in stored:
             case = tensor.data_type, tensor.dims
@@ -133,13 +131,14 @@ class Shapes:
             if type_ is None:
                 type_ = cases[case] = Type(onnx.helper.make_tensor_type_proto(*case), case[1], DTYPES.get(case[0]))
             self._types[tensor.name] = type_
-        self._stored.update(self._types)
+        #: The types of stored tensors, which are no other tensor's.
+        self._of_stored: frozenset[Type | None] = frozenset(cases.values())
         for name, message in types.items():
             self.set(name, message)
 
     def set(self, name: str, type_: TypeProto) -> None:
         """Write down the type of a tensor that is not stored; what is stored has its own."""
-        if name not in self._stored:
+        if not self.is_stored(name):
             self._types[name] = self.like(type_)
 
     def fill(self, values: Iterable[onnx.ValueInfoProto]) -> None:
@@ -163,7 +162,7 @@ class Shapes:
 
     def is_stored(self, name: str) -> bool:
         """Whether a tensor is stored."""
-        return name in self._stored
+        return self._types.get(name) in self._of_stored
 
     def shape_of(self, type_: TypeProto) -> tuple[int, ...] | None:
         """The shape of a type if every dim is known, else None; no type is looked at twice."""

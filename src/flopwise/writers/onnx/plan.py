@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import onnx
 from onnx import TypeProto
 
-from flopwise.readers.onnx.read import Resolved, parsed
+from flopwise.readers.onnx.messages import parsed
+from flopwise.readers.onnx.read import Resolved
 from flopwise.readers.onnx.types import Inner, Shapes, bodies, concrete, first_output
 from flopwise.writers.onnx.branches import forbidden
 
@@ -72,7 +73,7 @@ def plan(resolved: Resolved) -> GraphPlan:
     Raises:
         ModelError: the model is damaged.
     """
-    file = parsed(resolved.skeleton)
+    file = parsed(resolved.skeleton.model)
     spots = _spots(resolved.proto.graph, resolved.shapes, itertools.count())
     calls = {(f.domain, f.name) for f in file.functions}
     made = _plan(file.graph, [(resolved.proto.graph, resolved.shapes, spots)], calls, resolved.changed)

@@ -16,7 +16,8 @@ import onnx
 
 from flopwise.errors import InputError, ModelError, counted, with_article
 from flopwise.profiles.profile import Profile
-from flopwise.readers.onnx.read import Resolved, parsed
+from flopwise.readers.onnx.messages import parsed
+from flopwise.readers.onnx.read import Resolved
 from flopwise.readers.source.source import BytesSource, Source
 from flopwise.rows import Row
 from flopwise.writers.atomic import whole
@@ -100,7 +101,7 @@ def write_onnx(
     reopen = resolved.reopen or _in_memory(model, resolved.name)
     hollow = None
     if not weights:
-        versions = [o.version for o in parsed(resolved.skeleton).opset_import if o.domain in ("", "ai.onnx")]
+        versions = [o.version for o in parsed(resolved.skeleton.head).opset_import if o.domain in ("", "ai.onnx")]
         hollow = Hollow(max(versions, default=0), resolved.name, reopen)
     with contextlib.closing(reopen()) as source:
         pieces = Rewrite(source, noting(profile) if profile else None, hollow, outputs).model(made)

@@ -55,7 +55,7 @@ class Builder:
         self.tensor: _Lookup = lambda name: None
 
         #: Whether an exporter wrote down which modules the nodes belong to.
-        self.scopes_noted = SCOPES.encode() in skeleton.model
+        self.scopes_noted = skeleton.mentions(SCOPES)
         #: Attributes by their messages.
         self.shared: dict[tuple[bytes, ...], dict[str, Any]] = {}
         #: What operators are called by their domain and type, "::" between the two.

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.file.skeleton import DTYPES, Skeleton, Stored, kept, refuse_impossible, tag
+from flopwise.readers.onnx.file.skeleton import DTYPES, Pieces, Skeleton, Stored, kept, refuse_impossible, tag
 
 #: Types of attributes that may hold tensors.
 _HEAVY = frozenset(
@@ -44,7 +44,7 @@ def from_proto(model: onnx.ModelProto) -> Skeleton:
             copy.attributes(function.attribute_proto, new.attribute_proto, 0)
     except (TypeError, ValueError) as error:  # protobuf hands over as bytes what is not UTF-8, and takes no such name
         raise ModelError(f"{copy.source}: a name is not UTF-8 ({error})") from error
-    return Skeleton(light.SerializeToString(), copy.initializers, copy.inner)
+    return Skeleton(light.SerializeToString(), copy.initializers, copy.inner, Pieces(), Pieces())
 
 
 def stored_in_memory(tensor: onnx.TensorProto | onnx.SparseTensorProto, name: str, source: str) -> Stored:

@@ -6,13 +6,14 @@ Field numbers and type codes are those of https://github.com/onnx/onnx/blob/main
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
 from flopwise.graph.construction import made_on_access
 from flopwise.graph.dtypes import BITS
+from flopwise.readers.source.wire import message
 
 #: Integer tensors up to this many elements may steer shapes and are kept.
 INTEGERS_KEPT = 1024
@@ -22,6 +23,15 @@ OTHERS_KEPT = 8
 
 #: How the names begin by which tensors in attributes are found again.
 TAG = "flopwise#"
+
+#: The field of ModelProto that holds the graph.
+GRAPH = 7
+
+#: Bytes of some thousand nodes.
+_MUCH = 1 << 18
+
+#: Bytes of a piece of a graph.
+_PIECE = 1 << 17
 
 #: numpy has no arrays of higher rank.
 MOST_DIMS = 64
@@ -109,16 +119,62 @@ class Stored:
 made_on_access(Stored, "places", lambda stored, start: (Place(RAW, start, start + stored.nbytes),))
 
 
+class Pieces:
+    """Fields of a graph in pieces, each a serialised GraphProto with some hundred or thousand of them."""
+
+    def __init__(self) -> None:
+        #: How many times something was appended.
+        self.number = 0
+        self._pieces: list[bytes] = []
+        self._fields: list[bytes] = []
+        self._length = 0
+
+    def append(self, field: bytes) -> None:
+        """Take in a field, or several."""
+        self.number += 1
+        self._fields.append(field)
+        self._length += len(field)
+        if self._length > _PIECE:
+            self._join()
+
+    def _join(self) -> None:
+        self._pieces.append(b"".join(self._fields))
+        self._fields, self._length = [], 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._fields:
+            self._join()
+        return iter(self._pieces)
+
+
 class Skeleton(NamedTuple):
     """A model without its weights."""
 
-    #: A serialised ModelProto. Tensors that are left out have dims and a type, but no elements.
-    model: bytes
+    #: A serialised ModelProto. Its graph has the nodes and stored tensors that are not in pieces.
+    head: bytes
     #: The initialisers of the graph by name.
     initializers: dict[str, Stored]
     #: Other tensors: those left out of an attribute by the name that their TensorProto has in the skeleton (tensors in
     #: attributes need no name of their own), and those stored in the bodies of control flow.
     inner: dict[str, Stored]
+    #: Nodes of the graph.
+    nodes: Pieces
+    #: Stored tensors of the graph. Those that are left out have dims and a type, but no elements.
+    tensors: Pieces
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are several thousand nodes, by their bytes."""
+        return sum(map(len, self.nodes)) > _MUCH
+
+    @property
+    def model(self) -> bytes:
+        """The whole as one serialised ModelProto."""
+        return self.head + b"".join(message(GRAPH, [piece]) for piece in (*self.nodes, *self.tensors))
+
+    def mentions(self, text: str) -> bool:
+        """Whether a text is anywhere in the model."""
+        return any(text.encode() in part for part in (self.head, *self.nodes, *self.tensors))
 
 
 def kept(code: int, dims: Sequence[int]) -> bool:

@@ -42,9 +42,9 @@ class Weights(Mapping[str, StoredTensor]):
         self._storage: SourceStorage | None = None
 
     def add(self, stored: StoredTensors, prefix: str, storage: SourceStorage | None) -> None:
-        """Take in the tensors of a graph under their names with a prefix, which only the main graph has none of."""
+        """Take in the tensors of a graph under their names with a prefix; the main graph has none and comes first."""
         if not prefix:
-            self._tensors.update(stored.weights)
+            self._tensors = stored.weights
             self._kinds, self._storage = stored.kinds, storage
             return
         for name, place in stored.weights.items():

@@ -30,7 +30,7 @@ def take_back(proto: onnx.ModelProto, skeleton: Skeleton, source: str) -> None:
     Raises:
         ModelError: a tensor cannot exist, or its name is not text.
     """
-    if MARK.encode() not in skeleton.model:
+    if not skeleton.mentions(MARK):
         return
     for graph in _graphs(proto.graph):
         rest = []

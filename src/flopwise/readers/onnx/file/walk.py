@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.file.skeleton import Skeleton, Stored, refuse_impossible, tag
+from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton, Stored, refuse_impossible, tag
 from flopwise.readers.onnx.file.tensors import FIELD_COST, SMALL, TensorWalk
 from flopwise.readers.source.source import Source
 from flopwise.readers.source.wire import BYTES, RUN, VARINT, Field, message, number_field, read_varint
@@ -62,6 +62,8 @@ class _Walk(TensorWalk):
 
     def __init__(self, source: Source, largest: int | None = None) -> None:
         super().__init__(source, largest)
+        self.main_nodes = Pieces()
+        self.main_tensors = Pieces()
         self.initializers: dict[str, Stored] = {}
         self.inner: dict[str, Stored] = {}
 
@@ -85,24 +87,25 @@ class _Walk(TensorWalk):
                 raise ModelError(f"{self.source.name}: not an ONNX model (field {number} at byte {field.tag})")
         if not graphs:
             raise ModelError(f"{self.source.name}: not an ONNX model (it holds no graph)")
-        return Skeleton(b"".join(parts), self.initializers, self.inner)
+        return Skeleton(b"".join(parts), self.initializers, self.inner, self.main_nodes, self.main_tensors)
 
     def graph(self, start: int, end: int, depth: int) -> list[bytes]:
         if depth > DEEPEST:
             raise ModelError(f"{self.source.name}: control flow nests deeper than {DEEPEST}")
         parts: list[bytes] = []
+        nodes, tensors = (parts, parts) if depth else (self.main_nodes, self.main_tensors)
         for field in self.window.fields(start, end, _NODE, SMALL):
             number = field.number
             if field.wire == RUN:
-                parts.append(self.nodes(field, depth))
+                nodes.append(self.nodes(field, depth))
             elif field.wire != BYTES:
                 continue
             elif number == 1:
-                parts.append(self.node(field, 1, depth))
+                nodes.append(self.node(field, 1, depth))
             elif number == 5:
-                parts.append(self.initializer(field, depth))
+                tensors.append(self.initializer(field, depth))
             elif number == 15:
-                parts.append(self.sparse_initializer(field, depth))
+                tensors.append(self.sparse_initializer(field, depth))
             elif number in (2, 11, 12):
                 parts.append(self.keep(field))
             elif number == 13:

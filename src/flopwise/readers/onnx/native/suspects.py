@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import onnx
 from onnx import numpy_helper
 
-from flopwise.readers.onnx.listing import Listed
+from flopwise.readers.onnx.listing import Listed, complete, initial
 from flopwise.readers.onnx.native.proven import PROVEN, is_proven
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe
 
@@ -91,7 +91,7 @@ class Suspects:
         self._invalid: list[tuple[onnx.NodeProto, str]] = []
         self._unproven: list[tuple[onnx.NodeProto, str]] = []
         nodes = _suspicious(model, listed)
-        long = _long(model.graph) if any(n.op_type == "Expand" for n in nodes) else set()
+        long = _long(model.graph, listed or ()) if any(n.op_type == "Expand" for n in nodes) else set()
         for node in nodes:
             check = None if node.domain else _CHECKS.get(node.op_type)
             wrong = check(node, long) if check else ""
@@ -136,11 +136,23 @@ def hidden(model: onnx.ModelProto, listed: Sequence[Listed] | None = None) -> It
         model: what onnx is to look at.
         listed: the nodes of its graph, where they have been listed before.
     """
+    if listed and listed[0].messages.missing and not _is_clear(model.graph, listed):
+        complete(listed)
     suspects = Suspects(model, listed)
     try:
         yield suspects
     finally:
         suspects.reveal()
+
+
+def _is_clear(graph: onnx.GraphProto, listed: Sequence[Listed]) -> bool:
+    """Whether nothing is to be hidden in a graph that has no messages of its nodes."""
+    operators = {node.op for node in listed}
+    if "Slice" in operators and operators & _SHRINKING:
+        return False
+    nodes = [node.proto for node in listed if node.op not in _UNSUSPICIOUS or node.domain]
+    long = _long(graph, listed) if "Expand" in operators else set()
+    return all(is_proven(n) and not (n.op_type in _CHECKS and _CHECKS[n.op_type](n, long)) for n in nodes)
 
 
 def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list[onnx.NodeProto]:
@@ -166,7 +178,7 @@ def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list
 def _shrinks(graph: onnx.GraphProto) -> bool:
     """Whether a Slice may meet a negative extent, which ends onnx's process: Pad and ConvTranspose may make one."""
     operators = {node.op_type for node in graph.node}
-    if "Slice" not in operators or not operators & {"Pad", "ConvTranspose"}:
+    if "Slice" not in operators or not operators & _SHRINKING:
         return False
     stored = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
@@ -180,11 +192,14 @@ def _shrinks(graph: onnx.GraphProto) -> bool:
     return "ConvTranspose" in operators
 
 
-def _long(graph: onnx.GraphProto) -> set[str]:
+def _long(graph: onnx.GraphProto, listed: Sequence[Listed]) -> set[str]:
     """Inputs and initialisers that are too long to be a shape."""
     inputs = {v.name for v in graph.input if sum(d.dim_value for d in v.type.tensor_type.shape.dim) > _RANK}
-    return inputs | {t.name for t in graph.initializer if sum(t.dims) > _RANK}
+    return inputs | {t.name for t in initial(graph, listed) if sum(t.dims) > _RANK}
 
+
+#: Operators that may make a negative extent.
+_SHRINKING: frozenset[str] = frozenset({"Pad", "ConvTranspose"})
 
 #: Operators of the standard domain that need no second look; a Slice does where an extent may be negative.
 _UNSUSPICIOUS: frozenset[str] = (PROVEN | {"Slice"}) - _CHECKS.keys() - CONTROL_FLOW

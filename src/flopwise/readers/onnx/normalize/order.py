@@ -8,7 +8,7 @@ from collections.abc import Collection, Container, Sequence
 import onnx
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.listing import Listed, listed
+from flopwise.readers.onnx.listing import Listed, complete, listed
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe, refuse_bytes
 
 
@@ -79,10 +79,11 @@ def _order(
     made = [n.outputs for n in nodes]
     makers = {name: position for position, names in enumerate(made) for name in names}
     if len(makers) - ("" in makers) < sum(map(len, made)) - sum(names.count("") for names in made if "" in names):
+        complete(nodes)
         _refuse_second(graph)
     if not ready.isdisjoint(makers):
         name = next(name for names in made for name in names if name in ready)
-        node = graph.node[makers[name]]
+        node = nodes[makers[name]].proto
         raise ModelError(f"tensor {name!r} is produced twice, as a stored tensor or input and by {describe(node)}")
     ready.add("")
     for output in graph.output:
@@ -97,6 +98,7 @@ def _order(
         ready_names.update(outputs)
     else:
         return nodes
+    complete(nodes)
     _sort(graph, [{n for n in names if n not in outside} for names in wanted], ready, makers)
     return listed(graph)
 

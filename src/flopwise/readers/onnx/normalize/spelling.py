@@ -29,7 +29,9 @@ _FIELDS: dict[str, int] = {
 TYPED, NAMES_OPERATOR_SETS = 2, 3
 
 
-def unify(proto: onnx.ModelProto, stored: Iterable[str] = ()) -> tuple[onnx.ModelProto, list[Listed], list[str]]:
+def unify(
+    proto: onnx.ModelProto, stored: Iterable[str] = (), nodes: list[Listed] | None = None
+) -> tuple[onnx.ModelProto, list[Listed], list[str]]:
     """The model in one spelling, the nodes of its graph, and what the user should know about it.
 
     The standard domain is "" (never "ai.onnx"), its version one that the installed onnx knows; attributes have types;
@@ -38,13 +40,14 @@ def unify(proto: onnx.ModelProto, stored: Iterable[str] = ()) -> tuple[onnx.Mode
     Args:
         proto: a model without weights; it is changed.
         stored: the names of its stored tensors, where these are there already.
+        nodes: the nodes of its graph, where they have been listed before.
 
     Raises:
         ModelError: the model is damaged, or not whole.
     """
-    if not proto.graph.node and not proto.graph.input and not proto.graph.output:
+    nodes = listed(proto.graph, stored) if nodes is None else nodes
+    if not nodes and not proto.graph.input and not proto.graph.output:
         raise ModelError("the graph is empty")
-    nodes = listed(proto.graph, stored)
     domains = _refuse_unreadable(proto.graph, nodes)
     if not proto.opset_import:
         if proto.ir_version >= NAMES_OPERATOR_SETS or not proto.ir_version:
@@ -55,7 +58,7 @@ def unify(proto: onnx.ModelProto, stored: Iterable[str] = ()) -> tuple[onnx.Mode
         _add_types(proto.graph)
     if "ai.onnx" in domains or any(o.domain == "ai.onnx" for o in proto.opset_import) or proto.functions:
         _shorten_domain(proto)
-        stale = True
+        stale = stale or "ai.onnx" in domains or len(proto.functions) > 0
     if any(n.op == "STFT" for n in nodes) or proto.functions:
         _state_defaults(proto)
         stale = True

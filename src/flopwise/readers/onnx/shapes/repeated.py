@@ -131,9 +131,8 @@ class _Cases:
         self.constants: dict[str, Listed] = {}
         self._numbers: dict[Any, int] = {}
         self._inputs = {v.name: v for v in model.graph.input}
-        #: Where the stored tensors are in the graph.
-        names = [t.name for t in stored] + [t.name for t in foreseen]
-        self._places = dict(zip(names, range(len(names)), strict=True))
+        #: The stored tensors by name.
+        self._stored: dict[str, Initial | onnx.TensorProto] = {t.name: t for some in (stored, foreseen) for t in some}
         self.classes[""] = self.number("left out")
         #: Number of a tensor with elements -> one for all of its type.
         self._types: dict[int, int] = {}
@@ -145,7 +144,7 @@ class _Cases:
             self.classes[one.name] = self.number((one.data_type, tuple(one.dims), one.raw_data, *one.string_data))
         for name, value in self._inputs.items():
             case = ("type", value.type.SerializeToString())
-            self.classes[name] = self.number((self.classes[name], case) if name in self._places else case)
+            self.classes[name] = self.number((self.classes[name], case) if name in self._stored else case)
 
     def number(self, case: Any) -> int:
         """One number for each case."""
@@ -172,8 +171,8 @@ class _Cases:
             if name in self.constants:
                 graph.node.append(self.constants[name].proto)
                 continue
-            if name in self._places:
-                graph.initializer.append(self.model.graph.initializer[self._places[name]])
+            if tensor := self._stored.get(name):
+                graph.initializer.append(tensor.proto if isinstance(tensor, Initial) else tensor)
             elif name not in self._inputs and (type_ := self.shapes.type(name)) is not None:
                 graph.input.add(name=name, type=type_)
             if name in self._inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from onnx import TypeProto
 
 from flopwise.errors import ModelError
 from flopwise.graph.construction import MANY, give_back
-from flopwise.readers.onnx.listing import Initial, Listed, initial, listed
+from flopwise.readers.onnx.listing import Initial, Listed, complete, initial, listed
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes import context as contexts
@@ -71,7 +72,7 @@ def resolve(
     declared = _take_shapes_out(model.graph)
     shapes = _resolve(model, context, declared if declared_holds else {}, nodes)
     if declared_holds:
-        _contradictions(model.graph, declared, shapes)
+        _contradictions(model.graph, declared, shapes, nodes)
     return shapes, context.met
 
 
@@ -108,13 +109,14 @@ def _resolve(
     nodes = listed(graph) if nodes is None else nodes
     names = [o for n in nodes for o in n.outputs if o]
     operators = {n.op for n in nodes}
-    stored = initial(graph)
+    stored = initial(graph, nodes)
     shapes = _initial_shapes(graph, stored, context)
     if len(nodes) >= MANY:
         give_back()
     second: SecondPass | None = None  # it looks at the elements of each small tensor, which most models do not need
     with hidden(model, nodes) as suspects:
         if operators & QUERIES:
+            complete(nodes)
             second = _second_pass(model, shapes, context, declared)
         foreseen = second.foresee() if second else []
         graph.initializer.extend(foreseen)
@@ -122,6 +124,7 @@ def _resolve(
         try:
             # Without data propagation: it keeps an entry for each element of a vector. The second pass is no slower.
             if suspects.any or not infer(model, nodes, shapes, context.inference, stored, foreseen):
+                complete(nodes)
                 inferred = context.inference.model(model, proven=True).graph
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
             suspects.warnings.append(f"shape inference stopped: {first_line(error)}")
@@ -136,9 +139,10 @@ def _resolve(
         shapes.warnings.extend(in_short(suspects.warnings, "more invalid operators"))
         flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n.proto) for n in nodes)
         if context.inside or flows or not shapes.all_known(names):
+            complete(nodes)
             second = second or _second_pass(model, shapes, context, declared)
             second.run()
-    _refuse_huge(graph, names, shapes)
+    _refuse_huge(graph, itertools.chain((t.name for t in stored), names), shapes)
     return shapes
 
 
@@ -152,7 +156,7 @@ def _initial_shapes(graph: onnx.GraphProto, stored: list[Initial], context: Cont
 def _refuse_huge(graph: onnx.GraphProto, names: Iterable[str], shapes: Shapes) -> None:
     if all(elements(shape) < TOO_MANY for shape in shapes.distinct()):
         return
-    for name in (*(i.name for i in graph.input), *(t.name for t in graph.initializer), *names):
+    for name in (*(i.name for i in graph.input), *names):
         shape = shapes.shape(name)
         if shape is not None and elements(shape) >= TOO_MANY:
             listed = ", ".join(map(str, shape[:8])) + (", ..." if len(shape) > 8 else "")
@@ -165,19 +169,21 @@ def _copy(type_: TypeProto) -> TypeProto:
     return new
 
 
-def _contradictions(graph: onnx.GraphProto, declared: Mapping[str, TypeProto], shapes: Shapes) -> None:
+def _contradictions(
+    graph: onnx.GraphProto, declared: Mapping[str, TypeProto], shapes: Shapes, nodes: list[Listed] | None
+) -> None:
     """Warn where a shape in the file is not the one that its operator gives."""
     wrong = {}
     for name, type_ in declared.items():
         stated, inferred = shapes.shape_of(type_), shapes.shape(name)
         if stated is not None and inferred is not None and stated != inferred:
             wrong[name] = (stated, inferred)
-    makers = {o: n for n in graph.node for o in n.output} if wrong else {}
+    makers = {o: n for n in nodes or listed(graph) for o in n.outputs} if wrong else {}
     contradictions = []
     for name, (stated, inferred) in wrong.items():
         if name in makers:
             contradictions.append(
-                f"the file says that {name!r} has shape {stated}, but {describe(makers[name])} gives {inferred}; "
+                f"the file says that {name!r} has shape {stated}, but {describe(makers[name].proto)} gives {inferred}; "
                 "the latter is used"
             )
     shapes.warnings.extend(in_short(contradictions, "more shapes in the file contradict their operators"))
