@@ -91,7 +91,10 @@ def read_onnx(
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
     with no_search_for_garbage():  # none between the two either
-        return graph_of(_in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress, True)), progress)
+        graph = graph_of(_in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress, True)), progress)
+        if len(graph.nodes) >= MANY:
+            give_back()
+        return graph
 
 
 def resolve_onnx(
