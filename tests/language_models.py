@@ -69,6 +69,27 @@ STATE_SPACE: dict[str, Any] = {
     "expand": 2,
 }
 
+#: Its encoder reads a spectrum of 80 moments, of which it makes 40 positions.
+SOUND: dict[str, Any] = {
+    "model_type": "whisper",
+    "architectures": ["WhisperForConditionalGeneration"],
+    "vocab_size": 320,
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 96,
+    "decoder_ffn_dim": 96,
+    "num_mel_bins": 16,
+    "max_source_positions": 40,
+    "max_target_positions": 32,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 3,
+}
+
 #: Its decoder attends to what its encoder made of the prompt.
 ENCODER_DECODER: dict[str, Any] = {
     "model_type": "t5",

@@ -27,7 +27,7 @@ from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.api.read import read
 from flopwise.conventions import Convention
-from flopwise.errors import FlopwiseError, InputError
+from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
@@ -290,11 +290,21 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
     def way(point: Point) -> Subject:
         own = lengths.fixed(point)
         fixed: dict[str, Any] = {name: size for name, size in point.items() if name not in own.symbols.values()}
-        inputs = [shape for shape in main.shapes if own.at(point)["past"] or shape[0] not in few]
-        shapes = [(name, dtype, tuple(substituted(size, fixed) for size in dims)) for name, dtype, dims in inputs]
+        sizes = own.at({**lengths.hints, **fixed})
+        shapes: Sequence[OpenShape] = [
+            (name, dtype, tuple(substituted(size, fixed) for size in dims))
+            for name, dtype, dims in main.shapes
+            if sizes["past"] or name not in few
+        ]
+        if not sizes["past"] and {name for name, _, _ in shapes} != step(request.model, **sizes).inputs.keys():
+            shapes = own.shapes(reading(**sizes).graph.inputs)  # an encoder reads, whose output is there later
         return subject(own, shapes, {name: point[name] for name in own.symbols.values()})
 
     lengths = request.lengths(options, longest_context(request.model))
+    try:
+        reading(**lengths.at(lengths.hints))
+    except ModelError:
+        lengths = replace(lengths, small=True)
     few: Mapping[str, Sequence[int]] = {}
     many: Mapping[str, Sequence[int | None]] = {}
     if "past" in lengths.symbols:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from flopwise.analyses.llm.capacity import largest_batch, largest_context
 from flopwise.analyses.llm.inference import Inference, inference
 from flopwise.analyses.llm.on_device import on_device
+from flopwise.analyses.llm.program import Call
 from flopwise.analyses.llm.rewrites import REWRITES
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import CHECKPOINTING, Checkpointing, TrainingStep, run_of, training_step
@@ -325,14 +326,14 @@ class _Program:
     """A model of transformers as a program that can be profiled step by step."""
 
     def __init__(self, module: Any, model: object, kv_dtype: str | None) -> None:
-        from flopwise.readers.torch.language.state import longest_context
+        from flopwise.readers.torch.language.state import encoder_length, longest_context
         from flopwise.readers.torch.language.widths import stored_widths
 
         text = isinstance(model, (str, os.PathLike))
         source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
         self._module = module
         self._kv = KV_DTYPES[kv_dtype] if kv_dtype else None
-        self._steps: dict[tuple[int, int, int, int | None], Step] = {}
+        self._steps: dict[tuple[Call, int], Step] = {}
         self.name = type(module).__name__
         self.source = source
         self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
@@ -340,30 +341,39 @@ class _Program:
         self.widths: Mapping[str, Fraction] = stored.elements
         self.longest: int | None = longest_context(module)
         self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
-        both = "the encoder reads the prompt once; the decoder starts with as many tokens and alone goes on"
-        self.notes: tuple[str, ...] = (*stored.notes, *([both] if self.encodes else []))
+        self.encoder_length: int | None = encoder_length(module)
+        self.notes: tuple[str, ...] = (*stored.notes, *self._of_encoder())
 
-    def profile(self, past: int, new: int, batch: int, encoded: int | None = None) -> Profile:
-        """The profile of a call with so many tokens in the state."""
-        return profile(self._module, self._step(past, new, batch, encoded).inputs)
+    def _of_encoder(self) -> Iterator[str]:
+        """What a reader should know about the encoder."""
+        if self.encoder_length is not None:
+            yield (
+                f"the encoder always reads {self.encoder_length:,} positions, which stand for the prompt; the decoder "
+                f"starts with one token and alone goes on"
+            )
+        elif self.encodes:
+            yield "the encoder reads the prompt once; the decoder starts with one token and alone goes on"
 
-    def state(self, tokens: int, batch: int, encoded: int | None = None) -> Mapping[str, int]:
-        """Bytes of the state after so many tokens, by kind."""
-        tensors = self._step(tokens, 1, batch, encoded).state
+    def profile(self, call: Call, batch: int) -> Profile:
+        """The profile of a call."""
+        return profile(self._module, self._step(call, batch).inputs)
+
+    def state(self, call: Call, batch: int) -> Mapping[str, int]:
+        """Bytes of the state before a call, by kind."""
         totals: dict[str, int] = {}
-        for name, tensor in tensors.items():
+        for name, tensor in self._step(call, batch).state.items():
             cached = name.rpartition(".")[2] in ("keys", "values")
             kind = "keys and values" if cached else "recurrent state"
             width = self._kv if cached and self._kv is not None else Fraction(tensor.element_size())
             totals[kind] = totals.get(kind, 0) + round(tensor.numel() * width)
         return totals
 
-    def _step(self, past: int, new: int, batch: int, encoded: int | None) -> Step:
+    def _step(self, call: Call, batch: int) -> Step:
         from flopwise.readers.torch.language.state import step
 
-        key = past, new, batch, encoded
+        key = call, batch
         if key not in self._steps:
-            self._steps[key] = step(self._module, past, new, batch, encoded)
+            self._steps[key] = step(self._module, call.past, call.new, batch, call.encoded)
         return self._steps[key]
 
 

@@ -261,6 +261,21 @@ def test_formulas_answer_only_where_profiles_agree(module: torch.nn.Module) -> N
     assert 0 < answers < 10
 
 
+class Copied(torch.nn.Module):
+    """It copies what a single column needs not, and the smallest size of all is one that it treats on its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.exp() if x.shape[0] % 8 == 0 else x.T.contiguous()
+
+
+def test_the_smallest_sizes_are_compared_where_a_condition_excludes_the_least() -> None:
+    module = Copied().eval()
+    formula = flopwise.formula(module, {"x": ("N", 5)})
+    for size in (1, 2, 3, 9, 100):
+        rows = flopwise.profile(module, {"x": (size, 5)}).to_dict()["totals"]
+        assert formula.at(N=size)["output_bytes"] == rows["output_bytes"], size
+
+
 def test_loops_over_a_size_run_as_often_as_it_says() -> None:
     formula = flopwise.formula(Turns().eval(), {"x": ("B", 3, "H", "W")})
     (low,) = formula.conditions

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("sympy")
 
-from tests.language_models import LLAMA, MIXTURE, STATE_SPACE, WINDOW, written
+from tests.language_models import ENCODER_DECODER, LLAMA, MIXTURE, SOUND, STATE_SPACE, WINDOW, written
 
 import flopwise
 
@@ -30,7 +30,15 @@ def test_steps_equal_their_profiles(tmp_path: Path, config: dict[str, object]) -
         assert point["params"] == expected.total("params")
 
 
-@pytest.mark.parametrize("config", [LLAMA, WINDOW, STATE_SPACE], ids=["llama", "window", "state space"])
+#: A window that is as long as a state at which formulas are tried.
+_WIDE = {**WINDOW, "sliding_window": 1024, "max_position_embeddings": 8192}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [LLAMA, WINDOW, _WIDE, STATE_SPACE, ENCODER_DECODER, SOUND],
+    ids=["llama", "window", "wide window", "state space", "encoder-decoder", "sound"],
+)
 def test_there_is_a_formula_for_all_sizes(tmp_path: Path, config: dict[str, object]) -> None:
     """A prompt, one token after a state and several take different ways, each with a formula of its own."""
     folder = written(tmp_path, config)

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, PUBLISHED, UNFUSED, WINDOW, written
+from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, PUBLISHED, SOUND, UNFUSED, WINDOW, written
 
 import flopwise
 
@@ -73,16 +73,49 @@ def test_attention_that_is_no_operator_of_its_own(tmp_path: Path) -> None:
 
 
 def test_an_encoder_reads_the_prompt_once(tmp_path: Path) -> None:
-    result = flopwise.llm(written(tmp_path, ENCODER_DECODER), prompt=32, generate=8)
+    folder = written(tmp_path, ENCODER_DECODER)
+    result = flopwise.llm(folder, prompt=32, generate=8)
     pair = 2 * 2 * 4 * 16  # multiply-accumulates of attention for each pair of tokens, in both layers
+    assert result.prefill.attention_macs == (32 * 32 + 1 + 32) * pair  # the encoder's, and the decoder's first token
+    assert result.prefill.macs == flopwise.profile(folder, {"input_ids": (1, 32), "decoder_input_ids": (1, 1)}).total(
+        "macs"
+    )
     first = result.decode.macs
-    assert result.decode.attention_macs == (33 + 32) * pair
+    assert result.decode.past == 1
+    assert result.decode.attention_macs == (2 + 32) * pair
     assert result.generated_macs == 8 * first + sum(range(8)) * pair
     kept = 2 * 2 * 4 * 16 * 4  # keys and values of a token in both layers, in float32
-    assert result.cache_bytes == 2 * 32 * kept
+    assert result.cache_bytes == (32 + 1) * kept
     assert result.cache_bytes_per_token == kept
-    assert result.final_cache_bytes == (32 + 40) * kept
+    assert result.final_cache_bytes == (32 + 1 + 8) * kept
     assert any("the encoder reads the prompt once" in note for note in result.notes)
+    assert "1 token of the decoder" in str(result)
+
+
+def test_the_rule_of_thumb_of_an_encoder(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, ENCODER_DECODER), prompt=32, generate=8, batch=2)
+    encoder = result.prefill.weights.active - result.active_params
+    assert result.rules_of_thumb[0] == 2 * 2 * (32 * encoder + result.active_params)
+    assert result.to_dict()["rule_of_thumb"] == {"forward_flops": result.rules_of_thumb[0]}
+
+
+def test_an_encoder_of_sound_reads_what_it_is_made_for(tmp_path: Path) -> None:
+    folder = written(tmp_path, SOUND)
+    result = flopwise.llm(folder, prompt=7, generate=8, batch=2)
+    prefill = flopwise.profile(folder, {"input_features": (2, 16, 80), "decoder_input_ids": (2, 1)})
+    assert result.prompt == result.to_dict()["prefill"]["tokens"] == 40
+    assert result.prefill.macs == prefill.total("macs")
+    kept = 2 * 2 * 2 * 64 * 4  # keys and values of a position in both layers for both sequences, in float32
+    assert result.cache_bytes == (40 + 1) * kept
+    assert result.final_cache_bytes == (40 + 1 + 8) * kept
+    assert any("the encoder always reads 40 positions" in note for note in result.notes)
+    assert not any("made for" in note for note in result.notes)
+    assert any("33 tokens are more than the 32" in note for note in flopwise.llm(folder, generate=32).notes)
+    assert len(flopwise.llm(folder, generate=1, curve=True).curve) == 1
+    device = flopwise.llm(folder, generate=1, device="h100").device
+    assert device is not None
+    assert device.largest_context is None
+    assert device.largest_batch
 
 
 def test_a_cache_in_another_type_is_smaller(tmp_path: Path) -> None:

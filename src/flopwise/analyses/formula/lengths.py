@@ -41,6 +41,8 @@ class Lengths:
     sizes: Mapping[str, int | str]
     #: The most tokens that the model takes; None where nothing says so.
     longest: int | None = None
+    #: Whether all sizes are small, for programs that build masks too large to be followed at others.
+    small: bool = False
 
     @classmethod
     def of(
@@ -72,7 +74,7 @@ class Lengths:
     @property
     def apart(self) -> Mapping[str, int]:
         """Sizes that lie apart, of batch, past and new tokens."""
-        fits = (a for a in APART if self.longest is None or a["past"] + a["new"] <= self.longest)
+        fits = (a for a in APART[self.small :] if self.longest is None or a["past"] + a["new"] <= self.longest)
         return next(fits, APART[-1])
 
     @property
@@ -83,7 +85,8 @@ class Lengths:
     @property
     def tried(self) -> dict[str, Sequence[int]]:
         """Sizes at which programs may take other ways, by symbol."""
-        return {name: TRIED[kind] for kind, name in self.symbols.items()}
+        first = self.apart if self.small else {kind: sizes[0] for kind, sizes in TRIED.items()}
+        return {name: (first[kind], *TRIED[kind][1:]) for kind, name in self.symbols.items()}
 
     def fixed(self, point: Point) -> Lengths:
         """The lengths with numbers for those that are smallest at a point."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flopwise.analyses.llm.program import Program, prefill, step
 from flopwise.errors import FlopwiseError
 
 if TYPE_CHECKING:
-    from flopwise.analyses.llm.inference import Inference, Program
+    from flopwise.analyses.llm.inference import Inference
 
 #: Runs that a search takes at most; where memory grows in straight lines it takes three or four.
 RUNS = 14
@@ -28,10 +29,12 @@ def largest_batch(program: Program, request: Inference, have: int) -> int | None
 
 def largest_context(program: Program, request: Inference, have: int) -> int | None:
     """Tokens of prompt and generation that fit with the request's batch and as many generated tokens; 0: not one of the
-    prompt fits; None: a size is missing, nothing grows, or the program goes through its prompt token by token, which
-    takes too long at such lengths."""
-    if "recurrent state" in program.state(request.prompt, request.batch):
-        few, more = (len(program.profile(0, tokens, request.batch).rows) for tokens in (4, 16))
+    prompt fits; None: a size is missing, nothing grows, an encoder always reads the same, or the program goes through
+    its prompt token by token, which takes too long at such lengths."""
+    if program.encoder_length is not None:
+        return None
+    if "recurrent state" in program.state(step(program, request.prompt), request.batch):
+        few, more = (len(program.profile(prefill(program, tokens), request.batch).rows) for tokens in (4, 16))
         if more > 2 * few:
             return None
 
@@ -47,9 +50,9 @@ def _memory(program: Program, request: Inference, prompt: int, batch: int) -> in
     try:
         alive = [
             (run.peak_activation_bytes, run.state_bytes)
-            for run in (program.profile(0, prompt, batch), program.profile(prompt, 1, batch))
+            for run in (program.profile(call, batch) for call in (prefill(program, prompt), step(program, prompt)))
         ]
-        state = sum(program.state(prompt + request.generate, batch, prompt).values())
+        state = sum(program.state(step(program, prompt, request.generate), batch).values())
     except FlopwiseError:
         return None
     if any(peak is None for peak, _ in alive):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,20 +66,3 @@ def lengths(prompt: int, end: int, longest: int | None) -> tuple[int, ...]:
     top = max(end, min(longest or BEYOND * end, BEYOND * end))
     halves = [top >> shift for shift in range(LENGTHS) if top >> shift > 1]
     return tuple(sorted({*(halves or [top]), prompt}))
-
-
-def curve_of(
-    at: Callable[[int, int], Step],
-    contexts: Sequence[int],
-    state: Callable[[int], int],
-    weight_bytes: int,
-) -> tuple[Point, ...]:
-    """The points of a curve.
-
-    Args:
-        at: the step with so many tokens in the state that feeds so many.
-        contexts: the lengths.
-        state: bytes of the state after so many tokens.
-        weight_bytes: bytes of the weights in memory.
-    """
-    return tuple(Point(n, at(0, n), at(n, 1), state(n), weight_bytes) for n in contexts)

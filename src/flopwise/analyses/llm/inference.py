@@ -4,42 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
-from flopwise.analyses.llm.curve import Point, curve_of, lengths
-from flopwise.analyses.llm.generation import summed
+from flopwise.analyses.llm.curve import Point, lengths
 from flopwise.analyses.llm.on_device import OnDevice
-from flopwise.analyses.llm.rewrites import ABSORB_MLA, absorbed_mla
-from flopwise.analyses.llm.step import Step, step_of
+from flopwise.analyses.llm.program import Program, step
+from flopwise.analyses.llm.program import prefill as prefill_of
+from flopwise.analyses.llm.rewrites import ABSORB_MLA
+from flopwise.analyses.llm.runs import Runs
+from flopwise.analyses.llm.step import Step
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
-from flopwise.operators.folding import fold
-from flopwise.profiles.count import profile_graph
-from flopwise.profiles.profile import Profile
-
-
-class Program(Protocol):
-    """A language model that can be run on tensors without memory."""
-
-    #: What it is called, and where it comes from.
-    name: str
-    source: str
-    #: The longest context that it was made for; None where it says nothing.
-    longest: int | None
-    #: Element type of its weights, and bytes of each element by tensor name where they are stored in another width.
-    dtype: str
-    widths: Mapping[str, Fraction]
-    #: What a reader should know about it.
-    notes: tuple[str, ...]
-    #: Whether an encoder reads the prompt, so that the tokens generated after it are those of the decoder alone.
-    encodes: bool
-
-    def profile(self, past: int, new: int, batch: int, encoded: int | None = None) -> Profile:
-        """The profile of a call with so many tokens in the state; its encoder read as many, or as are named."""
-
-    def state(self, tokens: int, batch: int, encoded: int | None = None) -> Mapping[str, int]:
-        """Bytes of the state after so many tokens, by kind ("keys and values", "recurrent state")."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +80,16 @@ class Inference:
             return None
         return self.weight_bytes + self.final_cache_bytes + max(n for n in alive if n is not None)
 
+    @property
+    def rules_of_thumb(self) -> tuple[int, int, int]:
+        """2 N for each token: of the prompt, of the first step after it and of all steps, N the weights that a token is
+        multiplied with. Those of an encoder are the ones that a step leaves out."""
+        own, step = 2 * self.active_params, self.batch
+        if self.decode.past == self.prefill.new:
+            return own * self.prefill.tokens, own * step, own * step * self.generate
+        encoder = 2 * max(self.prefill.weights.active - self.active_params, 0)
+        return encoder * self.prefill.tokens + own * step, own * step, own * step * self.generate
+
     def _counted(self) -> dict[str, dict[str, int | str]]:
         """What conventions count for each part of the request."""
         parts = ("unit", "prefill", "decode", "generate", "request")
@@ -160,7 +145,7 @@ class Inference:
                 "final_bytes": self.final_cache_bytes,
             },
             "memory_bytes": self.memory_bytes,
-            "rule_of_thumb": {"forward_flops": 2 * self.active_params * self.prefill.tokens},
+            "rule_of_thumb": {"forward_flops": self.rules_of_thumb[0]},
             "rewrites": {name: {"macs": macs, "generate_macs": every} for name, (macs, every) in self.rewrites.items()},
             **({"conventions": self._counted()} if self.conventions else {}),
             **({} if self.device is None else {"device": self.device.to_dict()}),
@@ -202,47 +187,15 @@ def inference(
     for name, number in (("batch", batch), ("prompt", prompt), ("generate", generate)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
-    widths = dict(program.widths)
-
-    read_once = prompt if program.encodes else None
-
-    def state(tokens: int, encoded: int | None = None) -> int:
-        return sum(program.state(tokens, batch, encoded).values())
-
-    steps: dict[tuple[int, int, int | None], Step] = {}
-    absorbed: dict[int, int | None] = {}
-    profiles: dict[tuple[int, int], Profile] = {}
-    counts: dict[tuple[int, int], list[int]] = {}
-
-    def at(past: int, new: int, encoded: int | None = None) -> Step:
-        key = past, new, encoded
-        if key not in steps:
-            progress(f"a step after {past} tokens" if past else f"prefill of {new} tokens")
-            run = program.profile(past, new, batch, encoded)
-            profiles.update({(past, new): run} if (past, new) == (0, prompt) else {})
-            counts[past, new] = [profile_graph(run.graph, convention).total("count") for convention in conventions]
-            if past:
-                absorbed[past] = absorbed_mla(run)
-            held = state(past, encoded) if past else 0
-            steps[key] = step_of(run, batch=batch, past=past, new=new, state_bytes=held, widths=widths)
-        return steps[key]
-
-    def cost(past: int) -> tuple[int, ...]:
-        step = at(past, 1, read_once)
-        return step.macs, step.flops, step.bytes, absorbed[past] or 0, *counts[past, 1]
-
-    prefill, decode = at(0, prompt), at(prompt, 1, read_once)
-    macs, flops, read, rewritten, *generated = summed(cost, prompt, prompt + generate - 1)
-    counted = zip(conventions, counts[0, prompt], counts[prompt, 1], generated, strict=True)
-    profile = profiles[0, prompt]
-    params, stored = profile.total("params"), profile.total("weight_bytes")
-    weight_bytes = _stored(profile, widths) if widths else stored
-    first = absorbed[prompt]
-    if ABSORB_MLA in rewrites and first is None:
+    prompt = program.encoder_length or prompt
+    runs = Runs(program, batch, conventions, progress)
+    first, then = runs.at(prefill_of(program, prompt)), runs.at(step(program, prompt))
+    macs, flops, read, absorbed, *counts = runs.generation(prompt, generate)
+    if ABSORB_MLA in rewrites and then.absorbed is None:
         raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
-    cache = state(prompt)
-    end = prompt + generate
-    contexts = lengths(prompt, end, program.longest) if curve else ()
+    weight_bytes = runs.weight_bytes(first.profile)
+    after_prompt, one_more, end = (runs.state(step(program, prompt, tokens)) for tokens in (0, 1, generate))
+    counted = zip(conventions, first.counts, then.counts, counts, strict=True)
     return Inference(
         name=program.name,
         source=program.source,
@@ -251,35 +204,37 @@ def inference(
         batch=batch,
         prompt=prompt,
         generate=generate,
-        params=params,
-        active_params=decode.weights.active,
+        params=first.profile.total("params"),
+        active_params=then.cost.weights.active,
         weight_bytes=weight_bytes,
-        prefill=prefill,
-        decode=decode,
+        prefill=first.cost,
+        decode=then.cost,
         generated_macs=macs,
         generated_flops=flops,
         generated_bytes=read,
-        cache_bytes=cache,
-        final_cache_bytes=state(end, read_once),
-        cache_bytes_per_token=(state(prompt + 1, read_once) - cache) // batch,
-        rewrites={} if first is None else {ABSORB_MLA: (first, rewritten)},
-        conventions={own.name: (own.unit, once, then, every) for own, once, then, every in counted},
-        notes=(*_notes(program, end, prefill, decode), *profile.notes),
-        curve=curve_of(at, contexts, state, weight_bytes),
+        cache_bytes=after_prompt,
+        final_cache_bytes=end,
+        cache_bytes_per_token=(one_more - after_prompt) // batch,
+        rewrites={} if then.absorbed is None else {ABSORB_MLA: (then.absorbed, absorbed)},
+        conventions={own.name: (own.unit, prompts, steps, every) for own, prompts, steps, every in counted},
+        notes=(*_notes(program, prompt, generate, first.cost, then.cost), *first.profile.notes),
+        curve=runs.curve(_contexts(program, prompt, generate), weight_bytes) if curve else (),
     )
 
 
-def _stored(profile: Profile, widths: Mapping[str, Fraction]) -> int:
-    """Bytes of the stored tensors in the widths that they are stored in."""
-    folding = fold(profile.graph)
-    tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node) if t.sized}
-    kept = [t for t in tensors.values() if t.kind in ("weight", "buffer")]
-    return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in kept))
+def _contexts(program: Program, prompt: int, generate: int) -> tuple[int, ...]:
+    """The lengths of the prompt that a curve shows: one, where an encoder always reads the same."""
+    if program.encoder_length is not None:
+        return (prompt,)
+    return lengths(prompt, prompt + generate, program.longest)
 
 
-def _notes(program: Program, end: int, prefill: Step, decode: Step) -> list[str]:
+def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: Step) -> list[str]:
     """What a reader should know about the figures."""
     notes = list(program.notes)
+    end = decode.past + generate
+    if program.encodes and program.encoder_length is None:
+        end = max(end, prompt)
     if program.longest is not None and end > program.longest:
         notes.append(f"{end} tokens are more than the {program.longest} that the model was made for")
     inexact = [name for name, step in (("the prompt", prefill), ("a step", decode)) if not step.exact]

@@ -203,8 +203,10 @@ class Verification(Tracing):
 
     def small_corner(self, hint: dict[str, int], corner: dict[str, int]) -> dict[str, int]:
         """Small sizes that meet the conditions on several symbols, too."""
-        for share in (32, 16, 8, 4, 2):
-            places = {n: corner[n] + max(0, hint[n] - corner[n]) // share for n in corner}
+        steps = [{n: min(more, max(0, hint[n] - corner[n])) for n in corner} for more in NEAR]
+        shares = [{n: max(0, hint[n] - corner[n]) // share for n in corner} for share in (32, 16, 8, 4, 2)]
+        for more in (*steps, *shares):
+            places = {n: corner[n] + more[n] for n in corner}
             if not self.conditions.broken(places):
                 return places
         return hint

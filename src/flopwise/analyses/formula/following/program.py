@@ -164,6 +164,8 @@ class ProgramSizes:
         fits = False
         for place, output in enumerate(outputs):
             shape = shapes[place] if place < len(shapes) else None
+            if shape is not None and any(isinstance(size, Of) for size in shape):
+                shape = None  # a size is an element of a tensor
             right = shape is not None and tuple(map(int, shape)) == output.shape
             position = self.explain.position(output.name) if self.explain else None
             if self.explain is not None and position is not None:

@@ -109,13 +109,13 @@ class Expressions:
         if atom.kind == "bits":
             return sympy.Function("bits", integer=True, nonnegative=True)(self._inner(atom.parts[0]))
         first, second = atom.parts
-        left = self._inner(first)
+        left, right = self._inner(first), self._inner(second)
         if atom.kind == "floor":
             constant = first.terms.get((), 0) if isinstance(first, Polynomial) else 0
-            if constant == int(second) - 1:  # type: ignore[arg-type]
-                return sympy.ceiling((left - constant) / second)
-            return sympy.floor(left / second)
-        return (sympy.Min if atom.kind == "min" else sympy.Max)(left, self._inner(second))
+            if isinstance(second, int) and constant == second - 1:
+                return sympy.ceiling((left - constant) / right)
+            return sympy.floor(left / right)
+        return (sympy.Min if atom.kind == "min" else sympy.Max)(left, right)
 
     def _inner(self, term: Term) -> Any:
         atoms = {a: self._atom(a) for a in term.atoms()} if isinstance(term, Polynomial) else {}

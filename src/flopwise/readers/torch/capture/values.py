@@ -15,7 +15,7 @@ from flopwise.graph import Tensor
 from flopwise.readers.torch.capture.tensors import flat, like_meta
 
 #: Elements up to which a whole or logical tensor is computed beside.
-LARGEST = 1 << 22
+LARGEST = 1 << 24
 
 #: Elements up to which a tensor of flags is: a mask over 8,192 tokens.
 LARGEST_FLAGS = 1 << 26

@@ -49,7 +49,7 @@ def configured(
         else:
             shapes["input_features"] = (batch, length, bins)
     if "input_values" in names and main == "input_values":
-        banks = _number(config, "num_mel_bins")
+        banks = None if hasattr(config, "conv_kernel") else _number(config, "num_mel_bins")  # else it reads samples
         samples = sizes.get("sequence", 16000)
         channels = _number(config, "audio_channels") or (1 if hasattr(config, "codebook_size") else None)
         shapes["input_values"] = (

@@ -17,6 +17,7 @@ from torch import nn
 
 from flopwise.errors import InputError
 from flopwise.readers.torch.inputs.arguments import STATES
+from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.read import result_of
 
@@ -56,19 +57,24 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1, encoded:
     if batch < 1 or new < 1 or past < 0:
         low = f"batch {batch}" if batch < 1 else f"new {new}" if new < 1 else f"past {past}"
         raise InputError(f"{low}: batch and new tokens are at least 1, past tokens at least 0")
+    encoder = bool(getattr(model.config, "is_encoder_decoder", False))
     takes = inspect.signature(model.forward).parameters
     main = getattr(model, "main_input_name", "input_ids")
-    if "input_ids" not in takes and main in takes:
+    if "input_ids" not in takes and main in takes and not (encoder and "decoder_input_ids" in takes):
         raise InputError(f"{type(model).__name__} takes {main}, not tokens, so it is not a language model")
-    encoder = bool(getattr(model.config, "is_encoder_decoder", False))
     if past == 0:
-        return Step(_tokens(new, batch, encoder), 0, new)
+        return Step(_tokens(model, new, batch, encoded), 0, new)
     state, extra = _state_after(model, past, batch, encoder, encoded)
-    inputs = {**_tokens(new, batch, encoder), **extra, **state}
+    inputs = {**_tokens(model, new, batch, encoded), **extra, **state}
     if "encoder_outputs" in inputs:
-        inputs.pop("input_ids", None)
+        for name in _encoder_inputs(model, 1, batch):
+            inputs.pop(name)
     tensors = {name: tensor for key, value in state.items() for name, tensor in state_tensors(value, key)}
     return Step(inputs, past, new, tensors)
+
+
+#: Part of the names by which caches call the length of a window, which is no count of tokens.
+_WINDOW = "window"
 
 
 def carry(inputs: Mapping[str, Any], sizes: Mapping[int, int]) -> None:
@@ -78,31 +84,38 @@ def carry(inputs: Mapping[str, Any], sizes: Mapping[int, int]) -> None:
         inputs: the arguments of a step.
         sizes: number -> size of that value.
     """
-    for value in inputs.values():
-        for part in (value, *getattr(value, "layers", ())):
-            held = getattr(part, "__dict__", {})
-            held.update((name, sizes[n]) for name, n in list(held.items()) if type(n) is int and n in sizes)
+    for part in _cache_parts(inputs):
+        held = getattr(part, "__dict__", {})
+        counters = [(name, n) for name, n in held.items() if type(n) is int and n in sizes and _WINDOW not in name]
+        held.update((name, sizes[n]) for name, n in counters)
 
 
 def windows(inputs: Mapping[str, Any]) -> list[int]:
     """The lengths of the windows that the caches among the inputs of a step name, in tokens."""
-    parts = [part for value in inputs.values() for part in (value, *getattr(value, "layers", ()))]
-    held = [(name, size) for part in parts for name, size in getattr(part, "__dict__", {}).items()]
-    return [size for name, size in held if type(size) is int and "window" in name]
+    held = [(name, size) for part in _cache_parts(inputs) for name, size in getattr(part, "__dict__", {}).items()]
+    return [size for name, size in held if type(size) is int and _WINDOW in name]
+
+
+def _cache_parts(inputs: Mapping[str, Any]) -> Iterator[Any]:
+    """The inputs of a step, the caches that others hold, and the layers of each."""
+    for value in inputs.values():
+        inner = [getattr(value, name, None) for name in ("self_attention_cache", "cross_attention_cache")]
+        for cache in (value, *inner):
+            yield from (cache, *getattr(cache, "layers", ()))
 
 
 def training_inputs(model: nn.Module, batch: int, sequence: int) -> dict[str, Any]:
     """The arguments of a training step on tensors without memory: tokens, and the labels where the model has a loss."""
-    inputs = _tokens(sequence, batch, bool(getattr(model.config, "is_encoder_decoder", False)))
+    inputs = _tokens(model, sequence, batch)
     takes = inspect.signature(model.forward).parameters
     if "labels" in takes:
-        inputs["labels"] = inputs["input_ids"]
+        inputs["labels"] = inputs.get("decoder_input_ids", inputs.get("input_ids"))
         inputs.pop("decoder_input_ids", None)  # the model shifts the labels itself
     return {**inputs, "use_cache": False} if "use_cache" in takes else inputs
 
 
 #: What a configuration calls its longest context.
-_LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+_LONGEST = ("max_target_positions", "max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
 def longest_context(model: Any) -> int | None:
@@ -112,10 +125,30 @@ def longest_context(model: Any) -> int | None:
     return next((n for n in lengths if isinstance(n, int) and n > 0), None)
 
 
-def _tokens(count: int, batch: int, encoder: bool, encoded: int | None = None) -> dict[str, Any]:
+def encoder_length(model: nn.Module) -> int | None:
+    """The positions that an encoder reads whatever the length of a prompt; None where it reads as many as there are."""
+    short, longer = (_encoder_inputs(model, length, 1) for length in (16, 48))
+    if not short or short != longer or "input_ids" in short:
+        return None
+    outputs = step(model, 1, 1, 1).inputs.get("encoder_outputs")
+    return int(outputs[0].shape[1]) if outputs is not None else None
+
+
+def _encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
+    """The shapes of what an encoder reads: tokens, or the sound or image that its configuration describes."""
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return {}
+    takes = list(inspect.signature(model.forward).parameters)
+    if getattr(model, "main_input_name", "input_ids") == "input_ids" and "input_ids" in takes:
+        return {"input_ids": (batch, count)}
+    shapes = configured(model, takes, {"batch": batch, "sequence": count}) or {}
+    return {name: shape for name, shape in shapes.items() if not name.startswith("decoder_")}
+
+
+def _tokens(model: nn.Module, count: int, batch: int, encoded: int | None = None) -> dict[str, Any]:
     """The shapes of token ids; an encoder gets as many of them as the decoder, or as many as are named."""
-    shape = batch, count
-    return {"input_ids": (batch, encoded or count), "decoder_input_ids": shape} if encoder else {"input_ids": shape}
+    encoder = _encoder_inputs(model, encoded or count, batch)
+    return {**encoder, ("decoder_input_ids" if encoder else "input_ids"): (batch, count)}
 
 
 def _state_after(
@@ -127,7 +160,7 @@ def _state_after(
         InputError: the model keeps no state.
         ModelError: it fails.
     """
-    inputs = _tokens(past, batch, encoder, encoded)
+    inputs = _tokens(model, past, batch, encoded)
     takes = inspect.signature(model.forward).parameters
     fixed = encoder and getattr(model.config, "use_cache", False)  # some encoders refuse what is for the decoder
     if not fixed and ("use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())):

@@ -37,10 +37,11 @@ def llm_report(result: Inference) -> Report:
 
 def _request_sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
     """One line for each quantity; columns for the prompt, a single step, all steps, and prompt and steps together."""
+    after = f"1 token after {result.prompt:,}" if result.decode.past == result.prompt else "1 token of the decoder"
     heads = (
         Head("quantity", "", "text", 0, prose=True),
         Head("prefill", f"prefill, {result.prompt:,} tokens", "number", 1),
-        Head("decode", f"1 token after {result.decode.past:,}", "number", 1),
+        Head("decode", after, "number", 1),
         Head("generate", f"{result.generate:,} tokens, one by one", "number", 2),
         Head("request", "the whole request", "number", 3),
     )
@@ -64,8 +65,7 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
     def both(name: str, of: str, generate: int | str = "", request: int | str = "") -> tuple[Value, ...]:
         return name, getattr(pre, of), getattr(step, of), generate, request
 
-    tokens = pre.tokens, step.tokens, result.batch * result.generate
-    rule = [2 * result.active_params * number for number in tokens]
+    rule = result.rules_of_thumb
     per_byte = (
         Fraction(result.generated_flops, max(result.generated_bytes, 1)),
         Fraction(result.request_flops, max(result.request_bytes, 1)),

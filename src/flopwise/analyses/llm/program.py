@@ -1,0 +1,61 @@
+"""A language model that can be run, and the calls of a request: the prompt, and one for each token after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import NamedTuple, Protocol
+
+from flopwise.profiles.profile import Profile
+
+
+class Call(NamedTuple):
+    """One call of a program, by tokens of each sequence."""
+
+    #: In the state before the call.
+    past: int
+    #: Fed by it.
+    new: int
+    #: That an encoder reads in this call or read before it; None for a model without one.
+    encoded: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the call goes through: those of the prompt, if an encoder reads it here, else those fed."""
+        return self.new if self.past or self.encoded is None else self.encoded
+
+
+class Program(Protocol):
+    """A language model that can be run on tensors without memory."""
+
+    #: What it is called, and where it comes from.
+    name: str
+    source: str
+    #: The longest context that it was made for; None where it says nothing.
+    longest: int | None
+    #: Element type of its weights, and bytes of each element by tensor name where they are stored in another width.
+    dtype: str
+    widths: Mapping[str, Fraction]
+    #: What a reader should know about it.
+    notes: tuple[str, ...]
+    #: Whether an encoder reads the prompt, so that the state before the first generated token is one of the decoder.
+    encodes: bool
+    #: Positions that its encoder reads whatever the prompt, such as those of 30 seconds of sound; None where it reads
+    #: the prompt, or where there is none.
+    encoder_length: int | None
+
+    def profile(self, call: Call, batch: int) -> Profile:
+        """The profile of a call."""
+
+    def state(self, call: Call, batch: int) -> Mapping[str, int]:
+        """Bytes of the state before a call, by kind ("keys and values", "recurrent state")."""
+
+
+def prefill(program: Program, prompt: int) -> Call:
+    """The call that goes through a prompt: an encoder reads it, and the decoder starts with one token."""
+    return Call(0, 1, prompt) if program.encodes else Call(0, prompt)
+
+
+def step(program: Program, prompt: int, generated: int = 0) -> Call:
+    """The call of one token after a prompt and so many generated tokens."""
+    return Call(1 + generated, 1, prompt) if program.encodes else Call(prompt + generated, 1)

@@ -1,0 +1,93 @@
+"""The calls of a request that were run, each of them once, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from flopwise.analyses.llm.curve import Point
+from flopwise.analyses.llm.generation import summed
+from flopwise.analyses.llm.program import Call, Program, prefill, step
+from flopwise.analyses.llm.rewrites import absorbed_mla
+from flopwise.analyses.llm.step import Step, step_of
+from flopwise.conventions.convention import Convention
+from flopwise.operators.folding import fold
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.profile import Profile
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call that was run."""
+
+    profile: Profile
+    cost: Step
+    #: Multiply-accumulates with MLA's latents absorbed; None where nothing can be.
+    absorbed: int | None
+    #: What each convention counts.
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A program at a batch size, run call by call."""
+
+    program: Program
+    batch: int
+    conventions: Sequence[Convention] = ()
+    progress: Callable[[str], None] = lambda step: None
+    _runs: dict[Call, Run] = field(default_factory=dict)
+
+    def at(self, call: Call) -> Run:
+        """What a call costs."""
+        if call not in self._runs:
+            self._runs[call] = self._run(call)
+        return self._runs[call]
+
+    def _run(self, call: Call) -> Run:
+        past = call.past
+        self.progress(
+            f"a step after {past} token{'s' if past > 1 else ''}" if past else f"prefill of {call.tokens} tokens"
+        )
+        profile = self.program.profile(call, self.batch)
+        cost = step_of(
+            profile,
+            batch=self.batch,
+            past=past,
+            new=call.tokens,
+            state_bytes=self.state(call) if past else 0,
+            widths=dict(self.program.widths),
+        )
+        counts = tuple(profile_graph(profile.graph, convention).total("count") for convention in self.conventions)
+        return Run(profile, cost, absorbed_mla(profile) if past else None, counts)
+
+    def state(self, call: Call) -> int:
+        """Bytes of the state before a call."""
+        return sum(self.program.state(call, self.batch).values())
+
+    def generation(self, prompt: int, tokens: int) -> tuple[int, ...]:
+        """MACs, FLOPs, bytes that are read, absorbed MACs and what each convention counts, of so many steps."""
+
+        def cost(generated: int) -> tuple[int, ...]:
+            run = self.at(step(self.program, prompt, generated))
+            return run.cost.macs, run.cost.flops, run.cost.bytes, run.absorbed or 0, *run.counts
+
+        return summed(cost, 0, tokens - 1)
+
+    def weight_bytes(self, profile: Profile) -> int:
+        """Bytes of the stored tensors of a call, in the widths that they are stored in."""
+        widths = self.program.widths
+        if not widths:
+            return profile.total("weight_bytes")
+        folding = fold(profile.graph)
+        tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node) if t.sized}
+        kept = [t for t in tensors.values() if t.kind in ("weight", "buffer")]
+        return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in kept))
+
+    def curve(self, contexts: Sequence[int], weight_bytes: int) -> tuple[Point, ...]:
+        """Cost and memory at several lengths of the prompt."""
+        points = []
+        for context in contexts:
+            first, then = prefill(self.program, context), step(self.program, context)
+            points.append(Point(context, self.at(first).cost, self.at(then).cost, self.state(then), weight_bytes))
+        return tuple(points)
