@@ -16,12 +16,7 @@ from typing import Any
 
 
 class Child:
-    """A running process, in a group of its own: an interrupt reaches it through its parent alone.
-
-    Args:
-        arguments: of the interpreter.
-        variables: its environment.
-    """
+    """A running process, in a group of its own: an interrupt reaches it through its parent alone."""
 
     def __init__(self, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
         #: What it says; None once it has ended.

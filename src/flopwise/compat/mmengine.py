@@ -61,14 +61,8 @@ def complexity_stats_table(
     return _framed(*table_of(flops, activations, max_depth, show_param_shapes))
 
 
-def complexity_stats_str(flops: FlopAnalyzer, activations: ActivationAnalyzer | None = None) -> str:
-    """The printed form of the model with parameters, flops and activations of each module.
-
-    Args:
-        flops: what counted the flops.
-        activations: what counted the activations; None: without.
-    """
-    return flop_count_str(flops, activations)
+#: The printed form of the model with parameters, flops and activations of each module, as fvcore has it.
+complexity_stats_str = flop_count_str
 
 
 def parameter_count_table(model: nn.Module, max_depth: int = 3) -> str:

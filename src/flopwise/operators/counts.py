@@ -68,8 +68,9 @@ MACS = Counts(mac=1)
 FLOPS = Counts(mac=2, **{name: 1 for name in CLASSES if name not in ("mac", "bit")})
 
 
-#: One sigmoid, 1 / (1 + exp(−x)), and one element of a softmax: maximum, difference, exponential, sum, division.
+#: One sigmoid, 1 / (1 + exp(−x)); x × it; one element of a softmax: maximum, difference, exponential, sum, division.
 SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
+SILU = Counts(bit=1, exp=1, add=1, div=1, mul=1)
 SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
 
 

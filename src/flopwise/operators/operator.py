@@ -59,6 +59,8 @@ class Facts(TypedDict, total=False):
 
 _NONE: frozenset[Effect] = frozenset()
 
+_NO_COUNTS = Counts()
+
 
 class Operator(NamedTuple):
     """One row of an operator table."""
@@ -97,6 +99,7 @@ class Operator(NamedTuple):
 
 def each(
     note: str = "",
+    basis: Counts = _NO_COUNTS,
     /,
     *,
     gradient: Gradient | None = None,
@@ -112,8 +115,13 @@ def each(
 
     >>> each(mul=1, add=2).formula
     'numel(Y) × (2 add + 1 mul)'
+
+    Args:
+        note: the remark.
+        basis: what the operations given by class come on top of, such as a sigmoid.
+        classes: operations by class; the others are facts of the row.
     """
-    once = Counts(**classes)
+    once = basis + Counts(**classes) if classes else basis
     rule = lambda node: once * node.output().numel  # noqa: E731 # a function of its own is one more name
     formula = lambda: f"numel(Y) × {words(once)}" + (f": {note}" if note else "")  # noqa: E731
     return Operator(rule, formula, "exact", gradient, inputs, view, in_place, carries, effects, shape)

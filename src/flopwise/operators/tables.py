@@ -13,24 +13,8 @@ from typing import TypeVar
 
 from flopwise.graph import Node
 from flopwise.operators.counts import Counts
-from flopwise.operators.operator import Claim, Effect, Operator, Rule, unknown
+from flopwise.operators.operator import Effect, Operator, Rule, unknown
 from flopwise.operators.own import OWN, own_count
-
-__all__ = [
-    "FAMILIES",
-    "NOT_RULED",
-    "OPERATORS",
-    "ROWS",
-    "TABLES",
-    "Claim",
-    "Operator",
-    "Rule",
-    "count",
-    "find",
-    "needed",
-    "row",
-    "with_effect",
-]
 
 #: Family name -> the file with its table, in the order the documentation shows them. The file of a family is loaded
 #: when an operator of its domain is looked up, so that an ONNX model costs no more than the families of ONNX.

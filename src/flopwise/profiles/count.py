@@ -16,8 +16,9 @@ from flopwise.memory.experts import routing
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import Folding, fold, occupies
 from flopwise.operators.inputs import unpacked
+from flopwise.operators.operator import Rule
 from flopwise.operators.own import Rules, count_rules, own_rows, with_rows_of_graph
-from flopwise.operators.tables import NOT_RULED, OPERATORS, Rule, count, needed
+from flopwise.operators.tables import NOT_RULED, OPERATORS, count, needed
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.control_flow import settle_control_flow
 from flopwise.profiles.notes import Masked, notes

@@ -16,12 +16,7 @@ def by_op(rows: Sequence[Row]) -> list[Sum]:
 
 
 def by_dtype(rows: Sequence[Row], graph: Graph) -> list[Sum]:
-    """One sum per precision (see ``precisions``), the most expensive first.
-
-    Args:
-        rows: the layers.
-        graph: the graph that they are of.
-    """
+    """One sum per precision (see ``precisions``), the most expensive first."""
     return _most_expensive_first(rows, precisions(graph, rows))
 
 

@@ -42,10 +42,6 @@ def precisions(graph: Graph, rows: Sequence[Row]) -> list[str]:
     - ``float32×int4``: weights that are dequantised, or that the operator itself unpacks, by activations that are not.
     - QuantizeLinear and DequantizeLinear compute with floating point; a layer without arithmetic has the type of its
       output.
-
-    Args:
-        graph: the graph that the rows are of.
-        rows: layers.
     """
     behind = quantized_before(graph.nodes)
     return [precision(row, behind) for row in rows]

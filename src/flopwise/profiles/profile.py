@@ -11,7 +11,7 @@ from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.graph import Graph, Tensor
 from flopwise.memory.liveness import peak_activation_bytes
-from flopwise.operators.tables import Rule
+from flopwise.operators.operator import Rule
 from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up, text_of
 
 if TYPE_CHECKING:

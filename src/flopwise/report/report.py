@@ -62,11 +62,6 @@ def part(report: Report, format: Format, look: Look) -> Part:
 def combined(parts: Sequence[tuple[str, Part]], format: Format, look: Look) -> str | bytes:
     """The reports of several models as one text or file; that of a single model as it is.
 
-    Args:
-        parts: the path of each model, and its part.
-        format: the format of all parts.
-        look: how it should look.
-
     Raises:
         InputError: several reports of this format do not make one file.
     """

@@ -24,13 +24,7 @@ _SIZED = frozenset({"Sequential", "ModuleList", "ModuleDict", "ParameterList", "
 
 
 def mult_adds(named: Mapping[str, Tensor], kind: str, shape: Shape) -> int:
-    """Parameters × rows of Y; of a convolution × all positions; of inner weights × the first two dimensions.
-
-    Args:
-        named: the parameters by name.
-        kind: the class of the module.
-        shape: the shape of Y.
-    """
+    """Parameters × rows of Y; of a convolution × all positions; of inner weights × the first two dimensions."""
     convolution = "Conv" in kind.rpartition(".")[2]
     total = 0
     for name, tensor in named.items():

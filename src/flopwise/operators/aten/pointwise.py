@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import gradient
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SILU, Counts
 from flopwise.operators.extents import product
 from flopwise.operators.operator import Operator, by, each, nothing, unknown
 
@@ -223,18 +223,12 @@ OPERATORS: dict[str, Operator] = {
     ),
     "aten::silu": each(
         "x × sigmoid(x)",
-        mul=1,
-        bit=1,
-        exp=1,
-        add=1,
-        div=1,
+        SILU,
         gradient=gradient.each(
             "G × s × (1 + x × (1 − s)), s = sigmoid(x)", gradient.x, mul=3, bit=1, exp=1, add=3, div=1
         ),
     ),
-    "aten::glu": each(
-        "a × sigmoid(b)", mul=1, bit=1, exp=1, add=1, div=1, gradient=gradient.by("pointwise:glu", gradient.x)
-    ),
+    "aten::glu": each("a × sigmoid(b)", SILU, gradient=gradient.by("pointwise:glu", gradient.x)),
     "aten::hardtanh": each(
         "x between two bounds",
         cmp=2,

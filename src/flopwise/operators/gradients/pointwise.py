@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from flopwise.graph import STORED, Node, Tensor
-from flopwise.operators.counts import SIGMOID, Counts
+from flopwise.operators.counts import SIGMOID, SILU, Counts
 from flopwise.operators.gradient import Wanted, summed
 
 
@@ -114,7 +114,7 @@ def swiglu(node: Node, wanted: Wanted) -> Counts:
     """s = sigmoid(α a): numel(Y) × (1 mul + 1 bit + 1 exp + 1 add + 1 div); da = G × b × s × (1 + α a × (1 − s)): × (4
     mul + 2 add); db = G × a × s: × 2 mul.
     """
-    once = Counts(mul=1, bit=1, exp=1, add=1, div=1)
+    once = SILU
     once += Counts(mul=4, add=2) * int(0 in wanted) + Counts(mul=2) * int(1 in wanted)
     return once * node.output().numel
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, Counts
 from flopwise.operators.extents import product
 from flopwise.operators.operator import Operator, by, each, nothing, unknown
 
@@ -38,10 +38,8 @@ OPERATORS: dict[str, Operator] = {
     "FC": by(fully_connected, shape=shape.by("standard:fully_connected")),
     "GRUUnit": each(
         "h × z + tanh(c) × (1 − z), z = sigmoid(update); the reset gate is applied before",
-        bit=1,
-        exp=1,
-        add=3,
-        div=1,
+        SIGMOID,
+        add=2,
         tanh=1,
         mul=2,
         shape=shape.alike,

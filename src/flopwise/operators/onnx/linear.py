@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flopwise.errors import ShapeError
 from flopwise.graph import Dim, Node, Tensor
 from flopwise.operators import gradient
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SILU, Counts
 from flopwise.operators.extents import extent, product, required, wider
 from flopwise.operators.inputs import FACTOR, WEIGHT, factor, inputs
 from flopwise.operators.operator import Operator, by, each_input
@@ -70,7 +70,7 @@ def causal_conv_with_state(node: Node) -> Counts:
     outputs = node.output().numel
     counts = Counts(mac=outputs * extent(node, node.input(1), -1), add=outputs if node.has_input(2) else 0)
     if node.attrs.get("activation", "none") != "none":
-        counts += Counts(bit=1, exp=1, add=1, div=1, mul=1) * outputs
+        counts += SILU * outputs
     return counts
 
 

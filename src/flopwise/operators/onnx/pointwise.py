@@ -10,7 +10,7 @@ import functools
 
 from flopwise.graph import Node
 from flopwise.operators import gradient
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, SILU, Counts
 from flopwise.operators.inputs import DATA, SETTING, WEIGHT, Input, inputs
 from flopwise.operators.operator import Operator, by, each, nothing
 
@@ -136,30 +136,21 @@ OPERATORS: dict[str, Operator] = {
     "Gelu": by(gelu, gradient=gradient.by("pointwise:gelu", gradient.x), in_place=True),
     "Sigmoid": in_place(
         "1 / (1 + exp(−x))",
-        bit=1,
-        exp=1,
-        add=1,
-        div=1,
+        SIGMOID,
         gradient=gradient.each("G × (1 − y) × y", gradient.y, mul=2, add=1),
     ),
     "Swish": in_place(
         "x × sigmoid(αx)",
-        mul=2,
-        bit=1,
-        exp=1,
-        add=1,
-        div=1,
+        SILU,
+        mul=1,
         gradient=gradient.each(
             "G × s × (1 + αx × (1 − s)), s = sigmoid(αx)", gradient.x, mul=4, bit=1, exp=1, add=3, div=1
         ),
     ),
     "SwiGLU": each(
         "a × sigmoid(αa) × b",
-        mul=3,
-        bit=1,
-        exp=1,
-        add=1,
-        div=1,
+        SILU,
+        mul=2,
         gradient=gradient.by("pointwise:swiglu", gradient.inputs),
     ),
     "Mish": in_place(

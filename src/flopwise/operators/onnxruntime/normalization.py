@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SILU, Counts
 from flopwise.operators.extents import whole
 from flopwise.operators.inputs import DATA, SCALE, ZERO_POINT, inputs
 from flopwise.operators.onnx import normalization
 from flopwise.operators.operator import Operator, by, counted_as
-
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
-_SILU = Counts(mul=1) + _SIGMOID
 
 
 def skip_layer_normalization(node: Node) -> Counts:
@@ -73,7 +70,7 @@ def group_normalization(node: Node) -> Counts:
     """
     attrs = {"num_groups": whole(node, "groups", 1)}
     normed = Node("GroupNormalization", node.name, node.inputs[:3], node.outputs[:1], attrs)
-    silu = _SILU * node.input(0).numel if node.attrs.get("activation", 0) else Counts()
+    silu = SILU * node.input(0).numel if node.attrs.get("activation", 0) else Counts()
     return normalization.group_normalization(normed) + silu
 
 

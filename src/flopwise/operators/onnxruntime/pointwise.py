@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import SIGMOID, Counts
+from flopwise.operators.counts import SILU, Counts
 from flopwise.operators.onnx import pointwise
 from flopwise.operators.onnxruntime.linear import FAST_GELU
 from flopwise.operators.operator import Operator, by, counted_as, each, nothing
 
-_SILU = Counts(mul=1) + SIGMOID
 _ERF_GELU = Counts(div=1, erf=1, add=1, mul=2)
 
 
@@ -37,7 +36,7 @@ def quick_gelu(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QuickGelu
     """
-    return (_SILU + Counts(mul=int(node.attrs.get("alpha", 1.702) != 1.0))) * node.output().numel
+    return (SILU + Counts(mul=int(node.attrs.get("alpha", 1.702) != 1.0))) * node.output().numel
 
 
 def scaled_silu(node: Node) -> Counts:
@@ -47,7 +46,7 @@ def scaled_silu(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ScaledSiLU
     """
     scaled = node.has_input(1) or node.attrs.get("alpha", 1.0) != 1.0
-    return (_SILU + Counts(mul=int(scaled))) * node.output().numel
+    return (SILU + Counts(mul=int(scaled))) * node.output().numel
 
 
 def bias_dropout(node: Node) -> Counts:

@@ -8,14 +8,12 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import SIGMOID, Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.operator import Operator, by, nothing
 
 #: One rotated element: two products and a sum, as in RotaryEmbedding.
 ROTATED = Counts(mul=2, add=1)
-
-_SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 
 
 def rotary_embedding(node: Node) -> Counts:
@@ -52,7 +50,7 @@ def gated_relative_position_bias(node: Node) -> Counts:
     y, weight = node.output(), node.input(3)
     rows = product(y.dims[:3])
     size, width = extent(node, weight, 0), extent(node, weight, 1)
-    once = Counts(mac=size * width, add=size + 2 * width) + _SIGMOID * 2 + Counts(mul=2, add=2)
+    once = Counts(mac=size * width, add=size + 2 * width) + SIGMOID * 2 + Counts(mul=2, add=2)
     return once * rows + Counts(mul=y.numel)
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
-from flopwise.operators.counts import SIGMOID, SOFTMAX, Counts
+from flopwise.operators.counts import SIGMOID, SILU, SOFTMAX, Counts
 from flopwise.operators.extents import extent, product, whole
 from flopwise.operators.inputs import FACTOR, inputs
 from flopwise.operators.onnx import attention, recurrent
 from flopwise.operators.operator import Operator, by
 
-_SILU = Counts(mul=1) + SIGMOID
 _SOFTPLUS = Counts(exp=1, add=1, log=1)
 
 #: RMSNormalization: for each element, and for each row of elements.
@@ -45,7 +44,7 @@ def packed_causal_convolution(node: Node) -> Counts:
 def _convolved(node: Node, bias: int) -> Counts:
     outputs = node.output().numel
     work = Counts(mac=outputs * product(node.input(1).dims[1:]), add=outputs if node.has_input(bias) else 0)
-    return work + (_SILU * outputs if node.attrs.get("activation", "none") != "none" else Counts())
+    return work + (SILU * outputs if node.attrs.get("activation", "none") != "none" else Counts())
 
 
 def gated_delta_net(node: Node) -> Counts:
@@ -97,7 +96,7 @@ def gated_rms_normalization(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedRMSNorm
     """
     x = node.input(0)
-    gate = SIGMOID if node.attrs.get("activation", "silu") == "sigmoid" else _SILU
+    gate = SIGMOID if node.attrs.get("activation", "silu") == "sigmoid" else SILU
     return (_NORMED + gate + Counts(mul=1)) * x.numel + _ROW * (x.numel // node.input(1).numel)
 
 

@@ -13,7 +13,8 @@ from flopwise.graph import Graph, Node, Shape, StoredTensor, Tensor
 from flopwise.readers.caffe.file.binary import Caffemodel
 from flopwise.readers.caffe.file.message import Message
 from flopwise.readers.caffe.file.text import LONGEST, parse
-from flopwise.readers.caffe.layers.table import Lowered, lower
+from flopwise.readers.caffe.layers.place import Lowered
+from flopwise.readers.caffe.layers.table import lower
 from flopwise.readers.caffe.net.net import Layer, Net, State, network
 from flopwise.readers.caffe.stored import of_blob, read_stored
 from flopwise.readers.inputs import InputSpec, input_specs

@@ -41,10 +41,6 @@ Opener = Callable[[Source], StoredTensors]
 def open_weights(opener: Opener, model: str) -> StoredTensors:
     """The stored tensors of a file; no element is read.
 
-    Args:
-        opener: takes its format apart.
-        model: path or URL.
-
     Raises:
         ModelError: the file cannot be read.
     """

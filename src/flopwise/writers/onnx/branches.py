@@ -20,12 +20,7 @@ from flopwise.readers.onnx.types import Shapes, bodies, first_output, tensor_typ
 
 
 def forbidden(model: onnx.ModelProto, shapes: Shapes) -> set[str]:
-    """Names of tensors whose shape must not be written.
-
-    Args:
-        model: the resolved model.
-        shapes: its shapes.
-    """
+    """Names of tensors whose shape must not be written."""
     taken: set[str] = set()
     for node, fixed in _forks(model.graph, shapes):
         for body in bodies(node):

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
 from flopwise.graph import Node, Shape, Tensor
-from flopwise.readers.caffe.layers.table import Lowered, lower
+from flopwise.readers.caffe.layers.place import Lowered
+from flopwise.readers.caffe.layers.table import lower
 
 _TOKEN = re.compile(r"""'[^']*' | [{}\[\]:,] | [^\s{}\[\]:,]+""", re.VERBOSE)
 

@@ -29,8 +29,6 @@ from flopwise.readers.caffe.layers.place import MOST_ELEMENTS, Lowered, Place, R
 if TYPE_CHECKING:
     from flopwise.readers.caffe.net.net import Layer
 
-__all__ = ["LAYERS", "Lowered", "lower"]
-
 #: Layer type -> its row.
 LAYERS: dict[str, Row] = {
     **data.LAYERS,
