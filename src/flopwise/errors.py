@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def printable(text: str) -> str:
-    r"""The text with what a terminal would obey, or nobody could see, shown as an escape.
+    r"""The text with control characters and invisible ones shown as escapes.
 
     Names come from model files, which may be hostile: control characters, line ends, terminal escape sequences,
     right-to-left overrides, lone surrogates.
@@ -121,4 +121,4 @@ class OtherFormatError(ModelError):
 
 
 class UntrustedError(ModelError):
-    """A model has to run code of its own for what is asked, and nobody said that it may."""
+    """The request needs code of the model's own to run, which was not allowed."""

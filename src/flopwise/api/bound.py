@@ -112,7 +112,7 @@ def _measured(device: Device, path: str | os.PathLike[str] | None) -> Device:
 def _record(
     counted: Profile, engine: str, level: str, threads: int, path: str | os.PathLike[str] | None, file: bool
 ) -> tuple[Record | None, str]:
-    """What the store knows of a model, and what to say where it knows nothing.
+    """The stored measurements of a model, and the note for a model without any.
 
     Raises:
         InputError: an engine was asked for that is unknown or not installed, or whose level is unknown.

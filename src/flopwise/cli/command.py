@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Choice(click.Choice[str]):
-    """One word of a few; what is none of them is answered with the nearest."""
+    """One of a few words; the error for any other suggests the nearest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The word."""

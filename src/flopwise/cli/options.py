@@ -26,7 +26,7 @@ def dimensions(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 
 
 def names(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
-    """The names in a text with commas between them; None where nothing is asked for."""
+    """The names in a comma-separated text; None for no text."""
     return [part.strip() for part in value.split(",") if part.strip()] if value else None
 
 

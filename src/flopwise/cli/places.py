@@ -78,7 +78,7 @@ def _identities(path: str) -> Iterator[object]:
 
 
 def _files(text: str) -> Iterator[str]:
-    """The files that something on the command line stands for, with those that lie beside a model and belong to it."""
+    """The files that a command-line argument refers to, and those beside a model that belong to it."""
     for path in _named(text):
         if os.path.isdir(path):
             yield from (os.path.join(folder, file) for folder, _, files in os.walk(path) for file in files)

@@ -71,7 +71,7 @@ def hollow(tensor: Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def saying(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator[None]:
-    """Meanwhile, each module says something else of itself between the brackets of its printed form.
+    """While the context lasts, other text stands between the brackets of each module's printed form.
 
     Args:
         model: the module; afterwards it is as it was.

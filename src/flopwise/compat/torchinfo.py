@@ -297,7 +297,7 @@ def _check(what: str, names: Iterable[Any], choices: Iterable[Any]) -> None:
 
 
 def _not_run(model: nn.Module) -> Graph:
-    """The modules of a model that nobody called."""
+    """The modules of a model that was not run."""
     from flopwise.readers.torch.runs.modules import stored_tensors, submodules
 
     every = submodules(model, stored_tensors(model.named_modules()))

@@ -259,7 +259,7 @@ class _Walk:
         return places
 
     def _free(self, position: int, node: Node, index: int) -> bool:
-        """Whether nobody but this operator needs the storage of an input any more."""
+        """Whether this operator is the last that needs the storage of an input."""
         piece, result = self.taken.get((position, index)), node.output()
         if piece is None or piece.kept or piece.maker is None or piece.depth != len(node.within):
             return False

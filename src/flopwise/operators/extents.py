@@ -53,7 +53,7 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def wider(one: Dim, other: Dim) -> Dim:
-    """The extent that two which meet have in common: the one that is not 1."""
+    """The common extent of two that are broadcast: the one that is not 1."""
     if one is other or (type(other) is int and other == 1):
         return one
     if type(one) is int:

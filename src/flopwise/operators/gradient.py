@@ -79,7 +79,7 @@ def indices(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
 
 
 def first_two(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """Inputs 0 and 1 are kept, both whatever is asked for, as PyTorch keeps them for a convolution."""
+    """Inputs 0 and 1 are kept, both in any case, as PyTorch keeps them for a convolution."""
     return node.known_inputs[:2]
 
 

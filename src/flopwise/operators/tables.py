@@ -138,7 +138,7 @@ _ROWS = _Rows()
 
 
 class _Lazy(Mapping[str, Value]):
-    """A view of all rows that loads no more of them than it is asked for."""
+    """A view of all rows that loads only those that are looked up."""
 
     def __init__(self, pick: Callable[[Operator], Value | None]) -> None:
         self._pick = pick
@@ -180,7 +180,7 @@ def find(op: str) -> Operator | None:
 
 
 def row(op: str) -> Operator:
-    """The row of an operator; one that says nothing where there is none."""
+    """The row of an operator; an empty one for an operator without a row."""
     return find(op) or NOBODY_KNOWS
 
 

@@ -126,7 +126,7 @@ class Profile:
         raise InputError(f"cannot group by {key!r}; choose layer, op, dtype or module")
 
     def seen(self, figure: str) -> bool:
-        """Whether any row has a figure of ``Row``, so that its sum says something."""
+        """Whether any row has a figure of ``Row``, so that its sum is meaningful."""
         return not self.rows or any(getattr(row, figure) is not None for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""File or object -> Graph. A framework is imported only by the reader that needs it, and only when it is asked."""
+"""File or object -> Graph. A framework is imported only by the reader that needs it, when it reads."""

@@ -1,4 +1,4 @@
-"""The table of model formats, and what is asked of it: which format a model has, its graph, its stored tensors.
+"""The table of model formats, and what it is used for: the format of a model, its graph, its stored tensors.
 
 To add a format, write a ``Format`` (docs/contributing/adding.md) and give it a line in ``FORMATS``.
 """

@@ -191,7 +191,7 @@ def _one(name: str, value: Any, names: Sequence[str], symbols: Collection[str]) 
 
 
 def _dtype(dtype: Any, name: str) -> str | None:
-    """The element type of an array, whatever library made it; None for raw bytes, which may be of any type."""
+    """The element type of an array of any library; None for raw bytes, which may be of any type."""
     kind = getattr(dtype, "kind", "")
     if kind in ("U", "S", "O", "T"):
         return "string"
@@ -234,7 +234,7 @@ def _only(names: Sequence[str]) -> str:
 
 
 def is_dtype(text: str) -> bool:
-    """Whether an element type goes by a name."""
+    """Whether a text is the name of an element type."""
     return text.lower() in BITS or text.lower() in ALIASES
 
 

@@ -92,7 +92,7 @@ class Difference:
 
     @property
     def exact(self) -> bool:
-        """Whether both totals are exact; the difference of lower bounds says nothing of the true one."""
+        """Whether both totals are exact; the difference of lower bounds says nothing about the true one."""
         return not (self.first.sum.unknown or self.other.sum.unknown)
 
     @property
@@ -337,7 +337,9 @@ def _times(one: int, other: int) -> str:
 
 
 def _rounded(one: int, other: int) -> tuple[str, str]:
-    """A ratio with three digits, or more where they would say a whole number below 100; "about " where it is none."""
+    """A ratio with three digits, or more where they would say a whole number below 100; "about " where it is not
+    exact.
+    """
     for digits in range(3, 13):
         rounded = float(f"{one / other:.{digits}g}")
         if rounded >= 100 or rounded != int(rounded) or rounded * other == one:

@@ -29,7 +29,7 @@ _FORM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A difference to the first model that is not wanted."""
+    """A difference from the first model that makes a comparison fail."""
 
     text: str
     figure: str

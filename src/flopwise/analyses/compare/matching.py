@@ -82,7 +82,7 @@ def telling(node: Node) -> str:
 
 
 def _by_name(first: Sequence[Row], second: Sequence[Row]) -> list[tuple[int, int]]:
-    """Pairs with the same name and operator, where the name is told once in each model.
+    """Pairs with the same name and operator, where the name occurs once in each model.
 
     None where more layers are alike in another order than by their names: then the names are numbers that a layer
     more or less has shifted ("features.6").
@@ -106,7 +106,7 @@ def _alike(node: Node) -> str:
 
 
 def _structure(node: Node) -> Hashable:
-    """Operator, shapes of the results, and shapes of the weights whatever the order of their axes."""
+    """Operator, shapes of the results, and shapes of the weights regardless of the order of their axes."""
     outputs = tuple(t.shape for t in node.known_outputs)
     return None if None in outputs else (_alike(node), outputs, _tables(node))
 

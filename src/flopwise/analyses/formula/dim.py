@@ -53,7 +53,7 @@ class Guards:
     reason: str | Callable[[], str] = ""
 
     def require(self, expression: Term, relation: Relation) -> None:
-        """Record a condition, unless it holds whatever the symbols are."""
+        """Record a condition, unless it holds for all values of the symbols."""
         if not isinstance(expression, Polynomial) or decided(expression, relation) is not None:
             return
         shared, remainder = factored(expression)
@@ -129,7 +129,7 @@ def require(expression: Any, relation: Relation) -> None:
 
 
 def decided(expression: Term, relation: Relation) -> bool | None:
-    """Whether a condition holds whatever the symbols are; None where it depends on them."""
+    """Whether a condition holds for all values of the symbols; None where it depends on them."""
     low, high = bounds(expression)
     if relation == ">=":
         return True if low is not None and low >= 0 else False if high is not None and high < 0 else None

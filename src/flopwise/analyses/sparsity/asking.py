@@ -1,4 +1,4 @@
-"""What is asked of the weights: blocks, N:M patterns, and the thresholds of the search for blocks."""
+"""What to look for in weights: blocks, N:M patterns, and the thresholds of the search for blocks."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def part(band: Any, view: View, inside: int) -> Part:
 
 
 def _halved(band: Any, levels: int, join: Callable[[Any, int], Any]) -> tuple[list[int], Any]:
-    """Zero blocks of each size until there are none, and the flags of the largest; None where none is left."""
+    """Zero blocks of each size, until none are left, and the flags of the largest; None where there are none."""
     counts: list[int] = []
     for level in range(levels):
         band = join(band, level)

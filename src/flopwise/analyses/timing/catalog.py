@@ -31,7 +31,7 @@ def devices() -> tuple[Device, ...]:
 
 
 def find(name: str) -> Device:
-    """The device of a name or an alias, whatever its case and its spaces.
+    """The device of a name or an alias; case and spaces do not matter.
 
     Raises:
         InputError: no device goes by that name; the nearest names are in the message.

@@ -40,7 +40,7 @@ _ARM = {0xD0C: "neoverse-n1", 0xD49: "neoverse-n1", 0xD40: "neoverse-v1", 0xD4F:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the system says of its CPU; "" and 0 where it says nothing."""
+    """What the system reports about its CPU; "" and 0 where it reports nothing."""
 
     vendor: str = ""
     family: int = 0

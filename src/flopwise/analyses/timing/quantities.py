@@ -46,7 +46,7 @@ class Work:
 
 
 class Movement(NamedTuple):
-    """The bytes that one inference has to move at least once, whatever is fused."""
+    """The bytes that one inference has to move at least once, even if everything were fused."""
 
     weights: int
     inputs: int

@@ -121,7 +121,7 @@ def _furthest(names: Sequence[str], model: Sequence[Any], makers: Mapping[str, i
 
 
 def close(one: Fingerprint, other: Fingerprint) -> bool:
-    """Whether two tensors have the same elements, in whatever order; padding with zeros does not matter."""
+    """Whether two tensors have the same elements, in any order; padding with zeros does not matter."""
     if not one.values or not other.values:
         return False
     scale = max(abs(one.values[0]), abs(one.values[1]), abs(other.values[0]), abs(other.values[1]))

@@ -129,7 +129,7 @@ def _trained(
 
 
 def _weighed(node: Node, wanted: Wanted, counts: Counts, row: Row, repeated: int, convention: Convention) -> int | None:
-    """The backward pass in the convention; None when it says nothing of one."""
+    """The backward pass in the convention; None when the convention defines none."""
     if convention.plain:
         return counts.dot(convention.weights)
     if convention.backward is None or row.times != 1:

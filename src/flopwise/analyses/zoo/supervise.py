@@ -40,7 +40,7 @@ class Outcome:
 
 
 class StoppedError(Exception):
-    """Nobody wants the result any more."""
+    """The job was cancelled."""
 
 
 class Supervisor:
@@ -74,7 +74,7 @@ class Supervisor:
         return outcome
 
     def end(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process at once."""
         process, self._process = self._process, None
         if process is not None:
             process.end()
@@ -97,7 +97,7 @@ class Supervisor:
         return Outcome(reply.value["value"], "", reply.seconds)
 
     def _answer(self, seconds: float, memory: int) -> Outcome:
-        """The answer of the process as the value, or why there is none."""
+        """The answer of the process as the value, or why there is no answer."""
         assert self._process is not None
         start, doing = time.monotonic(), ""
         while True:

@@ -245,7 +245,7 @@ def kernels(node: Node, counts: Counts | None, fused: bool) -> tuple[Kernel, ...
 
 
 def is_product(node: Node) -> bool:
-    """Whether an operator multiplies matrices or convolves, in whatever kernel."""
+    """Whether an operator multiplies matrices or convolves, in any kernel."""
     space, _, name = node.origin.partition(".")
     if not of_program(node):
         return node.op in _FILE

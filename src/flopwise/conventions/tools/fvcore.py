@@ -349,7 +349,7 @@ def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | No
 
 
 def _kept(node: Node) -> Counts | None:
-    """The count; None where there is none, and for an operator of a file of which it is unknown what it was."""
+    """The count; None where there is none, and for an operator of a file whose PyTorch original is unknown."""
     counts = attempt(count, node)
     return counts if of_program(node) or any(counts or ()) or node.op in tables.OPERATORS else None
 

@@ -21,7 +21,7 @@ from flopwise.operators.operator import Operator, by
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The extents of an attention: queries that meet keys, in heads."""
+    """The extents of an attention: queries, keys and heads."""
 
     batch: int
     heads: int

@@ -28,7 +28,7 @@ def _size(node: Node) -> int:
 
 
 def _around(node: Node, queries: int, keys: int, size: int, *, sink: int, norm: int) -> Counts:
-    """What happens to queries and new keys before they meet, and to the softmax, as far as the node asks for it.
+    """What happens to queries and new keys before their product, and to the softmax, as far as the node asks for it.
 
     Args:
         node: the node.
@@ -157,7 +157,7 @@ def dynamic_sparse_attention(node: Node) -> Counts:
 
 
 def _selected(node: Node, place: int) -> int:
-    """How many keys a token meets at most."""
+    """How many keys a token attends to at most."""
     window: int = whole(node, "local_window_size", 0)
     both = node.attrs.get("attention_mode", "selected_only") == "local_plus_selected"
     return extent(node, node.input(place), -1) + (max(window, 0) if both else 0)

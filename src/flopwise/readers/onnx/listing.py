@@ -1,4 +1,4 @@
-"""The nodes and the stored tensors of a graph with what is asked of them most, read once.
+"""The nodes and the stored tensors of a graph with the facts that are needed most, read once.
 
 They are read from the graph's bytes: protobuf makes an object of a node, of each list in it and of each name anew for
 whoever asks, which takes three times as long.
@@ -28,7 +28,7 @@ _HEAD = re.compile(rb"((?:\x08[\x80-\xff]*[\0-\x7f])*\x10[\0-\x7f])B([\0-\x7f])"
 
 
 class Listed(NamedTuple):
-    """A node, and what is asked of it most."""
+    """A node, with the facts that are needed most."""
 
     #: Where its message is.
     messages: Messages

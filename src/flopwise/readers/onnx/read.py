@@ -166,7 +166,7 @@ def _remarks(skeleton: Skeleton, source: Source | None) -> list[str]:
 
 
 def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen | None) -> Graph:
-    """The graph with the tensors in bodies and functions that nobody looked into."""
+    """The graph with the tensors in bodies and functions that were not read."""
     from flopwise.readers.onnx.file.elements import OnnxElements, stored_tensor
 
     weights = dict(graph.weights)
@@ -377,5 +377,5 @@ def _build(resolved: Resolved) -> Graph:
 
 
 def _title(proto: onnx.ModelProto, name: str) -> str:
-    """The file's name without its ending; what has no file goes by the graph's name."""
+    """The file's name without its ending; without a file, the name of the graph."""
     return Path(name).stem if os.sep in name or name.endswith(".onnx") else proto.graph.name or name

@@ -93,7 +93,7 @@ class Inner(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Type:
-    """A type with what is asked of it most; equal types are one object."""
+    """A type with the facts that are needed most; equal types are one object."""
 
     type: TypeProto | None
     shape: tuple[int, ...] | None

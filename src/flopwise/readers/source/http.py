@@ -211,7 +211,7 @@ class Http(Transport):
 
     @contextlib.contextmanager
     def _deadline(self) -> Iterator[None]:
-        """Cut the connection of this thread when a request takes longer than the limit, whatever it waits for."""
+        """Cut the connection of this thread when a request takes longer than the limit."""
         seconds, late = self._limits.request_seconds, threading.Event()
         _Watched.last.connection = None
         mine = _Watched.last.__dict__

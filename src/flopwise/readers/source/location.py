@@ -58,7 +58,7 @@ def naming(model: str) -> Iterator[None]:
 
 
 def in_words(error: Exception, most: int = 200) -> str:
-    """What an error says, on one line of no more characters than that; its class where it says nothing."""
+    """The message of an error on one line of at most so many characters; its class where there is no message."""
     return " ".join(str(error).split())[:most] or type(error).__name__
 
 

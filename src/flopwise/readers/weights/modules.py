@@ -15,7 +15,7 @@ from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, rol
 
 
 class TorchElements(Elements):
-    """The elements of a tensor of PyTorch's, on whatever device; those on the CPU are views."""
+    """The elements of a PyTorch tensor on any device; those on the CPU are views."""
 
     def __init__(self, tensor: Any, dtype: str, count: int) -> None:
         self._tensor = tensor

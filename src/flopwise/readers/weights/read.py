@@ -122,7 +122,7 @@ def _title(name: str) -> str:
 
 
 def of_index(source: Source, format: str, opener: Opener, endings: tuple[str, ...]) -> StoredTensors:
-    """The tensors of all files that an index names; these lie beside it.
+    """The tensors of all files that an index names, which are in its folder.
 
     Args:
         source: the index.

@@ -72,7 +72,7 @@ class _Held:
 
 
 def refuse_compressed(file: str | IO[bytes], name: str) -> None:
-    """Nothing, for an archive that PyTorch may load: it compresses nothing itself, and unpacks whatever it meets.
+    """Nothing, for an archive that PyTorch may load: it compresses nothing itself, but unpacks everything.
 
     Args:
         file: path of the archive, or the archive.

@@ -73,7 +73,7 @@ def operator(name: str) -> dict[str, Any]:
 
 
 def _hint(name: str) -> str:
-    """The operators and the names of PyTorch that come nearest to a name, whatever its case."""
+    """The operators and the names of PyTorch nearest to a name, regardless of case."""
     for candidates, cutoff in (((*LAYERS.values(), *OPERATORS), 0.7), ((*names.all_names(), *OPERATORS), 0.6)):
         own = {each.lower(): each for each in candidates}
         if near := [own[each] for each in get_close_matches(name.lower(), own, 3, cutoff)]:

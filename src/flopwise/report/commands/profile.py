@@ -64,7 +64,7 @@ def render(
 
 
 def content(profile: Profile, choice: Choice) -> dict[str, Any]:
-    """``Profile.to_dict()``: all layers in order of execution, whatever a table would show.
+    """``Profile.to_dict()``: all layers in order of execution, including those that a table would hide.
 
     Grouped, it also holds "by" and "groups": the figures of each group under the keys of a layer.
     """

@@ -262,7 +262,7 @@ def _title(title: str) -> str:
 
 
 def _number(value: Value, scale: _Scale) -> str:
-    """A number as siunitx reads it; in braces what is none, or a lower bound."""
+    """A number as siunitx reads it; anything else, and a lower bound, in braces."""
     if value is None:
         return "{?}"
     if not isinstance(value, int):

@@ -26,7 +26,7 @@ CELLS, NARROW = 20, 76
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its key for programs, its title for people, and how it gives way where a table is too wide."""
+    """One column: its key for programs, its title for people, and when it is dropped from a table that is too wide."""
 
     key: str
     title: str

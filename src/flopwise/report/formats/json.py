@@ -28,7 +28,7 @@ def fields(item: object, keys: str) -> dict[str, Any]:
 
 
 def render_content(content: Any, look: Look | None = None) -> str:
-    """JSON with an indent of 2, in which shapes, figures by class and whatever is short stand on one line.
+    """JSON with an indent of 2, with shapes, figures by class and short values on one line.
 
     Only ASCII characters: others are escaped. How a report should look says nothing to programs.
     """

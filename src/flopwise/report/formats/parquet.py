@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def render_profile(profile: Profile, choice: Choice, look: Look) -> bytes:
-    """One line for each layer in the columns of the JSON schema, whatever a table would show.
+    """One line for each layer in the columns of the JSON schema, independent of what a table would show.
 
     Raises:
         InputError: pyarrow is missing, or a figure does not fit into 64 bits.

@@ -37,7 +37,7 @@ _LOOK = Look()
 def render_comparison(
     comparison: Comparison, figures: Sequence[str], full: bool, titles: Mapping[str, str], look: Look
 ) -> str:
-    """The page: all layers and figures; its table is sorted and filtered where it is read.
+    """The page with all layers and figures; its table is sorted and filtered by the reader.
 
     Args:
         comparison: what to write.

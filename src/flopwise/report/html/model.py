@@ -56,7 +56,7 @@ _LOOK = Look()
 
 
 def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
-    """The page: all layers, whatever a text table would show; its table is sorted and filtered where it is read."""
+    """The page with all layers; its table is sorted and filtered by the reader."""
     with no_search_for_garbage():
         data = page_data(profile)
     return page(LAYOUT, f"{model_name(profile, look)} – flopwise", data)
@@ -150,7 +150,7 @@ def number(value: Any) -> Any:
 
 
 def _sparse(values: Iterable[Any]) -> dict[int, Any]:
-    """The values that say something, by index."""
+    """The values that are not empty, by index."""
     return {index: value for index, value in enumerate(values) if value != ""}
 
 
@@ -181,7 +181,7 @@ def _trained(profile: Profile, rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _training(profile: Profile) -> dict[str, Any] | None:
-    """What a training step takes, as in the JSON; None when nobody asked for it."""
+    """What a training step takes, as in the JSON; None for a profile without training."""
     if profile.training is None:
         return None
     step = profile.training.to_dict(profile.rows, profile.sum)

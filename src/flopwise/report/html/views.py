@@ -55,7 +55,7 @@ def views(profile: Profile) -> Views:
 
 
 def _backward(view: Profile, profile: Profile) -> dict[int, int | None] | None:
-    """The backward pass of each node in the convention of a view; None when it says nothing of one."""
+    """The backward pass of each node in the convention of a view; None when the convention defines none."""
     convention = view.convention
     if convention.plain:
         canonical = {id(row.node): row.backward_counts for row in reversed(profile.rows)}

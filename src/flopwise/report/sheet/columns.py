@@ -1,4 +1,4 @@
-"""The columns of every report: one list, whatever the format.
+"""The columns of every report: one list for all formats.
 
 A column is a function from a row, or a sum of rows, to a value; how the value is written is the format's business.
 """
@@ -281,7 +281,7 @@ _TRAINED = {
 
 
 def defaults(audience: str, by: str, profile: Profile) -> tuple[Column, ...]:
-    """What is shown when nobody asks for columns, to the audience of a format or in a "tree".
+    """The columns that are shown by default, to the audience of a format or in a "tree".
 
     MACs only where the convention counts something else, and how often layers run only where control flow is.
     """
@@ -316,7 +316,7 @@ def select(keys: str | Sequence[str]) -> tuple[Column, ...]:
 
 
 def order(column: Column, profile: Profile) -> Callable[[Item], Any]:
-    """A sort key: text by the alphabet, else the largest first, the unknown before it, and what says nothing last."""
+    """A sort key: text by the alphabet, else the largest first, the unknown before it, and empty values last."""
 
     def text(item: Item) -> str:
         return str(cell(column, item, profile)).casefold()

@@ -27,7 +27,7 @@ FEW, MANY, WIDE = 1, 2, 120
 
 
 class Look(NamedTuple):
-    """How a report should look, whatever it says."""
+    """How a report should look, independent of its content."""
 
     #: Three digits and an SI prefix instead of every digit.
     human: bool = False

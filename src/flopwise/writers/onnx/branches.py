@@ -66,7 +66,7 @@ def _refused(model: onnx.ModelProto, body: onnx.GraphProto, names: Iterable[str]
 
 
 def _sources(graph: onnx.GraphProto, names: set[str]) -> set[str]:
-    """The names, and those of all tensors that they follow from, in whatever graph."""
+    """The names, and those of all tensors that they follow from, in all graphs."""
     makers: dict[str, set[str]] = {}
     _link(graph, makers)
     sources, waiting = set(names), list(names)

@@ -14,7 +14,7 @@ from flopwise.writers.atomic import whole
 
 
 def files(skeleton: Skeleton) -> list[str]:
-    """The files that a model wants beside it, in the order in which it names them."""
+    """The files that a model needs beside it, in the order in which it names them."""
     stored = [*skeleton.initializers.values(), *skeleton.inner.values()]
     return list(dict.fromkeys(location for tensor in stored for location in _locations(tensor)))
 

@@ -80,7 +80,7 @@ def _settle(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None:
 
 
 def _correct(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None:
-    """Change an input or output of a body only where it says something wrong."""
+    """Correct the type of an input or output of a body where it is wrong."""
     declared = tensor_type(old.type)
     if declared is None or not declared.HasField("shape"):
         return
@@ -96,14 +96,14 @@ def _correct(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None
 
 
 def _typed(type_: TypeProto) -> bool:
-    """Whether a type says of what elements a tensor is, or is none of a tensor."""
+    """Whether a type states the element type of a tensor, or is not a tensor type."""
     if type_.WhichOneof("value") != "tensor_type":
         return type_.WhichOneof("value") is not None
     return bool(type_.tensor_type.elem_type)
 
 
 def _complete(type_: TypeProto) -> bool:
-    """Whether a type says of what elements a tensor is and how many dimensions it has, or is none of a tensor."""
+    """Whether a type states the element type and rank of a tensor, or is not a tensor type."""
     return _typed(type_) and (not type_.HasField("tensor_type") or type_.tensor_type.HasField("shape"))
 
 

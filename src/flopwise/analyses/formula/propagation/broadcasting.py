@@ -1,4 +1,4 @@
-"""Shapes that meet: broadcasting, and extents that must be the same."""
+"""Shapes that are combined: broadcasting, and extents that must be the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flopwise.analyses.formula.propagation.site import Shape, UnknownError
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The common shape, aligned at the last axis; that extents which meet are the same becomes a condition.
+    """The common shape, aligned at the last axis; that paired extents are the same becomes a condition.
 
     Raises:
         UnknownError: they do not fit at the hint.
@@ -18,7 +18,7 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def common(extents: tuple[int, ...]) -> int:
-    """What extents that meet become: the one that is not 1.
+    """What a pair of extents becomes: the one that is not 1.
 
     Raises:
         UnknownError: they do not fit at the hint.

@@ -1,4 +1,4 @@
-"""Between which values a term lies, whatever its symbols are, and the smaller and larger of two terms."""
+"""The range of a term over all values of its symbols, and the smaller and larger of two terms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bounds: TypeAlias = "tuple[int | None, int | None]"
 
 @functools.lru_cache(REMEMBERED)
 def bounds(term: Term) -> Bounds:
-    """Between which values a term lies, whatever its symbols are: 0 or more.
+    """The range of a term over all values of its symbols, which are 0 or more.
 
     >>> from flopwise.analyses.formula.terms.polynomial import symbol
     >>> bounds((symbol("H") + 3) // 2), bounds(least(symbol("H"), 5) - 1)

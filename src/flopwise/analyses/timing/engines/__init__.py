@@ -62,7 +62,7 @@ class Program(Protocol):
         """A fixed piece of work, whose time tells whether the processor keeps its speed."""
 
     def node(self, key: str, mode: str, calibrate: Callable[[Task], float]) -> Task | None:
-        """A node alone; None where the mode says nothing of it.
+        """A node measured alone; None where the mode does not measure it.
 
         Args:
             key: of the benchmark.

@@ -148,7 +148,7 @@ class _Walk:
         return []
 
     def _message(self, whole: wire.Field, kind: str, blobs: list[Blob] | None) -> tuple[Message, list[int]]:
-        """A message, and the numbers of fields in it that nobody here knows."""
+        """A message, and the numbers of its unknown fields."""
         fields: list[Field] = []
         strange: list[int] = []
         for part in self.window.fields(whole.start, whole.end):

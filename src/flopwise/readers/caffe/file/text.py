@@ -1,4 +1,4 @@
-"""Protobuf's text format without a schema: a text becomes messages, whatever fields a fork of Caffe has added.
+"""Protobuf's text format without a schema: a text becomes messages, with the fields that forks of Caffe have added.
 
 Source: https://protobuf.dev/reference/protobuf/textformat-spec/. Beyond it: a value may stand in quotes or not as the
 author liked, and comments may hold bytes of any encoding.

@@ -129,7 +129,7 @@ def annotated(place: Place, op: str) -> Lowered:
 
 
 def unstated(place: Place, op: str) -> Lowered:
-    """The shapes that the user gives: the file says nothing about them."""
+    """The shapes that the user gives, where the file has none."""
     return _sized(place, dict.fromkeys(place.layer.tops))
 
 

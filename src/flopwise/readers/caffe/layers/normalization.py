@@ -41,7 +41,9 @@ def batch_norm(place: Place, op: str) -> Lowered:
 
 
 def _bn_op(place: Place) -> str:
-    """caffe-segnet's holds scale and shift alone, and is told by its two blobs or by its bn_mode."""
+    """The operator of a BN layer: caffe-segnet's has scale and shift alone, recognised by its two blobs or its
+    bn_mode.
+    """
     blobs = place.layer.blobs
     folded = len(blobs) == 2 if blobs else place.param("bn_param").has("bn_mode")
     return "caffe::BN" if folded else "BatchNormalization"

@@ -29,7 +29,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of a net, in the newest form whatever the file's."""
+    """One layer of a net, in the newest form of the format."""
 
     name: str
     #: Type as V2 files spell it ("SoftmaxWithLoss").
@@ -162,7 +162,7 @@ def _selected(part: Message, layer: Layer, state: _Complete) -> bool:
 
 
 def _met(rule: Message, state: _Complete) -> bool:
-    """Whether a state meets every condition of a rule."""
+    """Whether a state satisfies every condition of a rule."""
     return (
         (not rule.has("phase") or _phase_of(rule, "") == state.phase)
         and rule.int("min_level", state.level) <= state.level <= rule.int("max_level", state.level)

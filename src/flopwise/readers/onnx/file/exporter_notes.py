@@ -35,7 +35,7 @@ class Notes(NamedTuple):
     signed: bool
 
     def kind(self, name: str, stored: Container[str]) -> Kind | None:
-        """What a tensor is according to the exporter; None when it says nothing.
+        """What a tensor is according to the exporter; None when the exporter does not say.
 
         What was computed from a parameter that the file still holds is a copy in another form, and counts there; from
         one that the file no longer holds, it is that parameter now; from anything else, it is a constant table.

@@ -74,7 +74,7 @@ class Inference:
         return {v.name: v.type for v in self.ask(NODE, model).graph.output}
 
     def ask(self, kind: int, model: onnx.ModelProto) -> onnx.ModelProto:
-        """The answer of the child, whatever is asked of it.
+        """The answer of the child to any request.
 
         Raises:
             LostError: the child was lost, now or too often before.

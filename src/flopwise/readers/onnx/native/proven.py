@@ -1,4 +1,4 @@
-"""The operators whose C++ inference is proven safe: whatever their inputs and attributes are, it ends, and soon.
+"""The operators whose C++ inference is proven safe: with any inputs and attributes it ends, and soon.
 
 Proven by giving each version of each operator 20,000 random nodes: inputs that are missing, untyped, no tensors, of any
 rank and element type, stored tensors whose elements do not fit, attributes of any value and type. That was onnx 1.23.2;
@@ -59,7 +59,7 @@ PROVEN_WHEN_TYPED: frozenset[tuple[str, str]] = frozenset(
 
 
 def is_proven(node: onnx.NodeProto) -> bool:
-    """Whether onnx's inference of a node is safe whatever the types of its inputs are, or there is none."""
+    """Whether onnx's inference of a node is safe for inputs of all types, or there is none."""
     return node.op_type in PROVEN if not node.domain else node.domain not in KNOWN_DOMAINS
 
 

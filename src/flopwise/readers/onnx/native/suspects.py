@@ -176,7 +176,7 @@ def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list
 
 
 def _shrinks(graph: onnx.GraphProto) -> bool:
-    """Whether a Slice may meet a negative extent, which ends onnx's process: Pad and ConvTranspose may make one."""
+    """Whether a Slice may get a negative extent, which crashes onnx's process: Pad and ConvTranspose may make one."""
     operators = {node.op_type for node in graph.node}
     if "Slice" not in operators or not operators & _SHRINKING:
         return False

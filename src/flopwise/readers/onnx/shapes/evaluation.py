@@ -79,7 +79,7 @@ def evaluate(node: onnx.NodeProto, state: State) -> None:
 
 
 def _has_small_inputs(node: onnx.NodeProto, state: State) -> bool:
-    """Whether the inputs of an operator are so small that its result is small whatever they hold."""
+    """Whether the inputs of an operator are so small that its result is always small."""
     if not all(i in state.values for i in node.input if i):
         return False
     values = [state.values[i] for i in node.input if i]

@@ -1,4 +1,4 @@
-"""PyTorch's functions by what an interception does with them; whatever is in no table is recorded as an operator."""
+"""PyTorch's functions by what an interception does with them; a function in no table is recorded as an operator."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ FACTORIES = frozenset(
 
 
 def is_like(name: str) -> bool:
-    """Whether a function makes a tensor of the size of another, or of its type, whatever its elements are."""
+    """Whether a function makes a tensor of the size or type of another, independent of its elements."""
     return name == "new" or name.startswith("new_") or name.endswith("_like")
 
 

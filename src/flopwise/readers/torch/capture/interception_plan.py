@@ -156,7 +156,7 @@ def _python(function: types.FunctionType, public: str, bare: str) -> Plan:
 
 
 def synthetic(name: str, public: str) -> Plan:
-    """A plan for an operation that no function of PyTorch stands for; nobody calls it."""
+    """A plan for an operation that is not a function of PyTorch; it is never called."""
     return Plan("record", name, public, _not_called)
 
 

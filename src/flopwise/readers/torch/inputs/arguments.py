@@ -193,8 +193,8 @@ def open_specs(model: nn.Module, inputs: Any) -> list[InputSpec]:
 
 
 def _described(model: nn.Module, inputs: Any) -> list[InputSpec]:
-    """The inputs of a module as the caller describes them; those of a Hugging Face model are open in "batch" and
-    "sequence" when nobody does.
+    """The inputs of a module as the caller describes them; without a description, those of a Hugging Face model with
+    "batch" and "sequence" open.
 
     Args:
         model: the module.

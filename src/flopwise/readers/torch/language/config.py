@@ -359,7 +359,9 @@ def _require_sizes(content: Mapping[str, Any], kind: str, name: str) -> None:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """transformers says nothing meanwhile: what a configuration leaves out has a default, and errors are raised."""
+    """transformers logs nothing while the context lasts: what a configuration leaves out has a default, and errors are
+    raised.
+    """
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""The names of torch.nn, torch and ATen, and the operators that count what goes by them."""
+"""The names of torch.nn, torch and ATen, and the operators that they are counted as."""
 
 from __future__ import annotations
 

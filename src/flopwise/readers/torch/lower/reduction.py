@@ -45,7 +45,7 @@ def norm(
 def matrix_norm(
     input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Lowered:
-    """The greatest or least sum of a column or a row; from singular values, which nobody can count, for 2 and nuc."""
+    """The greatest or least sum of a column or a row; for 2 and nuc from singular values, which have no count."""
     if ord in (1, -1, float("inf"), float("-inf")):
         return Lowered("aten::linalg_matrix_norm", (input,), {"summed": dim[0] if abs(ord) == 1 else dim[1]})
     return norm(input) if ord in ("fro", None) else Lowered("aten::linalg_svdvals", (input,))

@@ -30,7 +30,7 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
     start, submit = thread.start, pool.submit
 
     def recorded(work: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that is recorded in whatever thread it runs, at the position where it was handed over."""
+        """A function that is recorded in any thread, at the position where it was handed over."""
         here = recorder.position.copy()
 
         def run(*args: Any, **kwargs: Any) -> Any:

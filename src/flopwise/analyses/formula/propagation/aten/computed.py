@@ -138,7 +138,7 @@ def matmul(a: Of, b: Of, *settings: Any, **options: Any) -> Shapes:
 
 
 def addmm(input: Of, *factors: Any, **options: Any) -> Shapes:
-    """As the product of two tensors, which come by one of two pairs of names, with the first added."""
+    """As the product of two tensors, which may be passed under two pairs of names, with the first added."""
     one, two = (f for f in (*factors, *options.values()) if isinstance(f, Of))
     return [broadcast(input.shape, products.product(one.shape, two.shape))]
 
