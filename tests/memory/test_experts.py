@@ -32,3 +32,10 @@ def test_the_operator_of_onnxruntime(tokens: int, k: int, touched: int) -> None:
     second = (_tensor("w2", 8, 16, 32), None)
     node = Node("com.microsoft::MoE", "experts", (*inputs, *second), (_tensor("y", tokens, 16),), {"k": k})
     assert traffic(node).read == tokens * (16 + 8) * 4 + touched * (32 * 16 * 2) * 4
+
+
+def test_packed_experts_of_onnxruntime() -> None:
+    stacks = [Tensor(name, shape, "uint8", "weight") for name, shape in (("w1", (8, 32, 18)), ("w2", (8, 64, 9)))]
+    inputs = (_tensor("x", 3, 64), _tensor("router", 3, 8), stacks[0], None, stacks[1])
+    node = Node("com.microsoft::MoEPacked", "experts", inputs, (_tensor("y", 3, 64),), {"k": 2})
+    assert traffic(node).read == 3 * (64 + 8) * 4 + 6 * (32 * 18 + 64 * 9)

@@ -10,8 +10,14 @@ from flopwise.memory.traffic import traffic
 X = Tensor("x", (4, 6), "float32", "input")
 
 
-def node(op: str, inputs: tuple[Tensor | None, ...], *shapes: Shape | None, dtype: str = "float32") -> Node:
-    return Node(op, "", inputs, tuple(Tensor(f"y{i}", s, dtype) for i, s in enumerate(shapes)), origin=op)
+IDS = Tensor("i", (3,), "int64")
+MS = "com.microsoft::"
+
+
+def node(
+    op: str, inputs: tuple[Tensor | None, ...], *shapes: Shape | None, dtype: str = "float32", **attrs: int
+) -> Node:
+    return Node(op, "", inputs, tuple(Tensor(f"y{i}", s, dtype) for i, s in enumerate(shapes)), attrs, origin=op)
 
 
 @pytest.mark.parametrize(
@@ -25,9 +31,25 @@ def node(op: str, inputs: tuple[Tensor | None, ...], *shapes: Shape | None, dtyp
         (node("Shape", (X,), (2,), dtype="int64"), 0, 16),
         # an embedding reads the rows that it picks
         (
-            node("Gather", (Tensor("t", (1000, 8), "float32", "weight"), Tensor("i", (3,), "int64")), (3, 8)),
+            node("Gather", (Tensor("t", (1000, 8), "float32", "weight"), IDS), (3, 8)),
             96 + 24,
             96,
+        ),
+        # of a packed table, the bytes of these rows: 32 elements of 4 bits, or a block of 256 elements in 66 bytes
+        (
+            node(f"{MS}GatherBlockQuantized", (Tensor("t", (1000, 16), "uint8", "weight"), IDS), (3, 32)),
+            3 * 16 + 24,
+            3 * 32 * 4,
+        ),
+        (
+            node(f"{MS}GatherBlockQuantized", (Tensor("t", (1000, 32), "int4", "weight"), IDS), (3, 32)),
+            3 * 16 + 24,
+            3 * 32 * 4,
+        ),
+        (
+            node(f"{MS}GatherPacked", (Tensor("t", (1000, 66), "uint8", "weight"), IDS), (3, 256), K=256),
+            3 * 66 + 24,
+            3 * 256 * 4,
         ),
         (node("Slice", (X,), (2, 6)), 48, 48),
         (node("Split", (X,), (2, 6), (2, 6)), 96, 96),

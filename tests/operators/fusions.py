@@ -33,6 +33,8 @@ class Fusion:
     #: Shapes of inputs that only the parts have, because the fused operator makes them of its attributes.
     constants: dict[str, Any] = field(default_factory=dict)
     opset: int = OPSET
+    #: The first version of onnxruntime that runs it.
+    since: str = "1.31"
 
     def __str__(self) -> str:
         return self.name
@@ -135,3 +137,20 @@ def causal(length: int, total: int) -> Any:
     """What is added to scores (length, total) of the last positions so that none sees what comes later."""
     place = np.arange(total)[None, :] > np.arange(total - length, total)[:, None]
     return np.where(place, np.float32(-10000.0), np.float32(0.0))
+
+
+def swiglu(made: str) -> str:
+    """Text of a swiglu of g0 and l0: activation_alpha 1.5, activation_beta 1, both clamped to 2."""
+    return f"""
+        top = Constant<value_float = 2.0>()
+        low = Constant<value_float = -2.0>()
+        g = Min(g0, top)
+        l = Clip(l0, low, top)
+        alpha = Constant<value_float = 1.5>()
+        one = Constant<value_float = 1.0>()
+        ga = Mul(g, alpha)
+        gs = Sigmoid(ga)
+        gg = Mul(g, gs)
+        lb = Add(l, one)
+        {made} = Mul(gg, lb)
+    """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.operators.fusions import Fusion, number, real
+from tests.operators.fusions import Fusion, number, real, swiglu
 
 _ROWS = {"x": real(2, 3, 8), "b": real(8)}
 _SKIP = {"x": real(2, 3, 8), "skip": real(2, 3, 8), "g": real(8), "b": real(8)}
@@ -43,6 +43,45 @@ _GELUS = [
         "y = com.microsoft.GatedAdd(x, z, g)",
         "p = Mul(z, g)\ny = Add(x, p)",
         {"x": real(2, 3), "z": real(2, 3), "g": real(2, 1)},
+    ),
+    Fusion(
+        "GatedAdd, a product in the gate",
+        "y = com.microsoft.GatedAdd(x, z, g, w)",
+        "p = MatMul(g, w)\ns = Sigmoid(p)\nm = Mul(z, s)\ny = Add(x, m)",
+        {"x": real(2, 3), "z": real(2, 3), "g": real(2, 5), "w": real(5, 1)},
+        runs=False,
+    ),
+    Fusion(
+        "SwiGLU",
+        "y = com.microsoft.SwiGLU<activation_alpha = 1.5, activation_beta = 1.0, limit = 2.0>(g0, l0)",
+        swiglu("y"),
+        {"g0": real(2, 3, 4), "l0": real(2, 3, 4)},
+        runs=False,
+    ),
+    Fusion(
+        "SwiGLU of both halves",
+        "y = com.microsoft.SwiGLU(x)",
+        "g, l = Split<axis = -1, num_outputs = 2>(x)\ns = Sigmoid(g)\na = Mul(g, s)\ny = Mul(a, l)",
+        {"x": real(2, 3, 8)},
+        runs=False,
+    ),
+    Fusion(
+        "RMSNormRotary",
+        "y, n = com.microsoft.RMSNormRotary<input_start = 2, input_width = 6, rotary_embedding_dim = 4>(x, g, i, c, s)",
+        """
+            start = Constant<value_ints = [2]>()
+            end = Constant<value_ints = [8]>()
+            last = Constant<value_ints = [-1]>()
+            flat = Constant<value_ints = [0, 0, -1]>()
+            part = Slice(x, start, end, last)
+            n = RMSNormalization<axis = -1>(part, g)
+            t = Transpose<perm = [0, 2, 1, 3]>(n)
+            r = RotaryEmbedding<rotary_embedding_dim = 4>(t, c, s, i)
+            b = Transpose<perm = [0, 2, 1, 3]>(r)
+            y = Reshape(b, flat)
+        """,
+        {"x": real(2, 3, 4, 10), "g": real(6), "i": np.tile(np.arange(3), (2, 1)), "c": real(9, 2), "s": real(9, 2)},
+        runs=False,
     ),
     Fusion(
         "BiasAdd",

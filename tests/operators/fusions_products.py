@@ -196,86 +196,69 @@ _NBITS = [
     ),
 ]
 
-_EXPERTS = {"x": real(4, 8), "r": real(4, 5), "f1": real(5, 16, 8), "b1": real(5, 16), "f2": real(5, 8, 16)}
 
+_ADAPTED = {
+    "x": real(2, 3, 64),
+    **_BITS,
+    "a": octets(3, 2, 32),
+    "sa": real(3, 2),
+    "b": octets(6, 1, 32),
+    "sb": real(6, 1),
+}
 
-def chosen(normalized: bool = False) -> str:
-    """Text that chooses two experts for each token: their weights p, and their matrices and biases."""
-    return (
-        """
-        k = Constant<value_ints = [2]>()
-        last = Constant<value_ints = [-1]>()
-        mid = Constant<value_ints = [1]>()
-        r1 = Softmax<axis = -1>(r)
-        p0, i = TopK(r1, k)
-    """
-        + ("t = ReduceSum(p0, last)\np = Div(p0, t)\n" if normalized else "p = Identity(p0)\n")
-        + """
-        w1 = Gather<axis = 0>(f1, i)
-        w2 = Gather<axis = 0>(f2, i)
-        xs = Constant<value_ints = [4, 1, 8, 1]>()
-        x4 = Reshape(x, xs)
-        h4 = MatMul(w1, x4)
-        h0 = Squeeze(h4, last)
-    """
-    )
-
-
-BLENDED = """
-    a4 = Unsqueeze(a, last)
-    o4 = MatMul(w2, a4)
-    o = Squeeze(o4, last)
-    pp = Unsqueeze(p, mid)
-    z = MatMul(pp, o)
-    y = Squeeze(z, mid)
-"""
-
-_MIXTURES = [
-    Fusion(
-        "MoE",
-        'y = com.microsoft.MoE<k = 2, activation_type = "relu">(x, r, f1, b1, f2)',
-        chosen() + "c1 = Gather<axis = 0>(b1, i)\nh = Add(h0, c1)\na = Relu(h)" + BLENDED,
-        _EXPERTS,
+_STORED = [
+    *(
+        Fusion(
+            f"MatMulPacked, {kind}",
+            f'y = com.microsoft.MatMulPacked<K = 64, N = 6, packed_type = 2, activation_type = "{kind}">(x, w{scale})',
+            "z0 = MatMul(x, m)\n" + ("z = Mul(z0, g)\n" if scale else "z = Identity(z0)\n") + parts,
+            {"x": real(2, 3, 64), "w": octets(6, 36), **({"g": real()} if scale else {})},
+            stored=("w",),
+            constants={"m": _MATRIX},
+            runs=False,
+        )
+        for kind, scale, parts in (
+            ("none", "", "y = Identity(z)"),
+            ("relu2", ", g", "r = Relu(z)\ny = Mul(r, r)"),
+            ("silu", ", g", "s = Sigmoid(z)\ny = Mul(z, s)"),
+        )
     ),
     Fusion(
-        "MoE, normalised, silu",
-        'y = com.microsoft.MoE<k = 2, activation_type = "silu", normalize_routing_weights = 1>(x, r, f1, , f2)',
-        chosen(normalized=True) + "g = Sigmoid(h0)\na = Mul(h0, g)" + BLENDED,
-        {n: x for n, x in _EXPERTS.items() if n != "b1"},
+        "MatMulNBitsQLoRA",
+        f"y = com.microsoft.MatMulNBitsQLoRA<{_PACKED}>(x, w, s, a, sa, b, sb)",
+        "z = MatMul(x, m)\nd = MatMul(x, down)\nu = MatMul(d, up)\ny = Add(z, u)",
+        _ADAPTED,
+        stored=("w", "s", "a", "sa", "b", "sb"),
+        constants={"m": _MATRIX, "down": real(64, 3), "up": real(3, 6)},
+        runs=False,
     ),
     Fusion(
-        "MoE, gelu",
-        'y = com.microsoft.MoE<k = 2, activation_type = "gelu">(x, r, f1, , f2)',
-        chosen() + 'a = Gelu<approximate = "tanh">(h0)' + BLENDED,
-        {n: x for n, x in _EXPERTS.items() if n != "b1"},
-        tolerance=5e-3,
+        "MatMulNBitsQLoRA, nothing goes up",
+        f"y = com.microsoft.MatMulNBitsQLoRA<{_PACKED}>(x, w, s, a, sa, b, sb)",
+        "y = MatMul(x, m)",
+        {**_ADAPTED, "b": octets(6, 0, 32)},
+        stored=("w", "s", "a", "sa", "b", "sb"),
+        constants={"m": _MATRIX},
+        runs=False,
     ),
     Fusion(
-        "MoE, swiglu",
-        'y = com.microsoft.MoE<k = 2, activation_type = "swiglu", swiglu_fusion = 1, activation_alpha = 1.5,'
-        " activation_beta = 1.0, swiglu_limit = 2.0>(x, r, f1, , f2)",
-        chosen()
-        + """
-            hs = Constant<value_ints = [4, 2, 8, 2]>()
-            h = Reshape(h0, hs)
-            g4, l4 = Split<axis = -1, num_outputs = 2>(h)
-            g0 = Squeeze(g4, last)
-            l0 = Squeeze(l4, last)
-            top = Constant<value_float = 2.0>()
-            low = Constant<value_float = -2.0>()
-            g = Min(g0, top)
-            l = Clip(l0, low, top)
-            alpha = Constant<value_float = 1.5>()
-            one = Constant<value_float = 1.0>()
-            ga = Mul(g, alpha)
-            gs = Sigmoid(ga)
-            gg = Mul(g, gs)
-            lb = Add(l, one)
-            a = Mul(gg, lb)
-        """
-        + BLENDED,
-        {"x": real(4, 8), "r": real(4, 5), "f1": real(5, 16, 8), "f2": real(5, 8, 8)},
+        "MatMulNBitsQLoRA, nothing comes down",
+        f"y = com.microsoft.MatMulNBitsQLoRA<{_PACKED}>(x, w, s, a, sa, b, sb)",
+        "z = MatMul(x, m)\nu = MatMul(none, up)\ny = Add(z, u)",
+        {**_ADAPTED, "a": octets(0, 2, 32), "none": np.zeros((2, 3, 3), np.float32)},
+        stored=("w", "s", "a", "sa", "b", "sb"),
+        constants={"m": _MATRIX, "up": real(3, 6)},
+        runs=False,
+    ),
+    Fusion(
+        "MatMulNBits without weights",
+        f"y = com.microsoft.MatMulNBits<{_PACKED}>(x, w, s, , , b)",
+        "z = Identity(zeros)\ny = Add(z, b)",
+        {"x": real(2, 3, 64), "w": octets(0, 4, 8), "s": real(0), "b": real(6)},
+        stored=("w", "s"),
+        constants={"zeros": np.zeros((2, 3, 6), np.float32)},
+        since="1.32",
     ),
 ]
 
-FUSIONS = [*_CONVOLUTIONS, *_PRODUCTS, *_NBITS, *_MIXTURES]
+FUSIONS = [*_CONVOLUTIONS, *_PRODUCTS, *_NBITS, *_STORED]

@@ -183,8 +183,53 @@ def _unpacked() -> Any:
 
 
 _TABLE, _EACH = _unpacked()
+_HALVES = real(6, 64).astype(np.float16)
+
+
+def _table(kind: str) -> tuple[Any, Any, Any]:
+    """A table of 6 rows of 64 elements in blocks of 32 with a scale of 2 bytes; its elements, and a scale for each."""
+    scales = np.abs(real(6, 2, 1)).astype(np.float16)
+    if kind == "q8_0":
+        values = octets(6, 2, 32, dtype=np.int8)
+        codes = values.view(np.uint8)
+    else:
+        values = octets(6, 2, 32) % 16
+        codes = values[..., :16] | values[..., 16:] << 4
+    blob = np.concatenate([scales.view(np.uint8), codes], -1).reshape(6, -1)
+    return blob, values.reshape(6, 64), np.repeat(scales.astype(np.float32), 32, -1).reshape(6, 64)
+
+
+def _gathered_packed(kind: str, code: int, offset: bool) -> Fusion:
+    blob, table, each = _table(kind)
+    return Fusion(
+        f"GatherPacked, {kind}",
+        f"y = com.microsoft.GatherPacked<K = 64, packed_type = {code}, output_dtype = 1>(d, i)",
+        """
+            g = Gather<axis = 0>(table, i)
+            gs = Gather<axis = 0>(each, i)
+            f = Cast<to = 1>(g)
+        """
+        + ("middle = Constant<value_float = 8.0>()\no = Sub(f, middle)\n" if offset else "o = Identity(f)\n")
+        + "y = Mul(o, gs)",
+        {"d": blob, "i": np.array([[0, 5], [3, 3]])},
+        stored=("d",),
+        constants={"table": table, "each": each},
+        since="1.32",
+    )
+
 
 _OTHERS = [
+    _gathered_packed("q4_0", 2, offset=True),
+    _gathered_packed("q8_0", 8, offset=False),
+    Fusion(
+        "GatherPacked, float16",
+        "y = com.microsoft.GatherPacked<K = 64, packed_type = 1, output_dtype = 1>(d, i)",
+        "g = Gather<axis = 0>(table, i)\ny = Cast<to = 1>(g)",
+        {"d": _HALVES.view(np.uint8), "i": np.array([[0, 5], [3, 3]])},
+        stored=("d",),
+        constants={"table": _HALVES},
+        since="1.32",
+    ),
     Fusion(
         "GatherBlockQuantized",
         "y = com.microsoft.GatherBlockQuantized<bits = 4, block_size = 16, quantize_axis = 1>(d, i, s)",

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from tests.operators.fusions import Fusion, causal, hide, merge, number, octets, real, softmax, split
 from tests.operators.fusions_attention import WITH_PAST
-from tests.operators.fusions_products import BLENDED, chosen
-from tests.operators.fusions_state import steps_of_attention
+from tests.operators.fusions_experts import BLENDED, chosen
 
 #: Three sequences of four tokens, none of them padding.
 _TOKENS = {"offset": np.arange(12, dtype=np.int32).reshape(3, 4), "ends": np.array([0, 4, 8, 12], np.int32)}
@@ -109,32 +108,6 @@ _PACKED = [
             y = Reshape(ut, flat)
         """,
         {"x": real(12, 5), "w": real(5, 1, 3), "ends": _TOKENS["ends"], "b": real(5), "past": real(3, 5, 2)},
-        runs=False,
-    ),
-    Fusion(
-        "GatedDeltaNet",
-        "y, last = com.microsoft.GatedDeltaNet(q, k, v, , g, b, past)",
-        "".join(
-            f"{n}4 = Transpose<perm = [0, 2, 1, 3]>({n})\n{n}0, {n}1 = Split<axis = 2, num_outputs = 2>({n}4)\n"
-            for n in "qkv"
-        )
-        + "".join(
-            f"{n}5 = Unsqueeze({n}, ends)\n{n}4 = Transpose<perm = [0, 2, 1, 3]>({n}5)\n"
-            f"{n}0, {n}1 = Split<axis = 2, num_outputs = 2>({n}4)\n"
-            for n in "gb"
-        )
-        + "s0 = Transpose<perm = [0, 1, 3, 2]>(past)\n"
-        + steps_of_attention("gated_delta", 2, 4)
-        + "y4 = Concat<axis = 2>(y0, y1)\ny = Transpose<perm = [0, 2, 1, 3]>(y4)",
-        {
-            "q": real(2, 2, 2, 4),
-            "k": real(2, 2, 2, 4),
-            "v": real(2, 2, 2, 3),
-            "g": real(2, 2, 2),
-            "b": np.abs(real(2, 2, 2)),
-            "past": real(2, 2, 3, 4),
-        },
-        constants={"ends": np.array([-1])},
         runs=False,
     ),
 ]

@@ -147,3 +147,25 @@ def test_repeated_ngrams() -> None:
     (made,) = real_result("NGramRepeatBlock", [tokens, scores], ngram_size=3)
     assert set(np.flatnonzero(np.isneginf(made[0])).tolist()) == blocked == {3, 4}
     assert covers(cost("com.microsoft::NGramRepeatBlock", [(1, 8), (1, 6)], [(1, 6)], ngram_size=3), tally)
+
+
+def test_merged_selections() -> None:
+    """Each entry is looked for among those that were kept so far; a range that does not fit at all is not walked."""
+    rng, tally = np.random.default_rng(3), Counter[str]()
+    most, base = 6, rng.integers(0, 9, (5, 4))
+    starts = rng.integers(0, 9, 5)
+    lengths = rng.integers(0, most + 3, 5)
+    for row, start, length in zip(base, starts, lengths, strict=True):
+        kept: list[int] = []
+        for entry in (*row, *(range(start, start + length) if length <= most else ())):
+            for other in kept:
+                tally["cmp"] += 1
+                if other == entry:
+                    break
+            else:
+                kept.append(entry)
+    shapes = [(5, 4), (5,), (5,), (5,), (5,)]
+    bound = cost(
+        "com.microsoft::PackedSparseAttentionIndexerMerge", shapes, [(5, most), (5,), (5,)], max_output_entries=most
+    )
+    assert covers(bound, tally)

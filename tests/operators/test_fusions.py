@@ -7,6 +7,7 @@ import onnx
 import pytest
 from tests.operators import (
     fusions_attention,
+    fusions_experts,
     fusions_pointwise,
     fusions_products,
     fusions_quantized,
@@ -20,6 +21,7 @@ from flopwise.operators.counts import Counts, total
 
 FUSIONS = [
     *fusions_attention.FUSIONS,
+    *fusions_experts.FUSIONS,
     *fusions_pointwise.FUSIONS,
     *fusions_products.FUSIONS,
     *fusions_quantized.FUSIONS,
@@ -44,7 +46,7 @@ def test_counts_are_those_of_the_parts(fusion: Fusion) -> None:
 
 @pytest.mark.parametrize("fusion", [f for f in FUSIONS if f.runs], ids=str)
 def test_onnxruntime_gives_the_same_results(fusion: Fusion) -> None:
-    runtime = pytest.importorskip("onnxruntime", minversion="1.31")  # older ones have fewer of the operators
+    runtime = pytest.importorskip("onnxruntime", minversion=fusion.since)  # older ones have fewer of the operators
     results = []
     for model in fusion.models():
         made = profile(model).graph.outputs[0]

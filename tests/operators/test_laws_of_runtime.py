@@ -38,6 +38,35 @@ BATCHED: list[tuple[str, Any, Any, dict[str, Any]]] = [
         lambda n: [(n, 4, 6)],
         {"qk_l2_norm": 1},
     ),
+    ("MatMulPacked", lambda n: [(n, 5, 64), (8, 36)], lambda n: [(n, 5, 8)], {"activation_type": "silu"}),
+    (
+        "MoEPacked",
+        lambda n: [(n, 8), (n, 4), (4, 16, 9), (4, 16, 9), (4, 8, 18), (n, 4)],
+        lambda n: [(n, 8)],
+        {"k": 2, "routing_epsilon": 0.5, "routed_scaling_factor": 2.5},
+    ),
+    ("MoEGroupRouter", lambda n: [(n, 8), (8,)], lambda n: [(n, 8)], {"top_k": 3, "n_group": 4, "topk_group": 2}),
+    ("RouterGateUpProj", lambda n: [(n, 8), (8, 14)], lambda n: [(n, 4), (n, 5)], {"router_size": 4}),
+    ("RMSNormRotary", lambda n: [(n, 3, 4, 16), (8,)], lambda n: [(n, 3, 32)], {"rotary_embedding_dim": 4}),
+    (
+        "HyperConnectionLowRankMix",
+        lambda n: [(n, 3, 20), (20,), (20, 3), (3, 20), (20, 4)],
+        lambda n: [(n, 3, 5), (n, 3, 4)],
+        {"num_branches": 4, "reduction_scale": 0.5},
+    ),
+    (
+        "Mamba2Verify",
+        lambda n: [(n, 30), (1, 22, 3), (1, 2, 4, 3), (22, 4), (22,), (2,), (2,), (2,), (6,), (1,)],
+        lambda n: [(n, 6), (1, 22, 3), (1, 2, 4, 3)],
+        {"heads": 2, "n_groups": 2, "d_state": 4},
+    ),
+    (
+        "PackedSparseAttentionIndexerMerge",
+        lambda n: [(9, 4), (9,), (n,), (n,), (n,)],
+        lambda n: [(n, 6), (n,), (n,)],
+        {"max_output_entries": 6},
+    ),
+    ("SwiGLU", lambda n: [(n, 8)], lambda n: [(n, 4)], {"limit": 2.0}),
     ("GroupNorm", lambda n: [(n, 5, 5, 8), (8,), (8,)], lambda n: [(n, 5, 5, 8)], {"groups": 2, "activation": 1}),
 ]
 
@@ -109,6 +138,12 @@ def test_a_longformer_attends_to_its_window_and_everywhere() -> None:
         ("NhwcMaxPool", {"kernel_shape": "xy"}),
         ("GatedDeltaNet", {"update_rule": "sometimes"}),
         ("CDist", {"metric": "cosine"}),
+        ("GatedDeltaNet", {"gate_activation": "sometimes"}),
+        ("RouterGateUpProj", {"router_size": 4, "activation": "relu"}),
+        ("GatherPacked", {"packed_type": 999}),
+        ("MoEPacked", {"activation_type": "wobble"}),
+        ("MoEGroupRouter", {"top_k": "many"}),
+        ("MatMulPacked", {"activation_type": "wobble"}),
     ],
 )
 def test_an_attribute_without_sense_is_refused_in_one_line(op: str, attrs: dict[str, Any]) -> None:

@@ -66,6 +66,34 @@ def product(
             "int8",
         ),
         ("com.microsoft::MatMulNBitsMlp", {3: (8, 4, 8)}, {"K": 64, "N": 8}, {3: 512}, "int4"),
+        # three rows of two blocks of 32, each 18 bytes in q4_0
+        ("com.microsoft::MatMulPacked", {1: (3, 36)}, {"K": 64, "N": 3, "packed_type": 2}, {1: 192}, "q4_0"),
+        ("com.microsoft::GatherPacked", {0: (7, 66)}, {"K": 256, "packed_type": 16}, {0: 1792}, "iq2_xxs"),
+        # a number of a type that came later leaves the bytes without a name
+        ("com.microsoft::MatMulPacked", {1: (3, 36)}, {"K": 64, "N": 3, "packed_type": 999}, {1: 192}, None),
+        # hidden states of 3: rows of gate and up; rows of down are as long as the experts are wide
+        (
+            "com.microsoft::MoEPacked",
+            {2: (5, 16, 9), 3: (5, 16, 9), 4: (5, 3, 9)},
+            {"gate_type": 2, "up_type": 6, "down_type": 8},
+            {2: 240, 3: 240, 4: 240},
+            "q4_0",
+        ),
+        # rank 3: 32 columns come down to it, 8 go up from it, of 8 bits unless lora_bits says otherwise
+        (
+            "com.microsoft::MatMulNBitsQLoRA",
+            {1: (8, 2, 8), 3: (3, 1, 32), 4: (3, 1), 5: (8, 1, 32)},
+            {"K": 32, "N": 8, "block_size": 16},
+            {1: 256, 3: 96, 5: 24},
+            "int4",
+        ),
+        (
+            "com.microsoft::MatMulNBitsQLoRA",
+            {3: (3, 1, 16), 4: (3, 1), 5: (8, 1, 16)},
+            {"K": 32, "N": 8, "lora_bits": 4},
+            {3: 96, 5: 24},
+            "int4",
+        ),
         (
             "com.microsoft::MatMulNBitsQkv",
             {3: (8, 4, 8), 6: (2, 4, 8), 9: (2, 4, 8)},
@@ -76,7 +104,7 @@ def product(
     ],
 )
 def test_elements(
-    op: str, shapes: dict[int, Shape | None], attrs: dict[str, Any], elements: dict[int, int], dtype: str
+    op: str, shapes: dict[int, Shape | None], attrs: dict[str, Any], elements: dict[int, int], dtype: str | None
 ) -> None:
     node, found = product(op, shapes, **attrs)
     assert found == elements

@@ -130,6 +130,9 @@ DEQUANTIZED = "a = DequantizeLinear(x, s, z)"
         (HALF, "y = com.microsoft.MatMulNBits<K = 4, N = 1, block_size = 16, bits = 8>(x, q, b)", "float16×int8"),
         (BYTES, "y = com.microsoft.MatMulIntegerToFloat(x, w, s, s)", "uint8×int8"),
         (T.INT64, "y = com.microsoft.GatherBlockQuantized<block_size = 16>(n, x, b)", "float32"),
+        (HALF, "y = com.microsoft.MatMulPacked<K = 4, N = 2, packed_type = 12>(x, p)", "float16×q4_K"),
+        (HALF, "y = com.microsoft.MoEPacked<gate_type = 2, down_type = 8>(x, x, p, , p)", "float16×q4_0"),
+        (T.INT64, "y = com.microsoft.GatherPacked<K = 32, packed_type = 2>(q, x)", "bfloat16"),
         (FLOAT, "a = com.acme.Thing(x); y = Relu(a)", "unknown"),
     ],
 )
@@ -183,7 +186,7 @@ def test_tables_name_operators() -> None:
 
 def test_tables_name_operators_of_onnxruntime() -> None:
     runtime = pytest.importorskip("onnxruntime")
-    if tuple(map(int, runtime.__version__.split(".")[:2])) < (1, 31):
+    if tuple(map(int, runtime.__version__.split(".")[:2])) < (1, 32):
         pytest.skip("older ones have fewer operators")
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from flopwise.graph import Node, Tensor
 from flopwise.memory.experts import GROUPED
+from flopwise.operators.inputs import unpacked
 from flopwise.operators.tables import row
 
 _TORCH = (
@@ -77,12 +78,13 @@ _ASKS_SHAPE: frozenset[str] = frozenset({"Shape", "Size", "ConstantOfShape", "Se
 
 #: Operators that pick elements of their first input: they read as many of its bytes as they write.
 _PICKS: frozenset[str] = frozenset(
-    {"Gather", "GatherElements", "GatherND", "Slice", "Crop", "com.microsoft::GatherBlockQuantized"}
+    {"Gather", "GatherElements", "GatherND", "Slice", "Crop"}
+    | {f"com.microsoft::{op}" for op in ("GatherBlockQuantized", "GatherPacked")}
 )
 
 
 #: Products of tokens with the weights of the experts that they were routed to.
-_EXPERTS: frozenset[str] = GROUPED | {"com.microsoft::MoE", "com.microsoft::QMoE"}
+_EXPERTS: frozenset[str] = GROUPED | {f"com.microsoft::{op}" for op in ("MoE", "QMoE", "MoEPacked")}
 
 
 class Traffic(NamedTuple):
@@ -119,7 +121,15 @@ def traffic(node: Node) -> Traffic:
     whole, others = _bytes([source]), _bytes(inputs.values())
     if whole is None or others is None or written is None:
         return Traffic(None, written)
+    if "picks quantized" in row(node.op).effects:
+        return Traffic(picked_bytes(node, source) + others, written)
     return Traffic(min(whole, written) + others, written)
+
+
+def picked_bytes(node: Node, source: Tensor) -> int:
+    """Bytes of a tensor, packed or not, that an operator reads which picks as many elements of it as it writes."""
+    elements = unpacked(node, row(node.op).inputs).get(source.name, source.numel)
+    return min(source.nbytes, -(-node.output().numel * source.nbytes // elements)) if elements else 0
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int | None:

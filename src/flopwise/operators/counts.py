@@ -73,6 +73,13 @@ SIGMOID = Counts(bit=1, exp=1, add=1, div=1)
 SILU = Counts(bit=1, exp=1, add=1, div=1, mul=1)
 SOFTMAX = Counts(cmp=1, add=2, exp=1, div=1)
 
+#: log(1 + exp(x)).
+SOFTPLUS = Counts(exp=1, add=1, log=1)
+
+#: RMSNormalization with a scale: for each element, and for each row of elements.
+RMS = Counts(mul=2, add=1, div=1)
+RMS_ROW = Counts(div=1, add=1, sqrt=1)
+
 
 def total(counts: Iterable[Counts]) -> Counts:
     """The sum, column by column: with thousands of layers, adding one after the other takes several times as long."""

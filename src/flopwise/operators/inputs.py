@@ -185,5 +185,5 @@ def packed_dtype(node: Node, place: int, places: Inputs) -> str | None:
         return None
     try:
         return packed.dtype(node)
-    except (TypeError, ValueError):
+    except (LookupError, TypeError, ValueError):
         return None

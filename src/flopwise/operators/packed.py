@@ -7,6 +7,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -28,13 +29,23 @@ class Packed(NamedTuple):
     bits: tuple[str, ...] = ("bits",)
     #: Values of the attribute ``quant_type`` -> the element type; any other value, and none, means integers.
     types: Mapping[Any, str] | None = None
+    #: Attribute with the number of a type of ggml, in whose blocks the elements lie; "" where they lie side by side.
+    format: str = ""
+    #: The width where no attribute gives it.
+    usual: int = USUAL_BITS
 
     def width(self, node: Node) -> int:
-        """Bits of an element."""
-        return next((int(node.attrs[name]) for name in self.bits if name in node.attrs), USUAL_BITS)
+        """Bits of an element; of one in a block, the fewest that it may take."""
+        if self.format:
+            return 1
+        return next((int(node.attrs[name]) for name in self.bits if name in node.attrs), self.usual)
 
     def dtype(self, node: Node) -> str:
         """Name of the element type."""
+        if self.format:
+            from flopwise.graph.ggml import TYPES  # few models have such weights
+
+            return TYPES[node.attrs[self.format]].name
         return (self.types or {}).get(node.attrs.get("quant_type"), f"int{self.width(node)}")
 
 
@@ -50,9 +61,18 @@ class _Blocks(Packed):
         return str(node.attrs.get("blocks", "uint8"))
 
 
-def elements(left: str, right: str) -> Figure:
-    """As many elements as the product of two attributes."""
-    return lambda node: int(node.attrs[left]) * int(node.attrs[right])
+def elements(*factors: str | tuple[int, int]) -> Figure:
+    """As many elements as the product of attributes and of extents, each by the place of an input and its axis."""
+    return lambda node: math.prod(_factor(node, factor) for factor in factors)
+
+
+def _factor(node: Node, factor: str | tuple[int, int]) -> int:
+    if isinstance(factor, str):
+        return int(node.attrs[factor])
+    tensor = node.inputs[factor[0]]
+    if tensor is None or tensor.shape is None:
+        raise LookupError(factor)
+    return int(tensor.shape[factor[1]])
 
 
 def blocks(node: Node) -> int:

@@ -88,6 +88,23 @@ def test_a_table_that_is_picked_from_is_charged_what_is_picked() -> None:
     assert found.inputs == 5 * 8
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "attrs", "nbytes"),
+    [
+        ("GatherBlockQuantized", (1000, 16), {"block_size": 16}, 5 * 16),
+        ("GatherPacked", (1000, 66), {"K": 256, "packed_type": 16, "output_dtype": 1}, 5 * 66),
+    ],
+)
+def test_a_packed_table_is_charged_the_bytes_of_what_is_picked(
+    op: str, shape: tuple[int, int], attrs: dict[str, int], nbytes: int
+) -> None:
+    table = Tensor("table", shape, "uint8", "weight")
+    ids, made = Tensor("ids", (5,), "int64", "input"), Tensor("y", (5, attrs.get("K", 32)), "float32")
+    node = Node(f"com.microsoft::{op}", "gather", (table, ids), (made,), attrs)
+    found = must_move(Graph("m", "onnx", "", (ids,), (made,), (node,)))
+    assert found.weights == nbytes
+
+
 def test_a_tied_table_that_is_also_multiplied_is_charged_whole() -> None:
     nodes = [
         helper.make_node("Gather", ["table", "ids"], ["e"]),

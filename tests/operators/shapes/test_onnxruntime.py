@@ -12,11 +12,14 @@ from onnx import helper, numpy_helper
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read
+from flopwise.graph.dtypes import BITS
+from flopwise.graph.ggml import TYPES
 from flopwise.operators.tables import NOT_RULED, OPERATORS
 
 runtime = pytest.importorskip("onnxruntime")
 
 DOMAIN = "com.microsoft"
+OLDER = tuple(map(int, runtime.__version__.split(".")[:2])) < (1, 32)
 RANDOM = numpy.random.default_rng(0)
 
 
@@ -52,6 +55,11 @@ class Case:
 
 def quantized(*shape: int) -> list[Any]:
     return [bytes_(*shape), SCALE, ZERO]
+
+
+def table(code: int) -> dict[str, int]:
+    """Attributes of a packed table whose rows come out as float32."""
+    return {"packed_type": code, "output_dtype": onnx.TensorProto.FLOAT}
 
 
 CASES = [
@@ -185,6 +193,64 @@ CASES = [
     Case("UnfoldTensor", [real(2, 9)], {"dim": -1, "size": 4, "step": 2}),
     Case("BiasSplitGelu", [real(1, 2, 8), real(8)]),
     Case("NGramRepeatBlock", [ints(1, 2, 3).reshape(1, 3), real(1, 8)], {"ngram_size": 2}),
+    # Since onnxruntime 1.32.
+    Case("GatherPacked", [bytes_(5, 36), ints(0, 3)], {"K": 64, **table(2)}),
+    Case("GatherPacked", [bytes_(5, 66), ints(0, 3)], {"K": 256, **table(16)}),
+    Case("GatherPacked", [bytes_(5, 32), ints(0, 3).reshape(1, 2)], {"K": 16, **table(30)}),
+    Case("MoEGroupRouter", [real(2, 5, 8), real(8)], {"n_group": 2, "top_k": 2}),
+    Case("SwiGLU", [real(2, 3, 8)], {"limit": 1.0}),
+    Case(
+        "MatMulNBitsQLoRA",
+        [real(2, 3, 32), bytes_(8, 2, 8), real(8, 2), bytes_(3, 1, 32), real(3, 1), bytes_(8, 1, 32), real(8, 1)],
+        {"K": 32, "N": 8, "block_size": 16},
+    ),
+    Case(
+        "HyperConnectionLowRankMix",
+        [real(2, 3, 16), real(16), real(16, 5), real(5, 16), real(16, 4)],
+        {"num_branches": 4},
+        3,
+    ),
+    Case(
+        "PackedSparseAttentionIndexerMerge",
+        [
+            ints(1, 2, 3, -1, 4, 5, -1, -1, dtype=numpy.int32).reshape(2, 4),
+            ints(3, 2, dtype=numpy.int32),
+            ints(0, 1, 1, dtype=numpy.int32),
+            ints(2, 5, 7, dtype=numpy.int32),
+            ints(4, 6, 9, dtype=numpy.int32),
+        ],
+        {"max_output_entries": 6, "policy_mode": "append_range"},
+        3,
+    ),
+    Case(
+        "SpeculativePrefixCommit",
+        [
+            *[ints(*range(16)).reshape(2, 8)] * 2,
+            ints(0, 0, 0, dtype=numpy.int32),
+            ints(*[0] * 32),
+            ints(*[0] * 4),
+            ints(*[0] * 32).reshape(2, 16),
+            ints(0, 1),
+        ],
+        outputs=3,
+    ),
+    Case("ConvStateReplay", [real(40), real(40), real(50), ints(0, 0, 0, 1, 2, 3, 4, 2)]),
+    Case(
+        "GatedDeltaNet",
+        [
+            *[real(7, 2, 8)] * 2,
+            real(7, 4, 6),
+            ints(0, 3, 7, dtype=numpy.int32),
+            real(7, 4, 8),
+            real(7, 4),
+            real(2, 4, 6, 8),
+            real(4),
+            real(4, 8),
+        ],
+        {"gate_activation": "kda"},
+        2,
+    ),
+    Case("MatMulNBits", [real(2, 3, 32), bytes_(0, 2, 8), real(0)], {"K": 32, "N": 8, "bits": 4, "block_size": 16}),
     Case("TorchEmbedding", [real(5, 4), ints(0, 3, 1)]),
 ]
 
@@ -221,6 +287,30 @@ def test_as_onnxruntime(case: Case) -> None:
     except Exception as error:  # it has no kernel for the processor, or not for these types
         pytest.skip(f"onnxruntime does not run it here: {str(error)[:200]}")
     assert found == [(r.shape, str(r.dtype)) for r in results]
+
+
+@pytest.mark.skipif(OLDER, reason="came with onnxruntime 1.32")
+def test_types_of_packed_rows_are_those_of_ggml() -> None:
+    """The kernel for the processor takes the types that have one, and only rows of as many bytes as ggml's have."""
+    taken = set()
+    for code, kind in TYPES.items():
+        size = 512 // kind.elements * (kind.nbytes or BITS[kind.name] // 8)
+        fitting, wider = (failure(bytes_(5, width), code) for width in (size, size + 1))
+        assert wider
+        assert not fitting or "unsupported packed_type" in fitting, kind
+        taken |= set() if fitting else {kind.name}
+    assert {"q4_0", "q5_0", "q8_0", "q5_K", "q6_K", "iq2_xxs", "iq3_xxs", "iq4_nl", "q2_0", "float16"} <= taken
+
+
+def failure(data: Any, code: int) -> str:
+    """Why the kernel does not take rows of 512 elements of a type; "" where it does."""
+    model = build(Case("GatherPacked", [data, ints(0, 3)], {"K": 512, **table(code)}))
+    try:
+        session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        session.run(None, {"x0": data, "x1": ints(0, 3)})
+    except Exception as error:
+        return str(error)
+    return ""
 
 
 def test_every_operator_is_ruled_or_says_why_not() -> None:

@@ -34,6 +34,10 @@ def h(*shape: int) -> Type:
     return TensorProto.FLOAT16, list(shape)
 
 
+def bf(*shape: int) -> Type:
+    return TensorProto.BFLOAT16, list(shape)
+
+
 def e(*shape: int) -> Type:
     return TensorProto.FLOAT8E4M3FN, list(shape)
 
@@ -197,6 +201,81 @@ CASES: list[tuple[str, list[Type | None], dict[str, Any], int]] = [
 ]
 
 
+#: The same for what came with onnxruntime 1.32.
+CASES_OF_1_32: list[tuple[str, list[Type | None], dict[str, Any], int]] = [
+    ("SwiGLU", [h(2, 3, 8), h(2, 3, 8)], {}, 1),
+    ("SwiGLU", [h(2, 3, 8)], {}, 1),
+    ("MatMulPacked", [h(2, 3, 256), u(6, 66)], {"K": 256, "N": 6, "packed_type": 16}, 1),
+    ("GatherPacked", [u(9, 66), l(2, 3)], {"K": 256, "packed_type": 16}, 1),
+    ("GatherPacked", [u(9, 66), l(4)], {"K": 256, "packed_type": 16, "output_dtype": 1}, 1),
+    (
+        "MatMulNBitsQLoRA",
+        [h(2, 3, 32), u(8, 2, 8), h(8, 2), u(3, 1, 32), h(3, 1), u(8, 1, 32), h(8, 1)],
+        {"K": 32, "N": 8, "block_size": 16},
+        1,
+    ),
+    ("RouterGateUpProj", [h(2, 3, 8), h(8, 10)], {"router_size": 4}, 2),
+    (
+        "MoEPacked",
+        [h(2, 3, 256), h(6, 4), u(4, 8, 66), u(4, 8, 66), u(4, 256, 66)],
+        {"gate_type": 16, "up_type": 16, "down_type": 16, "k": 2},
+        1,
+    ),
+    ("MoEGroupRouter", [h(2, 3, 8), f(8)], {"n_group": 2, "topk_group": 1, "top_k": 2}, 1),
+    ("RMSNormRotary", [h(2, 3, 4, 16), f(8), l(1), f(9, 2), f(9, 2)], {"input_width": 8, "rotary_embedding_dim": 4}, 2),
+    (
+        "RMSNormRotary",
+        [h(2, 3, 4, 16), f(16), l(1), f(9, 2), f(9, 2)],
+        {"flatten_batch": 1, "output_fp16": 1, "rotary_embedding_dim": 4},
+        2,
+    ),
+    ("HyperConnectionLowRankMix", [h(2, 3, 20), h(20), h(20, 5), h(5, 20), h(20, 4)], {"num_branches": 4}, 3),
+    (
+        "Mamba2Verify",
+        [bf(3, 770), bf(4, 640, 3), f(4, 2, 128, 64), bf(640, 4), bf(640), f(2), f(2), f(2), f(128), i(1)],
+        {"heads": 2, "n_groups": 2},
+        5,
+    ),
+    ("GatedDeltaNetStateReplay", [f(40), f(50), f(60), l(11)], {}, 1),
+    ("ConvStateReplay", [h(40), h(50), h(60), l(8)], {}, 1),
+    (
+        "PackedSparseAttentionIndexerMerge",
+        [i(2, 4), i(2), i(3), None, None, i(3, 2), i(3)],
+        {"max_output_entries": 6, "policy_mode": "append_indices"},
+        3,
+    ),
+    ("SpeculativePrefixCommit", [l(2, 8), l(2, 8), i(3), l(32), l(4), l(2, 16), l(2)], {}, 3),
+    (
+        "CausalConvWithState",
+        [h(2, 5, 8), h(4, 1, 3)],
+        {
+            "channels_last": 1,
+            "input_channels": 4,
+            "state_length": 4,
+            "state_update_capacity": 3,
+            "state_channels_last": 0,
+        },
+        3,
+    ),
+    (
+        "GatedDeltaNet",
+        [h(7, 2, 8), h(7, 2, 8), h(7, 4, 6), i(3), f(7, 4, 8), f(7, 4), f(2, 4, 6, 8), None, None, i(2)],
+        {"state_update_capacity": 3},
+        3,
+    ),
+    (
+        "VarlenCausalConvWithState",
+        [h(7, 4), h(4, 1, 2), i(3), None, h(2, 4, 1), None, h(7, 3, 2), h(7, 1)],
+        {"group_size": 2},
+        2,
+    ),
+    ("GatedAdd", [bf(2, 3, 8), bf(2, 3, 8), bf(2, 3, 5), bf(5, 1)], {}, 1),
+]
+
+_OLDER = tuple(map(int, runtime.__version__.split(".")[:2])) < (1, 32)
+_NEW = [pytest.param(*c, marks=pytest.mark.skipif(_OLDER, reason="came with onnxruntime 1.32")) for c in CASES_OF_1_32]
+
+
 def model(
     op: str, inputs: list[Type | None], attrs: dict[str, Any], outputs: list[onnx.ValueInfoProto]
 ) -> onnx.ModelProto:
@@ -220,7 +299,7 @@ def inferred(made: onnx.ModelProto) -> int | None:
     return None
 
 
-@pytest.mark.parametrize(("op", "inputs", "attrs", "outputs"), CASES)
+@pytest.mark.parametrize(("op", "inputs", "attrs", "outputs"), [*CASES, *_NEW])
 def test_as_onnxruntime_infers(op: str, inputs: list[Type | None], attrs: dict[str, Any], outputs: int) -> None:
     names = [f"y{k}" for k in range(outputs)]
     profiled = profile(model(op, inputs, attrs, [onnx.ValueInfoProto(name=name) for name in names]))

@@ -28,6 +28,7 @@ _WIDER: dict[str, tuple[str, ...]] = {
 _SAME: dict[str, str] = {
     "uint8": "int8",
     "uint4": "int4",
+    "int3": "int4",
     "int2": "int4",
     "uint2": "int4",
     "float8e4m3fnuz": "float8e4m3fn",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
-from flopwise.memory.traffic import traffic
+from flopwise.memory.traffic import picked_bytes, traffic
 from flopwise.operators.folding import Folding, fold
 from flopwise.profiles.precision import QDQ, TIMES, precision, quantized_before
 
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 WINOGRAD = 2.25
 
 #: Operators that read some slices of their first input, as many elements as they write.
-_PICKS = frozenset({"Gather", "GatherElements", "GatherND", "com.microsoft::GatherBlockQuantized"})
+_PICKS = frozenset(
+    {"Gather", "GatherElements", "GatherND", "com.microsoft::GatherBlockQuantized", "com.microsoft::GatherPacked"}
+)
 
 #: Operators that write some elements of a copy of their first input, which an engine does in place.
 _UPDATES = frozenset({"Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
 
 #: Mixtures of experts: attribute with the experts that a token uses.
-_EXPERTS = {"com.microsoft::MoE": "k", "com.microsoft::QMoE": "k"}
+_EXPERTS = {f"com.microsoft::{op}": "k" for op in ("MoE", "QMoE", "MoEPacked")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +147,9 @@ def _share(node: Node, tensor: Tensor) -> int | None:
     """The bytes of a tensor that a node reads at least; None when its size is not known."""
     if not tensor.sized or not isinstance(tensor.nbytes, int):
         return None
-    if node.op in _PICKS and node.has_input(0) and node.input(0).name == tensor.name:
-        picked = [t.numel for t in node.known_outputs[:1] if t.sized]
-        if picked and isinstance(picked[0], int) and tensor.numel:
-            return min(tensor.nbytes, -(-picked[0] * tensor.nbytes // tensor.numel))
+    picks = node.op in _PICKS and node.has_input(0) and node.input(0).name == tensor.name
+    if picks and any(t.sized and isinstance(t.numel, int) for t in node.known_outputs[:1]):
+        return picked_bytes(node, tensor)
     if node.op in ("Slice", "Split", "Shape"):
         moved = traffic(node).read
         return tensor.nbytes if moved is None else min(tensor.nbytes, moved)

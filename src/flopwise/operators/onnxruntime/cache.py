@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import RMS, RMS_ROW, Counts
 from flopwise.operators.extents import extent, whole
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs
 from flopwise.operators.onnxruntime.attention import Heads, how_many
@@ -43,7 +43,7 @@ def _around(node: Node, queries: int, keys: int, size: int, *, sink: int, norm: 
     if node.attrs.get("do_rotary", 0):
         work += ROTATED * (rows * size)
     if norm >= 0 and node.has_input(norm):
-        work += Counts(mul=2, add=1, div=1) * (rows * size) + Counts(div=1, add=1, sqrt=1) * rows
+        work += RMS * (rows * size) + RMS_ROW * rows
     if (sink >= 0 and node.has_input(sink)) or node.attrs.get("smooth_softmax", 0):
         work += _SINK * queries
     return work
@@ -146,14 +146,21 @@ def _packed(node: Node, total: int, sequences: int, sink: int, norm: int) -> Cou
 
 def dynamic_sparse_attention(node: Node) -> Counts:
     """at most as GroupQueryAttention on T = the selected entries of each token, and local_window_size more in the mode
-    local_plus_selected.
+    local_plus_selected; key_scale and value_scale: 1 mul for each element that a token reads of the main cache, 1 div +
+    3 cmp for each new one.
+
+    The main cache holds the selected entries, or those of the window in the mode local_plus_selected.
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicSparseAttention
     """
     query, heads, groups, size = node.input(0), whole(node, "num_heads"), whole(node, "kv_num_heads"), _size(node)
     tokens = extent(node, query, 0) * extent(node, query, 1)
     shape = Heads(tokens, heads, 1, _selected(node, 7), size, size)
-    return shape.counts(node, masks=1) + _around(node, tokens * heads, tokens * groups, size, sink=16, norm=14)
+    work = shape.counts(node, masks=1) + _around(node, tokens * heads, tokens * groups, size, sink=16, norm=14)
+    caches = int(node.has_input(18)) + int(node.has_input(19))
+    both = node.attrs.get("attention_mode", "selected_only") == "local_plus_selected"
+    read = max(whole(node, "local_window_size", 0), 0) if both else extent(node, node.input(7), -1)
+    return work + (Counts(mul=read) + Counts(div=1, cmp=3)) * (tokens * groups * size * caches)
 
 
 def _selected(node: Node, place: int) -> int:
@@ -161,6 +168,19 @@ def _selected(node: Node, place: int) -> int:
     window: int = whole(node, "local_window_size", 0)
     both = node.attrs.get("attention_mode", "selected_only") == "local_plus_selected"
     return extent(node, node.input(place), -1) + (max(window, 0) if both else 0)
+
+
+def merged_selections(node: Node) -> Counts:
+    """at most N × n × (n − 1) / 2 cmp: each of the n = C + A entries of a query is compared with those before it; in
+    the mode append_range A is max_output_entries, since a longer range never fits.
+
+    base_indices is (R, C), additional_indices (N, A).
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.PackedSparseAttentionIndexerMerge
+    """
+    added = extent(node, node.input(5), -1) if node.has_input(5) else whole(node, "max_output_entries")
+    entries = extent(node, node.input(0), -1) + added
+    return Counts(cmp=extent(node, node.input(2), 0) * (entries * (entries - 1) // 2))
 
 
 _INDEXER = "scores blocks of keys whose number is data: how far the sequence has come, and what was kept of it"
@@ -189,8 +209,14 @@ OPERATORS: dict[str, Operator] = {
         shape=shape.by("attention:in_place"),
     ),
     "com.microsoft::DynamicSparseAttention": by(
-        dynamic_sparse_attention, "bound", shape=shape.by("attention:dynamic_sparse")
+        dynamic_sparse_attention,
+        "bound",
+        inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 15, SCALE, SCALE),
+        shape=shape.by("attention:dynamic_sparse"),
     ),
     "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER, shape=shape.by("attention:indices")),
     "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER, shape=shape.by("attention:indices")),
+    "com.microsoft::PackedSparseAttentionIndexerMerge": by(
+        merged_selections, "bound", shape=shape.by("attention:merged_indices")
+    ),
 }

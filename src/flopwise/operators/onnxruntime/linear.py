@@ -10,22 +10,23 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from flopwise.errors import ShapeError
-from flopwise.graph import Node
+from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
-from flopwise.operators.counts import SOFTMAX, Counts
+from flopwise.operators.counts import RMS, RMS_ROW, SILU, Counts
 from flopwise.operators.extents import extent, product, whole
-from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale, unpacked
+from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale
 from flopwise.operators.onnx import linear
 from flopwise.operators.onnx.recurrent import ACTIVATIONS
 from flopwise.operators.operator import Operator, Rule, by, counted_as
-from flopwise.operators.packed import MATRIX, Packed, blocks, elements, of_experts
+from flopwise.operators.packed import MATRIX, Packed, blocks, elements
 
 #: One element of an activation that is fused to a product, by its name in lower case.
-_FUSED = {
+FUSED = {
     **ACTIVATIONS,
     "clip": Counts(cmp=2),
     "hardswish": Counts(mul=2, add=1, cmp=2),
-    **dict.fromkeys(("silu", "swish"), Counts(mul=1) + ACTIVATIONS["sigmoid"]),
+    **dict.fromkeys(("silu", "swish"), SILU),
+    **dict.fromkeys(("relu2", "relu_squared"), Counts(cmp=1, mul=1)),
     "quickgelu": Counts(mul=2) + ACTIVATIONS["sigmoid"],
     **dict.fromkeys(("identity", "none", ""), Counts()),
 }
@@ -43,9 +44,9 @@ def activated(node: Node, attribute: str = "activation") -> Counts:
     name = str(node.attrs.get(attribute, "")).lower()
     if name in ("gelu", "fastgelu"):
         return FAST_GELU * node.output().numel
-    if name not in _FUSED:
+    if name not in FUSED:
         raise ShapeError(f"{node.op} {node.name!r}: unknown activation {node.attrs[attribute]!r}")
-    return _FUSED[name] * node.output().numel
+    return FUSED[name] * node.output().numel
 
 
 def _as(node: Node, op: str, *places: int) -> Node:
@@ -122,15 +123,47 @@ def packed_matmul(bias: int | None) -> Rule:
     """The rule of a product with packed weights whose bias is at a place."""
 
     def rule(node: Node) -> Counts:
-        """numel(Y) × K mac, K the last extent of A, and numel(Y) add when bias is given. Unpacking the weights is free.
+        """numel(Y) × K mac, K the last extent of A, none where B is empty; numel(Y) add when bias is given. Unpacking
+        the weights is free.
 
         https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits
         """
         outputs = node.output().numel
         biased = bias is not None and node.has_input(bias)
-        return Counts(mac=outputs * extent(node, node.input(0), -1), add=outputs if biased else 0)
+        width = 0 if node.has_input(1) and _empty(node.input(1)) else extent(node, node.input(0), -1)
+        return Counts(mac=outputs * width, add=outputs if biased else 0)
 
     return rule
+
+
+def _empty(weights: Tensor) -> bool:
+    """Whether weights are left out by an extent of 0."""
+    return 0 in (weights.shape or ())
+
+
+def stored_matmul(node: Node) -> Counts:
+    """numel(Y) × K mac, K the last extent of A; global_scale: numel(Y) mul; activation_type relu2: numel(Y) × (1 cmp +
+    1 mul), silu: numel(Y) × (1 mul + 1 bit + 1 exp + 1 add + 1 div). Unpacking the weights is free.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulPacked
+    """
+    outputs = node.output().numel
+    work = Counts(mac=outputs * extent(node, node.input(0), -1), mul=outputs if node.has_input(2) else 0)
+    return work + activated(node, "activation_type")
+
+
+def adapted_matmul(node: Node) -> Counts:
+    """numel(Y) × K mac (base), rows × K × R mac (down), numel(Y) × R mac (up) and numel(Y) add, R the rank; lora_A
+    empty: no down; lora_B empty: base alone. Unpacking the weights is free.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBitsQLoRA
+    """
+    x, outputs, rank = node.input(0), node.output().numel, extent(node, node.input(4), 0)
+    work = Counts(mac=outputs * extent(node, x, -1))
+    if _empty(node.input(5)):
+        return work
+    down = 0 if _empty(node.input(3)) else x.numel * rank
+    return work + Counts(mac=down + outputs * rank, add=outputs)
 
 
 def _normed(node: Node) -> Counts:
@@ -139,7 +172,7 @@ def _normed(node: Node) -> Counts:
     rows = product(x.dims[:-1])
     work = Counts(add=x.numel if node.has_input(1) else 0)
     if node.has_input(2):
-        work += Counts(mul=2, add=1, div=1) * x.numel + Counts(div=1, add=1, sqrt=1) * rows
+        work += RMS * x.numel + RMS_ROW * rows
     return work
 
 
@@ -164,78 +197,6 @@ def packed_qkv(node: Node) -> Counts:
     biases = rows * sum(n for n, i in zip(columns, (5, 8, 11), strict=True) if node.has_input(i))
     return _normed(node) + Counts(mac=rows * sum(columns) * width, add=biases)
 
-
-def experts(node: Node) -> Counts:
-    """for each token and each of the k experts that it takes: the products with fc1, fc2 and fc3 (mac), their biases
-    (add), the activation, and H mac to blend the results; numel(router_probs) × (1 cmp + 2 add + 1 exp + 1 div)
-    (softmax) and × bits(k) cmp (TopK, by binary search); normalize_routing_weights: tokens × k × (1 add + 1 div).
-
-    input is (tokens, H) or (B, S, H). All other experts rest. swiglu of g and l: 2 mul + 1 bit + 1 exp + 1 add + 1 div,
-    1 mul more when activation_alpha ≠ 1, 1 add more when activation_beta ≠ 0, 3 cmp more when swiglu_limit is given;
-    other activations are multiplied with fc3's results, where there are any.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MoE
-    """
-    return _experts(node, {}, weights=(2, 4, 6), biases=(3, 5, 7))
-
-
-def quantized_experts(node: Node) -> Counts:
-    """as MoE; unpacking the weights is part of the kernel.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QMoE
-    """
-    return _experts(node, unpacked(node, _QUANTIZED_EXPERTS), weights=(2, 5, 8), biases=(4, 7, 10))
-
-
-def _experts(
-    node: Node, elements: dict[str, int], weights: tuple[int, int, int], biases: tuple[int, int, int]
-) -> Counts:
-    """The work of experts, some of whose weights hold more elements than their shape says."""
-    x, router, taken = node.input(0), node.input(1), whole(node, "k", 1)
-    width, tokens = extent(node, x, -1), product(x.dims[:-1])
-    sizes = [_of_one_expert(node, place, elements) for place in weights]
-    added = sum(extent(node, node.input(place), -1) for place in biases if node.has_input(place))
-    inner = sizes[1] // width
-    chosen = (SOFTMAX + Counts(cmp=taken.bit_length())) * router.numel
-    if node.attrs.get("normalize_routing_weights", 0):
-        chosen += Counts(add=1, div=1) * (tokens * taken)
-    visits = tokens * taken
-    products = Counts(mac=visits * (sum(sizes) + width), add=visits * added)
-    return products + _gate(node, sizes[2]) * (visits * inner) + chosen
-
-
-def _of_one_expert(node: Node, place: int, elements: dict[str, int]) -> int:
-    """Elements of one expert's matrix; 0 when there is none at this place."""
-    if not node.has_input(place):
-        return 0
-    tensor = node.input(place)
-    return elements.get(tensor.name, tensor.numel) // extent(node, tensor, 0)
-
-
-def _gate(node: Node, third: int) -> Counts:
-    """One element of what lies between the products of an expert.
-
-    Raises:
-        ShapeError: there is no activation of that name.
-    """
-    kind = str(node.attrs.get("activation_type", "relu")).lower()
-    once: Counts | None
-    if kind == "swiglu":
-        alpha, beta = node.attrs.get("activation_alpha", 1.0), node.attrs.get("activation_beta", 0.0)
-        clamps = 3 if "swiglu_limit" in node.attrs else 0
-        return _FUSED["silu"] + Counts(mul=1 + int(alpha != 1.0), add=int(beta != 0.0), cmp=clamps)
-    once = FAST_GELU if kind == "gelu" else _FUSED.get(kind)
-    if once is None:
-        raise ShapeError(f"{node.op} {node.name!r}: unknown activation {kind!r}")
-    return once + Counts(mul=int(third > 0))
-
-
-_QUANTIZED_EXPERTS = inputs(
-    *(FACTOR, DATA, Input(factor=True, packed=of_experts(1)), SCALE, DATA),
-    *(Input(packed=of_experts(2)), SCALE, DATA, Input(packed=of_experts(3)), SCALE, DATA),
-    *(Input("zero point", packed=of_experts(layer)) for layer in (1, 2, 3)),
-    *(DATA, *[SCALE] * 6),
-)
 
 #: The packed weights of keys and values.
 _KEYS = Packed(elements("K", "Nkv"))
@@ -332,6 +293,22 @@ OPERATORS: dict[str, Operator] = {
         ),
         shape=shape.by("products:three_products"),
     ),
-    "com.microsoft::MoE": by(experts, inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.alike),
-    "com.microsoft::QMoE": by(quantized_experts, inputs=_QUANTIZED_EXPERTS, shape=shape.alike),
+    "com.microsoft::MatMulPacked": by(
+        stored_matmul,
+        inputs=inputs(FACTOR, Input(factor=True, packed=Packed(elements("K", "N"), format="packed_type")), SCALE),
+        shape=shape.by("products:columns"),
+    ),
+    "com.microsoft::MatMulNBitsQLoRA": by(
+        adapted_matmul,
+        inputs=inputs(
+            FACTOR,
+            Input(factor=True, weight=Weight("packed"), packed=MATRIX),
+            scale(1),
+            Input(packed=Packed(elements("K", (3, 0)), ("lora_bits",), usual=8)),
+            scale(3),
+            Input(packed=Packed(elements("N", (4, 0)), ("lora_bits",), usual=8)),
+            scale(5),
+        ),
+        shape=shape.by("products:columns"),
+    ),
 }

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import SILU, Counts
+from flopwise.operators.counts import SIGMOID, SILU, Counts
+from flopwise.operators.extents import product
 from flopwise.operators.onnx import pointwise
 from flopwise.operators.onnxruntime.linear import FAST_GELU
 from flopwise.operators.operator import Operator, by, counted_as, each, nothing
@@ -49,6 +50,40 @@ def scaled_silu(node: Node) -> Counts:
     return (SILU + Counts(mul=int(scaled))) * node.output().numel
 
 
+def gated_add(node: Node) -> Counts:
+    """numel(Y) × (1 mul + 1 add): x + gate × y; gate_weight: rows × (K mac + 1 bit + 1 exp + 1 add + 1 div), the
+    sigmoid of a product of the gate's K elements with it.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedAdd
+    """
+    work = Counts(mul=1, add=1) * node.output().numel
+    if not node.has_input(3):
+        return work
+    gate = node.input(2)
+    return work + Counts(mac=gate.numel) + SIGMOID * product(gate.dims[:-1])
+
+
+def swiglu(node: Node, clamped: bool) -> Counts:
+    """One element of a swiglu: g × sigmoid(activation_alpha × g) × (l + activation_beta), both clamped or not."""
+    alpha, beta = node.attrs.get("activation_alpha", 1.0), node.attrs.get("activation_beta", 0.0)
+    return SILU + Counts(mul=1 + int(alpha != 1.0), add=int(beta != 0.0), cmp=3 if clamped else 0)
+
+
+def clamped_swiglu(node: Node) -> Counts:
+    """numel(Y) × (2 mul + 1 bit + 1 exp + 1 add + 1 div): gate × sigmoid(gate) × up; 1 mul more when activation_alpha ≠
+    1, 1 add more when activation_beta ≠ 0, 3 cmp more when limit > 0.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SwiGLU
+    """
+    return swiglu(node, limited(node)) * node.output().numel
+
+
+def limited(node: Node) -> bool:
+    """Whether the attribute limit clamps both halves."""
+    limit = node.attrs.get("limit", 0.0)
+    return isinstance(limit, int | float) and limit > 0
+
+
 def bias_dropout(node: Node) -> Counts:
     """numel(Y) add for bias, and numel(Y) add for residual; dropout passes its input on at inference.
 
@@ -83,7 +118,8 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::Gelu": counted_as(pointwise.OPERATORS["Gelu"], shape=shape.alike),
     "com.microsoft::FastGelu": by(fast_gelu, shape=shape.alike),
     "com.microsoft::QuickGelu": by(quick_gelu, shape=shape.alike),
-    "com.microsoft::GatedAdd": each("x + gate × y", mul=1, add=1, shape=shape.alike),
+    "com.microsoft::GatedAdd": by(gated_add, shape=shape.alike),
+    "com.microsoft::SwiGLU": by(clamped_swiglu, shape=shape.by("pointwise:gated")),
     "com.microsoft::ScaledSiLU": by(scaled_silu, shape=shape.alike),
     "com.microsoft::ComplexMul": by(complex_product, shape=shape.alike),
     "com.microsoft::ComplexMulConj": by(complex_product, shape=shape.alike),

@@ -8,8 +8,9 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.counts import SIGMOID, Counts
+from flopwise.operators.counts import RMS, RMS_ROW, SIGMOID, Counts
 from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.inputs import DATA, SETTING, inputs
 from flopwise.operators.operator import Operator, by, nothing
 
 #: One rotated element: two products and a sum, as in RotaryEmbedding.
@@ -30,6 +31,19 @@ def rotary_embedding(node: Node) -> Counts:
             raise ShapeError(f"{node.op} {node.name!r}: rotary_embedding_dim needs the attribute num_heads")
         rotated = product(x.dims[:-1]) * heads * part
     return (ROTATED + Counts(mul=int(node.attrs.get("scale", 1.0) != 1.0))) * rotated
+
+
+def normalized_rotary(node: Node) -> Counts:
+    """n × (2 mul + 1 add + 1 div) + rows × (1 div + 1 add + 1 sqrt) (RMSNormalization of n = rows × input_width
+    elements, rows = B × S × heads), and rows × rotary_embedding_dim × (2 mul + 1 add).
+
+    X is (B, S, heads, stride); input_width 0: all of the last axis.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.RMSNormRotary
+    """
+    x = node.input(0)
+    rows, width = product(x.dims[:-1]), whole(node, "input_width", 0) or extent(node, x, -1)
+    return (RMS * width + RMS_ROW + ROTATED * whole(node, "rotary_embedding_dim")) * rows
 
 
 def gemma_rotary_embedding(node: Node) -> Counts:
@@ -57,6 +71,9 @@ def gated_relative_position_bias(node: Node) -> Counts:
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::RotaryEmbedding": by(rotary_embedding, shape=shape.alike),
     "com.microsoft::MRotaryEmbedding": by(rotary_embedding, shape=shape.alike),
+    "com.microsoft::RMSNormRotary": by(
+        normalized_rotary, inputs=inputs(*(DATA,) * 5, SETTING), shape=shape.by("pointwise:norm_rotary")
+    ),
     "com.microsoft::GemmaRotaryEmbedding": by(gemma_rotary_embedding, shape=shape.by("movement:rotated")),
     "com.microsoft::GatedRelativePositionBias": by(gated_relative_position_bias, shape=shape.by("movement:gated_bias")),
     "com.microsoft::RelativePositionBias": nothing(

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
+from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
+from flopwise.graph.ggml import TYPES
 from flopwise.operators import shape
 from flopwise.operators.counts import Counts, total
-from flopwise.operators.extents import extent
+from flopwise.operators.extents import extent, whole
 from flopwise.operators.inputs import (
     DATA,
     FACTOR,
@@ -32,7 +34,7 @@ from flopwise.operators.inputs import (
 )
 from flopwise.operators.onnx import linear, normalization, pointwise, pooling, quantized, recurrent, reduction
 from flopwise.operators.operator import Operator, by, counted_as, nothing
-from flopwise.operators.packed import FITTING
+from flopwise.operators.packed import FITTING, Packed, elements
 from flopwise.operators.shape import ShapeRule
 
 #: From one scale of 8-bit integers to another, both without zero point: times a scale, rounded, saturated.
@@ -218,6 +220,28 @@ def gather_blocks(node: Node) -> Counts:
     return Counts(mul=1, add=int(shifted)) * node.output().numel
 
 
+def gather_packed(node: Node) -> Counts:
+    """numel(Y) × 1 mul (the scale of its block) for each gathered element; 1 add more in types with an offset or a
+    minimum, 1 bit more (a sign) in iq2 and iq3; types of whole floats only convert.
+
+    packed_type is the number of a type of ggml. Scales of several blocks that share one more scale are unpacked with
+    them, which is free as in products.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatherPacked
+
+    Raises:
+        ShapeError: packed_type is no type of ggml.
+    """
+    code = whole(node, "packed_type")
+    if code not in TYPES:
+        raise ShapeError(f"{node.op} {node.name!r}: unknown packed_type {code}")
+    name = TYPES[code].name
+    if not TYPES[code].nbytes:
+        return Counts()
+    signs, plain = name.startswith(("iq2", "iq3")), name.startswith(("iq2", "iq3", "iq4", "q8", "mxfp4", "nvfp4"))
+    return Counts(mul=1, add=int(not plain), bit=int(signs)) * node.output().numel
+
+
 _ONE = inputs(DATA, scale(0), zero_point(0))
 _TWO = inputs(*operand(0), *operand(3))
 _BFP = "a type whose elements share their exponent"
@@ -298,6 +322,12 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(Input(packed=FITTING), DATA, scale(0), Input("zero point", packed=FITTING, of=0)),
         effects=frozenset({"picks quantized"}),
         shape=shape.by("movement:gathered"),
+    ),
+    "com.microsoft::GatherPacked": by(
+        gather_packed,
+        inputs=inputs(Input(packed=Packed(elements((0, 0), "K"), format="packed_type")), DATA),
+        effects=frozenset({"picks quantized"}),
+        shape=shape.by("movement:gathered_packed"),
     ),
     "com.microsoft::QOrderedMatMul": by(
         ordered_matmul,

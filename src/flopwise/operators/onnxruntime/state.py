@@ -8,20 +8,11 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
-from flopwise.operators.counts import SIGMOID, SILU, SOFTMAX, Counts
+from flopwise.operators.counts import RMS, RMS_ROW, SIGMOID, SILU, SOFTMAX, SOFTPLUS, Counts
 from flopwise.operators.extents import extent, product, whole
-from flopwise.operators.inputs import FACTOR, inputs
+from flopwise.operators.inputs import DATA, FACTOR, SETTING, STATE, inputs
 from flopwise.operators.onnx import attention, recurrent
-from flopwise.operators.operator import Operator, by
-
-_SOFTPLUS = Counts(exp=1, add=1, log=1)
-
-#: RMSNormalization: for each element, and for each row of elements.
-_NORMED = Counts(mul=2, add=1, div=1)
-_ROW = Counts(div=1, add=1, sqrt=1)
-
-#: The same without a scale of each element.
-_UNSCALED = Counts(mul=1, add=1, div=1)
+from flopwise.operators.operator import Operator, by, nothing, unknown
 
 
 def causal_convolution(node: Node) -> Counts:
@@ -34,11 +25,12 @@ def causal_convolution(node: Node) -> Counts:
 
 
 def packed_causal_convolution(node: Node) -> Counts:
-    """as CausalConvWithState.
+    """as CausalConvWithState; kernel_delta: numel(Y) × (2 add + 1 mul) (both taps of each element, and the mask).
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.VarlenCausalConvWithState
     """
-    return _convolved(node, bias=3)
+    work = _convolved(node, bias=3)
+    return work + Counts(add=2, mul=1) * node.output().numel if node.has_input(6) else work
 
 
 def _convolved(node: Node, bias: int) -> Counts:
@@ -50,9 +42,10 @@ def _convolved(node: Node, bias: int) -> Counts:
 def gated_delta_net(node: Node) -> Counts:
     """S × (1 mac + 1 add) (k ⊗ v added to the state), S = tokens × Nv × dk × dv; S mac + numel(Y) mul (read and
     scaled). Update rules gated and gated_delta: S mul + numel(decay) exp; delta and gated_delta: S mac + tokens × Nv ×
-    dv × (1 add + 1 mul). gate_activation: numel(decay) × (2 add + 1 exp + 1 log + 1 mul) + Nv × (1 exp + 1 bit);
-    beta_activation: numel(beta) × (1 bit + 1 exp + 1 add + 1 div); qk_l2_norm: each element of Q and K (1 mul + 1 add +
-    1 div), each of their rows 1 sqrt.
+    dv × (1 add + 1 mul). gate_activation softplus, or qwen: numel(decay) × (2 add + 1 exp + 1 log + 1 mul) + Nv × (1
+    exp + 1 bit); sigmoid, or kda: numel(decay) × (2 add + 2 mul + 1 bit + 1 exp + 1 div) + Nv exp; beta_activation:
+    numel(beta) × (1 bit + 1 exp + 1 add + 1 div); qk_l2_norm: each element of Q and K (1 mul + 1 add + 1 div), each of
+    their rows 1 sqrt.
 
     Y is (tokens, Nv, dv); dk is the last extent of Q, or of initial_state where Q, K and V are packed.
 
@@ -69,8 +62,13 @@ def gated_delta_net(node: Node) -> Counts:
         work += Counts(mul=state, exp=node.input(4).numel)
     if "delta" in update:
         work += Counts(mac=state) + Counts(add=1, mul=1) * y.numel
-    if node.attrs.get("gate_activation", "none") == "qwen":
-        work += (_SOFTPLUS + Counts(add=1, mul=1)) * node.input(4).numel + Counts(exp=1, bit=1) * node.input(7).numel
+    gate = node.attrs.get("gate_activation", "none")
+    if gate in ("softplus", "qwen"):
+        work += (SOFTPLUS + Counts(add=1, mul=1)) * node.input(4).numel + Counts(exp=1, bit=1) * node.input(7).numel
+    elif gate in ("sigmoid", "kda"):
+        work += (SIGMOID + Counts(add=1, mul=2)) * node.input(4).numel + Counts(exp=node.input(7).numel)
+    elif gate != "none":
+        raise ShapeError(f"{node.op} {node.name!r}: unknown gate_activation {gate!r}")
     if node.attrs.get("beta_activation", "none") == "sigmoid":
         work += SIGMOID * node.input(5).numel
     if node.attrs.get("qk_l2_norm", 0):
@@ -85,7 +83,7 @@ def linear_attention_gate(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttentionGate
     """
-    work = (_SOFTPLUS + Counts(add=1, mul=1)) * node.input(0).numel
+    work = (SOFTPLUS + Counts(add=1, mul=1)) * node.input(0).numel
     return work + (SIGMOID * node.input(3).numel if node.has_input(3) else Counts())
 
 
@@ -97,39 +95,7 @@ def gated_rms_normalization(node: Node) -> Counts:
     """
     x = node.input(0)
     gate = SIGMOID if node.attrs.get("activation", "silu") == "sigmoid" else SILU
-    return (_NORMED + gate + Counts(mul=1)) * x.numel + _ROW * (x.numel // node.input(1).numel)
-
-
-def branchwise_rms_normalization(node: Node) -> Counts:
-    """numel(X) × (1 mul + 1 add + 1 div), and 1 mul more when scale is given, + rows × (1 div + 1 add + 1 sqrt), rows =
-    numel(X) / H.
-
-    X is (..., C, H), or (..., C × H) with C = num_branches.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BranchwiseRMSNorm
-    """
-    x = node.input(0)
-    rows = product(x.dims[:-1]) * (whole(node, "num_branches", 0) or 1)
-    return (_NORMED if node.has_input(1) else _UNSCALED) * x.numel + _ROW * rows
-
-
-def mix_before(node: Node) -> Counts:
-    """numel(X) mac; reduction_scale ≠ 1: numel(Y) mul.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionPreMix
-    """
-    scaled = node.attrs.get("reduction_scale", 1.0) != 1.0
-    return Counts(mac=node.input(0).numel, mul=node.output().numel if scaled else 0)
-
-
-def mix_after(node: Node) -> Counts:
-    """numel(Y) × (1 mul + 1 add) (the gated output of the block), and numel(Y) × C mac when stream_mix is given.
-
-    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionPostMix
-    """
-    outputs = node.output().numel
-    mixed = outputs * extent(node, node.input(3), -1) if node.has_input(3) else 0
-    return Counts(mac=mixed, mul=outputs, add=outputs)
+    return (RMS + gate + Counts(mul=1)) * x.numel + RMS_ROW * (x.numel // node.input(1).numel)
 
 
 def engram_gate(node: Node) -> Counts:
@@ -143,8 +109,26 @@ def engram_gate(node: Node) -> Counts:
     rows = product(key.dims[:-1])
     norms = 2 + int(len(node.outputs) > 1 and node.outputs[1] is not None)
     gate = Counts(div=1, bit=1, cmp=2, sqrt=1, mul=1) + SIGMOID
-    normed = _NORMED * key.numel + _ROW * rows
+    normed = RMS * key.numel + RMS_ROW * rows
     return normed * norms + Counts(mac=key.numel, mul=y.numel) + gate * rows
+
+
+def mamba(node: Node) -> Counts:
+    """c × (k mac + 1 add) and c × (1 mul + 1 bit + 1 exp + 1 add + 1 div) (convolution and silu of the R × channels
+    elements, k taps); R × heads × (2 add + 2 exp + 1 log + 1 cmp + 1 mul) (the step, and its decay); S × (1 mul + 2 mac
+    + 1 add) (the state decays, takes x ⊗ B up, and is read), S = numel(Y) × d_state; numel(Y) × (2 mul + 1 add) (the
+    step times x, D times x); numel(Y) × (2 mul + 1 bit + 1 exp + 1 add + 1 div) (the gate's silu); and RMSNormalization
+    of Y in n_groups rows for each token.
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Mamba2Verify
+    """
+    y, taps = node.output(), node.input(3)
+    rows, heads, groups = extent(node, y, 0), whole(node, "heads"), whole(node, "n_groups")
+    convolved = rows * extent(node, taps, 0)
+    work = (Counts(mac=extent(node, taps, -1), add=1) + SILU) * convolved
+    work += (SOFTPLUS + Counts(add=1, cmp=1, mul=1, exp=1)) * (rows * heads)
+    work += Counts(mac=2, mul=1, add=1) * (y.numel * whole(node, "d_state", 128))
+    return work + (Counts(mul=3, add=1) + SILU + RMS) * y.numel + RMS_ROW * (rows * groups)
 
 
 def attended_lstm(node: Node) -> Counts:
@@ -182,8 +166,20 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::LinearAttentionGate": by(linear_attention_gate, shape=shape.by("state:gates")),
     "com.microsoft::GatedDeltaNet": by(gated_delta_net, shape=shape.by("state:gated_delta_net")),
     "com.microsoft::GatedRMSNorm": by(gated_rms_normalization, shape=shape.alike),
-    "com.microsoft::BranchwiseRMSNorm": by(branchwise_rms_normalization, shape=shape.alike),
-    "com.microsoft::HyperConnectionPreMix": by(mix_before, shape=shape.by("state:mixed")),
-    "com.microsoft::HyperConnectionPostMix": by(mix_after, shape=shape.alike),
+    "com.microsoft::Mamba2Verify": by(
+        mamba,
+        inputs=inputs(FACTOR, STATE, STATE, FACTOR, *(DATA,) * 5, SETTING),
+        shape=shape.by("state:mamba"),
+    ),
+    "com.microsoft::ConvStateReplay": nothing(
+        "copies elements of a state and of what was captured after it",
+        inputs=inputs(STATE, DATA, DATA, SETTING),
+        shape=shape.by("state:written"),
+    ),
+    "com.microsoft::GatedDeltaNetStateReplay": unknown(
+        "repeats as many updates of a state as its metadata say, which are data, as is the size of the state",
+        inputs=inputs(STATE, DATA, DATA, SETTING),
+        shape=shape.by("state:written"),
+    ),
     "com.microsoft::EngramGate": by(engram_gate, shape=shape.both_alike),
 }

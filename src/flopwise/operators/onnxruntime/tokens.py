@@ -80,6 +80,16 @@ def bifurcation(node: Node) -> Counts:
     return Counts(cmp=predicted + node.input(0).numel * lengths)
 
 
+def accepted_prefix(node: Node) -> Counts:
+    """at most B × (head_rows − 1) cmp (each draft token with the verifier's prediction) and numel(status) bit (the
+    status words are or-ed).
+
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SpeculativePrefixCommit
+    """
+    drafts = node.output().numel * (whole(node, "head_rows", 8) - 1)
+    return Counts(cmp=drafts, bit=node.input(2).numel)
+
+
 def word_convolution(node: Node) -> Counts:
     """at most places × filters × (prod(W.shape[1:]) mac + 1 add + 1 tanh + 1 cmp), places = max(L − window + 1, 1) for
     each word of L characters: a convolution over its characters, a bias, tanh, and the largest of each filter.
@@ -103,6 +113,7 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes, shape=shape.by("tokens:hashes")),
     "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound", shape=shape.by("tokens:repeated")),
     "com.microsoft::BifurcationDetector": by(bifurcation, "bound", shape=shape.by("tokens:bifurcation")),
+    "com.microsoft::SpeculativePrefixCommit": by(accepted_prefix, "bound", shape=shape.by("tokens:committed")),
     "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", shape=shape.by("tokens:words")),
     "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], shape=shape.by("tokens:unique")),
     "com.microsoft::Tokenizer": nothing("works on the characters of strings, not on numbers"),

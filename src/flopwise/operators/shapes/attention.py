@@ -130,12 +130,14 @@ def dynamic_sparse(call: Call) -> Types:
     """The main cache grows like that of GroupQueryAttention."""
     query = call.ranked(0, 3)
     size, dtype, groups = _size(call, query[2]), call.dtype(0), call.positive("kv_num_heads")
-    output = call.tensor(dtype, (query[0], query[1], call.positive("num_heads") * size))
-    total = call.number(10)
+    made = "bfloat16" if call.attribute("output_bf16", 0) else dtype
+    output = call.tensor(made, (query[0], query[1], call.positive("num_heads") * size))
+    total, status = call.number(10), call.tensor("int32", (1,))
     if total is None:
-        return [output]
+        return [output, None, None, status]
     length = max(total, call.ranked(3, 4)[2]) if call.has(3) else total
-    return [output, *[call.tensor(dtype, (query[0], groups, length, size))] * 2]
+    present = call.tensor(call.dtype(3) if call.has(3) else dtype, (query[0], groups, length, size))
+    return [output, present, present, status]
 
 
 def indices(call: Call) -> Types:
@@ -148,8 +150,17 @@ def indices(call: Call) -> Types:
     selected = call.tensor("int32", (*shape[:-1], entries))
     if call.op == "SparseAttentionIndexer":
         return [selected]
-    states = [call.type(i) for i in (12, 13, 14, 15)]
-    return [selected, call.tensor("int32", shape[:-1]), *states]
+    states, queries = [call.type(i) for i in (12, 13, 14, 15)], call.tensor("int32", shape[:-1])
+    keys = call.ranked(12, 3)
+    update = call.tensor(call.dtype(0), (keys[0], call.attribute("state_update_capacity", 0), keys[2]))
+    return [selected, queries, *states, update, queries, call.tensor("int32", keys[:1])]
+
+
+def merged_indices(call: Call) -> Types:
+    """As many entries for each query as may be selected, how many of them are, and a status."""
+    queries = call.ranked(2, 1)
+    number = call.tensor("int32", queries)
+    return [call.tensor("int32", (*queries, call.positive("max_output_entries"))), number, number]
 
 
 attention = _projected(past=4)

@@ -40,6 +40,10 @@ def gathered(call: Call) -> Types:
     return [call.tensor(call.dtype(2), (*dims[:axis], *indices, *dims[axis + 1 :]))]
 
 
+def gathered_packed(call: Call) -> Types:
+    return [call.tensor(call.type_attribute("output_dtype", "bfloat16"), (*call.ranked(1), call.positive("K")))]
+
+
 def unfolded(call: Call) -> Types:
     dims, axis = list(call.ranked(0)), call.attribute("dim", -1)
     size, step = call.positive("size"), call.attribute("step", 1)

@@ -53,6 +53,20 @@ def halved(call: Call) -> Types:
     return [call.tensor(call.dtype(0), (*shape[:-1], shape[-1] // 2))]
 
 
+def gated(call: Call) -> Types:
+    """As one half of the projection, which the first input holds whole where there is no second one."""
+    return [call.type(0)] if call.has(1) else halved(call)
+
+
+def norm_rotary(call: Call) -> Types:
+    """The heads side by side; the norm by itself has them apart."""
+    batch, length, heads, stride = call.ranked(0, 4)
+    width = call.attribute("input_width", 0) or stride
+    tokens = (1, batch * length) if call.attribute("flatten_batch", 0) else (batch, length)
+    dtype = "float16" if call.attribute("output_fp16", 0) else "bfloat16"
+    return [call.tensor(dtype, (*tokens, heads * width)), call.tensor("float32", (batch, length, heads, width))]
+
+
 def scalar(call: Call) -> Types:
     return [call.tensor("bool", ())]
 

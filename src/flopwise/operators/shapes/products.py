@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from flopwise.operators.shape import Call, Types, UnresolvedError
 
 
@@ -26,6 +28,19 @@ def three_products(call: Call) -> Types:
     shape, dtype = call.ranked(0), call.dtype(0)
     columns = [call.positive(name) for name in ("Nq", "Nkv", "Nkv")]
     return [*(call.tensor(dtype, (*shape[:-1], n)) for n in columns), call.type(0)]
+
+
+def router_and_expert(call: Call) -> Types:
+    """The columns of the router, and half of those of the shared expert's gate and up."""
+    shape, columns, router = call.ranked(0), call.ranked(1, 2)[1], call.positive("router_size")
+    return [call.tensor(call.dtype(0), (*shape[:-1], n)) for n in (router, (columns - router) // 2)]
+
+
+def group_router(call: Call) -> Types:
+    """Scores of all experts, the tokens in one axis."""
+    scores = (math.prod(call.ranked(0)[:-1]), call.ranked(1, 1)[0])
+    full = call.tensor("float32", scores)
+    return [call.tensor(call.dtype(0), scores), full, full]
 
 
 def ordered_matmul(call: Call) -> Types:

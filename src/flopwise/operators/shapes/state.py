@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flopwise.operators.shape import Call, Types, UnresolvedError
+from flopwise.operators.shape import Call, Dims, Type, Types, UnresolvedError
 
 
 def lstm(call: Call) -> Types:
@@ -13,19 +13,28 @@ def lstm(call: Call) -> Types:
     return [call.tensor(dtype, (x[0], recurrence[0], x[1], hidden)), state, state]
 
 
-def _windowed(call: Call, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _windowed(call: Call, shape: Dims) -> Dims:
     """The shape of a state, or of as many of them as the attribute state_window keeps."""
     window = call.attribute("state_window", 0)
     return (window, *shape) if window else shape
 
 
 def causal_convolution(call: Call) -> Types:
+    """With input_channels it takes some of the channels, which are the last axis then."""
+    x, dtype, picked = call.ranked(0), call.dtype(0), call.attribute("input_channels", 0)
+    last, laid = call.attribute("channels_last", 0), call.attribute("state_channels_last", -1)
+    taken = (*x[:-1], picked) if picked else x
+    capacity = call.attribute("state_update_capacity", 0)
+    update = [call.tensor(dtype, (x[0], capacity, taken[-1]))] if capacity else []
     if call.has(3):
-        return [call.type(0), call.type(3)]
-    x, weights = call.ranked(0), call.ranked(1)
-    kept = (weights[-1] - 1) * call.attribute("dilation", 1)
-    state = (x[0], kept, *x[2:]) if call.attribute("channels_last", 0) else (*x[:-1], kept)
-    return [call.type(0), call.tensor(call.dtype(0), _windowed(call, state))]
+        return [call.tensor(dtype, taken), call.type(3), *update]
+    weights = call.ranked(1)
+    kept = call.attribute("state_length", 0) or (weights[-1] - 1) * call.attribute("dilation", 1)
+    if last:
+        state = (x[0], *taken[2:], kept) if laid == 0 else (x[0], kept, *taken[2:])
+    else:
+        state = (x[0], kept, *x[1:-1]) if laid == 1 else (*x[:-1], kept)
+    return [call.tensor(dtype, taken), call.tensor(dtype, _windowed(call, state)), *update]
 
 
 def packed_causal_convolution(call: Call) -> Types:
@@ -49,15 +58,41 @@ def gated_delta_net(call: Call) -> Types:
     if not call.has(1):
         if state is None:
             raise UnresolvedError
-        return [call.tensor(call.dtype(0), (*query[:-1], *state[1:3])), call.type(6)]
+        output = call.tensor(call.dtype(0), (*query[:-1], *state[1:3]))
+        return [output, call.type(6), _transitions(call, state, (query[-1] - state[1] * state[2]) // 2, len(query) + 1)]
     value = call.ranked(2, len(query))
     output = call.tensor(call.dtype(0), (*query[:-2], max(query[-2], value[-2]), value[-1]))
     if state is None:
         batch = call.ranked(3, 1)[0] - 1 if call.has(3) else query[0]
         return [output, call.tensor("float32", (batch, value[-2], value[-1], query[-1]))]
-    capacity = call.attribute("state_update_capacity", 0)
-    each = state[1] + query[-2] * query[-1] + state[1] * state[2]
-    return [output, call.type(6), call.tensor("float32", (state[0], capacity * each))]
+    return [output, call.type(6), _transitions(call, state, query[-2] * query[-1], len(query))]
+
+
+def _transitions(call: Call, state: Dims, keys: int, rank: int) -> Type | None:
+    """The updates of a state that are kept: decays, keys and values of each.
+
+    Args:
+        call: the application.
+        state: extents of the state.
+        keys: extent of the keys of all heads.
+        rank: how many axes the decays have where each element of a key has its own.
+    """
+    capacity, decay = call.attribute("state_update_capacity", 0), call.shape(4)
+    decays = state[1] * (state[3] if decay and len(decay) == rank else 1)
+    return call.tensor("float32", (state[0], capacity * (decays + keys + state[1] * state[2])))
+
+
+def mamba(call: Call) -> Types:
+    """The result, snapshots of both states, the convolution, and what is read of the state."""
+    rows, inner = call.ranked(0, 2)[0], call.ranked(8, 1)[0]
+    channels = call.ranked(3)[0]
+    made = [call.tensor(call.dtype(0), (rows, n)) for n in (inner, channels)]
+    return [made[0], call.type(1), call.type(2), made[1], call.tensor("float32", (rows, inner))]
+
+
+def written(call: Call) -> Types:
+    """The allocation that is written into."""
+    return [call.type(2)]
 
 
 def gates(call: Call) -> Types:
@@ -68,3 +103,9 @@ def mixed(call: Call) -> Types:
     """The branches are an axis of their own, or num_branches of them lie side by side."""
     x, branches = call.ranked(0), call.attribute("num_branches", 0)
     return [call.tensor(call.dtype(0), (*x[:-1], x[-1] // branches) if branches else (*x[:-2], x[-1]))]
+
+
+def mixed_by_rank(call: Call) -> Types:
+    """One stream, a gate for each branch, and all branches."""
+    x, branches, dtype = call.ranked(0), call.positive("num_branches"), call.dtype(0)
+    return [*(call.tensor(dtype, (*x[:-1], n)) for n in (x[-1] // branches, branches)), call.type(0)]

@@ -36,6 +36,12 @@ def unique(call: Call) -> Types:
     return [None, call.tensor("int64", call.ranked(0, 1)), None]
 
 
+def committed(call: Call) -> Types:
+    """A length for each request; the states keep their shape."""
+    tokens = call.ranked(0, 1, 2)
+    return [call.tensor("int32", (tokens[0] if len(tokens) == 2 else 1,)), call.type(3), call.type(4)]
+
+
 def bifurcation(call: Call) -> Types:
     """How many tokens agree is data."""
     return [None, call.type(2)]

@@ -22,9 +22,11 @@ TRAINED = {
     "EngramGate",
     "GatedRMSNorm",
     "GroupNormalization",
+    "HyperConnectionLowRankMix",
     "InstanceNormalization",
     "LayerNormalization",
     "LinearAttentionGate",
+    "RMSNormRotary",
     "RMSNormalization",
     "ScaledSiLU",
     "SimplifiedLayerNormalization",
@@ -68,7 +70,7 @@ def test_places_of_onnxruntime() -> None:
             op = f"{schema.domain}::{schema.name}"
             assert scales(op, len(names)) == named(schema.name, names), op
             seen.add(op)
-    if tuple(map(int, runtime.__version__.split(".")[:2])) >= (1, 31):  # older ones have fewer
+    if tuple(map(int, runtime.__version__.split(".")[:2])) >= (1, 32):  # older ones have fewer
         scaled = {op for op in ROWS if op.startswith("com.m") and scales(op, 30)}
         assert scaled - seen == {"com.microsoft::QLinearConcat"}
 
