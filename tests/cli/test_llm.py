@@ -56,6 +56,8 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--device", "h1000"], "unknown device 'h1000'; did you mean"),
         (["-b", "0"], "batch 0: must be at least 1"),
+        (["-b", "99999999999999"], " has more bytes than PyTorch can count; give smaller sizes"),
+        (["--generate", "99999999999999"], "has more bytes than PyTorch can count; give smaller sizes"),
         (["--tp", "2"], "are for a training step: give --train"),
         (["--tokens-per-s", "10"], "is for a training step: give --train"),
         (["--train", "--tokens-per-s", "10"], "needs both its tokens per second and a device"),
@@ -74,6 +76,32 @@ def test_one_line_for_what_is_wrong(
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+def test_stages_are_named_where_there_are_several(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
+    training = ["llm", llama, "--train", "--prompt", "16", "-b", "4"]
+    assert main([*training, "--dp", "2"]) == 0
+    assert "stage 1" not in capsys.readouterr().out
+    assert main([*training, "--pp", "2"]) == 0
+    assert "note: the rank with the most memory: stage 1 of 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("heads", "note"),
+    [
+        (None, "note: the configuration names no architectures; counted as LlamaForCausalLM"),
+        (["FooForCausalLM"], "note: transformers has no FooForCausalLM; counted as LlamaForCausalLM"),
+        (["LlamaForCausalLM"], None),
+    ],
+)
+@pytest.mark.parametrize("command", [["llm", "--prompt", "16", "--generate", "1"], ["profile"]], ids=["llm", "profile"])
+def test_a_head_that_is_chosen_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str], heads: list[str] | None, note: str | None
+) -> None:
+    config = {**LLAMA, "architectures": heads}
+    assert main([command[0], str(written(tmp_path, config)), *command[1:]]) == 0
+    out = capsys.readouterr().out
+    assert note in out.splitlines() if note else "counted as" not in out
 
 
 def test_a_file_that_is_no_language_model(capsys: pytest.CaptureFixture[str]) -> None:

@@ -326,6 +326,7 @@ class _Program:
     """A model of transformers as a program that can be profiled step by step."""
 
     def __init__(self, module: Any, model: object, kv_dtype: str | None) -> None:
+        from flopwise.readers.torch.language.model import head_notes
         from flopwise.readers.torch.language.state import encoder_length, longest_context
         from flopwise.readers.torch.language.widths import stored_widths
 
@@ -342,7 +343,8 @@ class _Program:
         self.longest: int | None = longest_context(module)
         self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
         self.encoder_length: int | None = encoder_length(module)
-        self.notes: tuple[str, ...] = (*stored.notes, *self._of_encoder())
+        named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
+        self.notes: tuple[str, ...] = (*named, *stored.notes, *self._of_encoder())
 
     def _of_encoder(self) -> Iterator[str]:
         """What a reader should know about the encoder."""

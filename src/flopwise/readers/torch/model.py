@@ -46,6 +46,10 @@ def read_model(
     notes: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
         inputs, batch_size, notes = _step(module, name, inputs, dims, batch_size, options)
+    if is_language_model(name):
+        from flopwise.readers.torch.language.model import head_notes
+
+        notes = (*head_notes(module, name), *notes)
 
     def graph(module: Any) -> Graph:
         return read_torch(

@@ -18,7 +18,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph.dtypes import ALIASES
 from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
-from flopwise.readers.torch.language.config import offline, read_config, silent
+from flopwise.readers.torch.language.config import GGUF, offline, read_config, silent
 
 #: What transformers calls the automatic classes, the most telling head first.
 _HEADS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText", "AutoModel")
@@ -68,6 +68,15 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
         place = place_of(error) if trust_code else ""
         raise ModelError(f"{name}: transformers cannot build a {config.model_type} from it: {words}{place}") from error
     return module.eval()
+
+
+def head_notes(module: nn.Module, model: str | os.PathLike[str]) -> tuple[str, ...]:
+    """That the configuration does not say which class the module is, where that is so; a GGUF file never says it."""
+    named, kind = getattr(module.config, "architectures", None) or (), type(module).__name__
+    if kind in named or os.fsdecode(model).lower().endswith(GGUF):
+        return ()
+    why = f"transformers has no {' or '.join(map(str, named))}" if named else "the configuration names no architectures"
+    return (f"{why}; counted as {kind}",)
 
 
 def _check(config: Any, name: str) -> None:

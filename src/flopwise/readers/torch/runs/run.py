@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from flopwise._user_code import place_of, user_code
-from flopwise.errors import FlopwiseError
+from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Call, Module, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.torch.capture.event import Event
@@ -155,11 +156,16 @@ def _run(
             raise
         except NeedsValues as error:
             what = f"{error.function} reads elements" if error.function else "it reads the elements of a large tensor"
+            if any(t.numel() > LARGEST for _, t in tensors_inside((arguments.args, arguments.kwargs)) if _whole(t)):
+                what += f" (those of inputs are followed up to {LARGEST:,})"
             before = Run(recorder.events, calls.calls, stored, (), recorder.stand_ins.foreign, recorder.notes, None)
             raise RunError(_where(calls), what, place_of(error), before) from error
         except RecursionError as error:
             raise RunError(_where(calls), "recurses without end", place_of(error)) from error
         except Exception as error:  # whatever a program raises is reported in one line
+            if (sizes := _too_large(error)) is not None:
+                where = f"{type(model).__name__}: {_where(calls)}"
+                raise InputError(f"{where}{sizes} has more bytes than PyTorch can count; give smaller sizes") from error
             raise RunError(_where(calls), _words(error), place_of(error)) from error
     return Run(recorder.events, calls.calls, stored, outputs, recorder.stand_ins.foreign, recorder.notes, result)
 
@@ -212,6 +218,22 @@ def _where(calls: Calls) -> str:
     module = f"in {step.path} ({step.kind})" if step.path else ""
     words = ", ".join(part for part in (module, f"given {shapes}" if shapes else "") if part)
     return f"{words}: " if words else ""
+
+
+#: What PyTorch says of a tensor whose bytes are more than a number of 64 bits.
+_OVERFLOW = re.compile(r"overflow.*sizes=\[([0-9, ]+)\]|integer multiplication overflow")
+
+
+def _too_large(error: Exception) -> str | None:
+    """The tensor whose bytes PyTorch could not count, in words; None where something else went wrong."""
+    overflow = _OVERFLOW.search(str(error)) if isinstance(error, RuntimeError) else None
+    if overflow is None:
+        return None
+    return "×".join((overflow[1] or "").split(", ")) or "a tensor"
+
+
+def _whole(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point()
 
 
 def _words(error: Exception) -> str:

@@ -145,7 +145,8 @@ def _training_sheet(result: TrainingStep, look: Look, named: bool = False) -> Sh
     lines = tuple(Line((title, *(getattr(step, key) for step in steps))) for key, title in _TITLES.items())
     about = f"{result.source} · {result.name} · {result.dtype} · {result.batch} × {result.sequence:,} tokens"
     how = f"{result.optimizer}, checkpointing {result.checkpointing}"
-    notes = [] if rank is None else [f"the rank with the most memory: stage {rank.stage + 1} of {rank.sharding.pp}"]
+    several = rank is not None and rank.sharding.pp > 1
+    notes = [f"the rank with the most memory: stage {rank.stage + 1} of {rank.sharding.pp}"] if rank and several else []
     return Sheet(
         heads=tuple(heads),
         lines=lines,
