@@ -6,6 +6,7 @@ What has no ONNX name keeps its own domain (``com.microsoft::MatMulNBits``).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,35 @@ class Body(NamedTuple):
     bound: bool = False
 
 
+class Members(tuple["Tensor", ...]):
+    """The members of a sequence, which many operators may take: what they add up to is worked out once."""
+
+    @classmethod
+    def of(cls, items: tuple[Tensor, ...]) -> Members:
+        """The members in a tuple."""
+        return items if isinstance(items, cls) else cls(items)
+
+    @functools.cached_property
+    def resolved(self) -> bool:
+        """As ``Tensor.resolved``, of all members."""
+        return all(t.resolved for t in self)
+
+    @functools.cached_property
+    def sized(self) -> bool:
+        """As ``Tensor.sized``, of all members."""
+        return all(t.sized for t in self)
+
+    @functools.cached_property
+    def numel(self) -> int:
+        """As ``Tensor.numel``, of all members."""
+        return sum(t.numel for t in self)
+
+    @functools.cached_property
+    def nbytes(self) -> int:
+        """As ``Tensor.nbytes``, of all members."""
+        return sum(t.nbytes for t in self)
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A value in the graph: its name, shape (None when unresolved), element type and what it is for."""
@@ -75,7 +105,7 @@ class Tensor:
     @property
     def resolved(self) -> bool:
         """Whether the size is known: by the shape, or by the sizes of all members of a sequence."""
-        return self.shape is not None or (self.items is not None and all(t.resolved for t in self.items))
+        return self.shape is not None or (self.items is not None and Members.of(self.items).resolved)
 
     @property
     def dims(self) -> Shape:
@@ -94,14 +124,14 @@ class Tensor:
     def numel(self) -> int:
         """Number of elements (1 for a scalar); of a sequence those of all members."""
         if self.items is not None:
-            return sum(t.numel for t in self.items)
+            return Members.of(self.items).numel
         return cast(int, math.prod(self.dims if self.shape is None else self.shape))
 
     @property
     def sized(self) -> bool:
         """Whether the bytes are known: the size is, and the elements are not strings, which have no fixed width."""
         if self.items is not None:
-            return all(t.sized for t in self.items)
+            return Members.of(self.items).sized
         return self.shape is not None and has_width(self.dtype)
 
     @property
@@ -111,7 +141,7 @@ class Tensor:
         Strings add nothing: ask ``sized`` first.
         """
         if self.items is not None:
-            return sum(t.nbytes for t in self.items)
+            return Members.of(self.items).nbytes
         return (self.numel * BITS.get(self.dtype or "float32", 32) + 7) // 8
 
 

@@ -66,3 +66,10 @@ def test_heads_on_several_scales(point: dict[str, int]) -> None:
     expected = flopwise.profile(model, dims=point)
     at = formula.at(**point)
     assert all(at[figure] == getattr(expected.sum, figure) for figure in at)
+
+
+def test_an_if_without_a_body() -> None:
+    net = Net()
+    broken = net.op("If", "x", then_branch="nothing")
+    formula = flopwise.formula(net.model(net.op("Relu", broken), x=["N", 3]))
+    assert not formula.exact

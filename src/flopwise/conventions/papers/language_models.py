@@ -78,7 +78,8 @@ def _whole(rule: Rule) -> Whole:
 
 
 def _model(graph: Graph, uses: Sequence[Sequence[_Use]]) -> _Model | None:
-    ids = next((t for t in graph.inputs if t.name == token_ids(graph)), None)
+    name = token_ids(graph)
+    ids = next((t for t in graph.inputs if t.name == name), None)
     tables = [use.tensor for used in uses for use in used if use.by_token and len(use.tensor.dims) == 2]
     if ids is None or not tables:
         return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import onnx
 from onnx import TypeProto, numpy_helper
@@ -14,6 +14,8 @@ from flopwise.errors import ModelError
 from flopwise.operators.tables import with_effect
 from flopwise.readers.onnx.file.skeleton import DTYPES
 from flopwise.readers.onnx.listing import Initial
+
+T = TypeVar("T")
 
 #: No tensor can have as many elements: its bytes could not be addressed.
 TOO_MANY = 1 << 63
@@ -241,7 +243,14 @@ def tensor_type(type_: TypeProto) -> Any:
 
 def shapes_of(types: Iterable[TypeProto]) -> list[tuple[int, ...] | None]:
     """The shapes of tensor types."""
-    return [concrete(t) for t in types]
+    return each(types, concrete)
+
+
+def each(types: Iterable[TypeProto], fact: Callable[[TypeProto], T]) -> list[T]:
+    """A fact about each type; the members of a long sequence are mostly of one type, which is looked at once."""
+    listed = list(types)
+    facts = {id(type_): fact(type_) for type_ in {id(type_): type_ for type_ in listed}.values()}
+    return [facts[id(type_)] for type_ in listed]
 
 
 def concrete(type_: TypeProto) -> tuple[int, ...] | None:

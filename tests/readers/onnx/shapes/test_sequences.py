@@ -14,6 +14,7 @@ from tests.readers.models import Dims, array, ints, model, node, shapes, value
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read
+from flopwise.readers.onnx.shapes import context
 
 #: Nodes that lead from x (5×4), y (2×4) and z (2×4) to "out"; p is the stored position 1, n is -1.
 CASES: dict[str, list[onnx.NodeProto]] = {
@@ -150,3 +151,29 @@ def test_values_of_sequences() -> None:
     ]
     graph = read(model(nodes, {"x": (6,)}, [ints("one", 2), ints("two", 3)]))
     assert shapes(graph)["y"] == (2, 3)
+
+
+def test_members_of_all_operators_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [node("SequenceConstruct", "x x", "s0")]
+    nodes += [node("SequenceInsert", f"s{i} x", f"s{i + 1}") for i in range(40)]
+    grows = model(nodes, {"x": (2, 3)}, outputs=["s40"], opset=18)
+    assert [len(n.output().items or ()) for n in read(grows).nodes] == list(range(2, 43))
+    monkeypatch.setattr(context, "MEMBERS", 500 * context.MADE)
+    assert [n.output().resolved for n in read(grows).nodes].count(True) == 28
+
+
+def test_a_loop_that_fills_an_empty_sequence() -> None:
+    body = helper.make_graph(
+        [node("Identity", "c", "k"), node("SequenceInsert", "s x", "t")],
+        "body",
+        [value("i", (), TensorProto.INT64), value("c", (), TensorProto.BOOL), onnx.ValueInfoProto(name="s")],
+        [onnx.ValueInfoProto(name="k"), onnx.ValueInfoProto(name="t")],
+    )
+    nodes = [
+        node("SequenceEmpty", "", "e"),
+        node("Loop", "n _ e", "s", body=body),
+        node("ConcatFromSequence", "s", "out", axis=0),
+    ]
+    graph = read(model(nodes, {"x": (2, 3)}, [array("n", 5, "int64")], outputs=["out"], opset=18))
+    assert graph.outputs[0].shape == (10, 3)
+    assert not graph.warnings

@@ -281,10 +281,10 @@ class Propagation:
 
     def repeats(self, position: int, node: Node, site: Site, parts: Mapping[str, Body]) -> int | None:
         """How often the body runs; None where it is not known, or where several graphs stand for it."""
-        hints = [body.trips for body in parts.values()]
-        hint = hints[0] if len(hints) == 1 or node.op == "If" else None
         if node.op == "If":
             return 1
+        hints = [body.trips for body in parts.values()]
+        hint = hints[0] if len(hints) == 1 else None
         if node.op == "SequenceMap":
             return hint
         if node.name in self.trips:

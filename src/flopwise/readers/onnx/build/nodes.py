@@ -9,6 +9,7 @@ import onnx
 
 from flopwise.graph import Body, Module, Node, Tensor
 from flopwise.graph.construction import constructor
+from flopwise.graph.graph import Members
 from flopwise.readers.onnx.build.scope import SCOPES, scope_of, scope_of_path
 from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
@@ -16,7 +17,7 @@ from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
 from flopwise.readers.onnx.file.stored import StoredTensors, Weights, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
 from flopwise.readers.onnx.listing import Listed, listed
-from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, element_type, one_line
+from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, each, element_type, one_line
 from flopwise.readers.weights.storage import SourceStorage
 
 #: The tensor of a name, None for an input or output that is left out.
@@ -210,8 +211,8 @@ class _Tensors(dict[str, "Tensor | None"]):
         name = stored.first.get(key, "") if stored.first else ""
         name = name or (prefix + key if prefix else key)
         if shape is None and key in shapes.items:
-            members = enumerate(shapes.items[key])
-            items = tuple(Tensor(f"{name}[{i}]", concrete(t), element_type(t)) for i, t in members)
+            types = each(shapes.items[key], lambda t: (concrete(t), element_type(t)))
+            items = Members(Tensor(f"{name}[{i}]", *described) for i, described in enumerate(types))
         tensor = self[key] = self._make(name, shape, type_.dtype, kind, key in shapes.bounds, items)
         return tensor
 

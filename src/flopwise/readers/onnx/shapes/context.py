@@ -15,6 +15,9 @@ from flopwise.readers.onnx.types import CONTROL_FLOW, Facts, Shapes, bodies
 #: Operators in bodies that are looked at before loops are no longer followed one iteration after the other.
 STEPS = 20_000
 
+#: Members of sequences that are looked at in all operators together; to make one costs as much as to look at 12.
+MEMBERS, MADE = 1 << 23, 12
+
 #: Ways in which the bodies of control flow may run, before a model is refused.
 BODIES = 20_000
 
@@ -42,6 +45,8 @@ class Context(NamedTuple):
     runs: dict[Any, Any]
     #: How many more there may be; one element, shared by all graphs.
     bodies: list[int]
+    #: How many more members of sequences may be looked at; one element, shared by all graphs.
+    members: list[int]
 
 
 def name_control_flow(graph: onnx.GraphProto) -> None:

@@ -83,6 +83,8 @@ def _has_small_inputs(node: onnx.NodeProto, state: State) -> bool:
     if not all(i in state.values for i in node.input if i):
         return False
     values = [state.values[i] for i in node.input if i]
+    if not state.affords(sum(len(value) for value in values if isinstance(value, list))):
+        return False
     parts = [v for value in values for v in (value if isinstance(value, list) else [value])]
     arrays = [p for p in parts if isinstance(p, numpy.ndarray)]
     if any(max(a.shape, default=0) > EVALUATED for a in arrays):  # no elements in a million columns

@@ -63,7 +63,7 @@ class NodeTypes:
         types.update((k, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for k, t in data.items())
         for place, name in enumerate(node.input):
             value = self._value(node, place, certain) if name not in data else None
-            if value is not None:
+            if isinstance(value, numpy.ndarray):  # and not the members of a sequence
                 data[name] = numpy_helper.from_array(value, name)
         answer: Mapping[str, TypeProto] = state.context.inference.node(
             schema, node, types, data, state.imports, state.ir_version
@@ -94,8 +94,8 @@ class NodeTypes:
             type_ = state.shapes.type(name)
             if type_ is not None:
                 graph.input.add(name=name, type=type_)
-            if name in state.values:
-                graph.initializer.append(numpy_helper.from_array(state.values[name], name))
+            if isinstance(value := state.values.get(name), numpy.ndarray):
+                graph.initializer.append(numpy_helper.from_array(value, name))
         graph.output.extend(onnx.ValueInfoProto(name=o) for o in node.output if o)
         model = onnx.ModelProto(graph=graph, opset_import=state.imports, ir_version=state.ir_version)
         inferred = state.context.inference.model(model).graph

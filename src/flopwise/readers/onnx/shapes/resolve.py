@@ -68,6 +68,7 @@ def resolve(
         steps=[contexts.STEPS],
         runs={},
         bodies=[contexts.BODIES],
+        members=[contexts.MEMBERS],
     )
     declared = _take_shapes_out(model.graph)
     shapes = _resolve(model, context, declared if declared_holds else {}, nodes)

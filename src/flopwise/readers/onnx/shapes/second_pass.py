@@ -177,6 +177,8 @@ class SecondPass:
         if (node.domain, node.op_type) not in RULES and node.op_type not in BOUNDED:
             return
         inputs = [self.state.facts(name) for name in node.input]
+        if not self.state.affords(sum(len(facts.items or ()) for facts in inputs)):
+            return
         bounded = any(facts.bound or facts.interval for facts in inputs)
         for rule in (members, bounds):
             for output, facts in zip(node.output, rule(node, inputs), strict=False):

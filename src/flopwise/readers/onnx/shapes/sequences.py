@@ -114,7 +114,8 @@ def _split(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:
         parts = inputs[1].value.tolist()
     code = tensor_type(inputs[0].type).elem_type if inputs[0].type is not None else 0
     dims = [(*shape[:axis], *((p,) if keep else ()), *shape[axis + 1 :]) for p in parts]
-    return _sequence([onnx.helper.make_tensor_type_proto(code, d) for d in dims])
+    types = {d: onnx.helper.make_tensor_type_proto(code, d) for d in dims}
+    return _sequence([types[d] for d in dims])
 
 
 def _concat(node: onnx.NodeProto, inputs: list[Facts]) -> list[Facts]:

@@ -8,7 +8,7 @@ import numpy
 import onnx
 from onnx import TypeProto
 
-from flopwise.readers.onnx.shapes.context import Context
+from flopwise.readers.onnx.shapes.context import MADE, Context
 from flopwise.readers.onnx.types import Facts, Interval, Shapes, array_of, concrete
 
 #: Bytes that all values together may take.
@@ -50,7 +50,7 @@ class State:
 
     def learn(self, name: str, facts: Facts) -> None:
         """Write down what follows for a value, where nothing better is known."""
-        if facts.items is not None:
+        if facts.items is not None and self.affords(MADE * len(facts.items)):
             self.shapes.items[name] = facts.items
         if facts.type is not None and (concrete(facts.type) is not None or self.shapes.shape(name) is None):
             self.shapes.set(name, facts.type)
@@ -60,6 +60,14 @@ class State:
             self.remember(name, facts.value)
         elif facts.interval is not None:
             self.remember_interval(name, facts.interval)
+
+    def affords(self, members: int) -> bool:
+        """Whether so many more members of sequences may be looked at; if so, they are taken off what the model has."""
+        room = self.context.members
+        if members > room[0]:
+            return False
+        room[0] -= members
+        return True
 
     def interval(self, name: str) -> Interval | None:
         """The bounds of a value, the same twice where it is certain; None if nothing is known about it."""
@@ -77,7 +85,7 @@ class State:
     def remember(self, name: str, value: Any) -> None:
         """Write down a value, and its shape or those of its members."""
         if isinstance(value, list):
-            if all(isinstance(v, numpy.ndarray) for v in value):
+            if all(isinstance(v, numpy.ndarray) for v in value) and self.affords(MADE * len(value)):
                 self.values[name] = value
                 self.shapes.items[name] = [_type_of(v) for v in value]
             return

@@ -13,7 +13,7 @@ from flopwise.errors import ModelError
 from flopwise.readers.onnx.normalize.order import needs
 from flopwise.readers.onnx.shapes import context as contexts
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.types import Facts, Inner, Shapes, shapes_of
+from flopwise.readers.onnx.types import Facts, Inner, Shapes, each, shapes_of
 
 
 @dataclass(slots=True)
@@ -41,6 +41,8 @@ def run(state: State, body: onnx.GraphProto, inputs: Sequence[Facts]) -> Run:
     """
     facts = {name: state.facts(name) for name in _captured(body)}
     facts.update((value.name, input_) for value, input_ in zip(body.input, inputs, strict=False))
+    if not state.affords(sum(len(one.items or ()) for one in facts.values())):
+        facts = {name: one._replace(items=None) for name, one in facts.items()}
     key, runs = _key(state, body, facts), state.context.runs
     steps = state.context.steps
     if key is not None and key in runs:
@@ -62,8 +64,8 @@ def _key(state: State, body: onnx.GraphProto, facts: Mapping[str, Facts]) -> Any
     around = []
     for name in sorted(facts):
         one = facts[name]
-        types = (one.type, *(one.items or ()))
-        parts = [b"" if type_ is None else type_.SerializeToString(deterministic=True) for type_ in types]
+        parts = each(one.items or (), lambda type_: type_.SerializeToString(deterministic=True))
+        parts.append(b"" if one.type is None else one.type.SerializeToString(deterministic=True))
         for value in (one.value, *(one.interval or ())):
             if value is None or not isinstance(value, numpy.ndarray) or value.dtype == object:
                 if value is not None:
