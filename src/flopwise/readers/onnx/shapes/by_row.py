@@ -12,7 +12,7 @@ from onnx import TypeProto, defs, numpy_helper, shape_inference
 from flopwise.operators.shape import Call, Dims, ShapeRule, UnresolvedError
 from flopwise.operators.tables import row
 from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
-from flopwise.readers.onnx.shapes.windows import correct
+from flopwise.readers.onnx.shapes.checks import correct_windows
 from flopwise.readers.onnx.types import TOO_MANY, concrete, elements, tensor_type
 
 #: The type of a value by its name, and its elements if they are few and known; else None.
@@ -144,7 +144,7 @@ class NodeCall(Call):
             )
         except (RuntimeError, shape_inference.InferenceError) as error:
             raise UnresolvedError(str(error)) from error
-        correct(node, inputs[0] if inputs else None, results)
+        correct_windows(node, inputs[0] if inputs else None, results)
         return concrete(results["y"]) if "y" in results else None
 
     def others(self, op: str) -> Iterator[NodeCall]:

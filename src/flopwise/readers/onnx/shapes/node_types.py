@@ -13,8 +13,8 @@ from flopwise.operators.shape import ShapeRule
 from flopwise.readers.onnx.normalize.first_opset import modern
 from flopwise.readers.onnx.normalize.order import needs
 from flopwise.readers.onnx.shapes import by_row
+from flopwise.readers.onnx.shapes.checks import correct_windows
 from flopwise.readers.onnx.shapes.state import State
-from flopwise.readers.onnx.shapes.windows import correct
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, opened
 
 #: Operators whose result is not the larger, the larger their settings: they have bounds of their own.
@@ -68,7 +68,7 @@ class NodeTypes:
         answer: Mapping[str, TypeProto] = state.context.inference.node(
             schema, node, types, data, state.imports, state.ir_version
         )
-        correct(node, types.get(node.input[0]) if node.input else None, answer)
+        correct_windows(node, types.get(node.input[0]) if node.input else None, answer)
         if key is not None and not data.keys() - set(node.input):
             self.answers[key] = [answer.get(o, TypeProto()) for o in node.output]
         return answer
