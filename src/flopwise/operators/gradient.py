@@ -73,9 +73,18 @@ def all_of_it(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     return (*node.known_inputs, node.output())
 
 
-def indices(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """Input 1, the indices, is kept."""
-    return (node.input(1),)
+def at(*places: int) -> Keeps:
+    """The inputs at some places are kept, those of them that there are."""
+
+    def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+        return [node.input(i) for i in places if node.has_input(i)]
+
+    keeps.__qualname__ = f"at{places}"
+    return keeps
+
+
+#: Input 1, the indices, is kept.
+indices = at(1)
 
 
 def first_two(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:

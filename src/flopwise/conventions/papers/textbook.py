@@ -27,7 +27,8 @@ from flopwise.conventions.convention import Convention, per_input
 from flopwise.conventions.papers.molchanov import WITHOUT_FORMULA
 from flopwise.graph import Node
 from flopwise.operators.counts import FLOPS, Counts
-from flopwise.operators.extents import extent, product, required
+from flopwise.operators.extents import product, required
+from flopwise.operators.onnx.normalization import softmax_rows
 
 #: Operations per input element.
 PER_INPUT: dict[str, Counts] = {
@@ -61,14 +62,8 @@ def softmax(node: Node, counts: Counts | None) -> Counts:
 
     Before opset 13 all axes from ``axis`` (1) on are one row.
     """
-    x = node.input(0)
-    if 0 < node.version < 13:
-        rows = product(x.dims[: node.attrs.get("axis", 1)])
-    else:
-        axis = node.attrs.get("axis", -1)
-        extent(node, x, axis)  # raises for an axis that is not there
-        rows = product(x.dims[:axis]) * product(x.dims[axis:][1:])
-    return Counts(exp=x.numel, add=x.numel - rows, div=x.numel)
+    elements = node.input(0).numel
+    return Counts(exp=elements, add=elements - softmax_rows(node), div=elements)
 
 
 DOT_PRODUCT = Convention(

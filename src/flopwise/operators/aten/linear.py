@@ -286,7 +286,7 @@ OPERATORS: dict[str, Operator] = {
     "aten::addr": by(addr, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::addbmm": by(addbmm, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::tensordot": by(tensordot, gradient=gradient.by("linear:contraction", gradient.factors)),
-    "aten::bilinear": by(bilinear, gradient=gradient.by("linear:bilinear", "linear:three")),
+    "aten::bilinear": by(bilinear, gradient=gradient.by("linear:bilinear", gradient.at(0, 1, 2))),
     "aten::_grouped_mm": by(grouped_mm, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::_weight_only_mm": by(weight_only),
     "aten::linalg_vecdot": by(vecdot, gradient=gradient.by("linear:contraction", gradient.factors)),

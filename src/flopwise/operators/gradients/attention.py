@@ -113,8 +113,3 @@ def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
 def rotary(node: Node, wanted: Wanted) -> Counts:
     """R × (2 mul + 1 add), R the number of rotated elements: each pair is turned back."""
     return forward.rotary_embedding(node)
-
-
-def rotary_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """The tables of cosines and sines are kept."""
-    return [node.input(i) for i in (1, 2) if node.has_input(i)]

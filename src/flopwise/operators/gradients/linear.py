@@ -60,11 +60,6 @@ def deform_conv(node: Node, wanted: Wanted) -> Counts:
     return counts
 
 
-def deform_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """X, W, the offsets and the mask are kept."""
-    return [node.input(i) for i in (0, 1, 2, 4) if node.has_input(i)]
-
-
 def gemm(node: Node, wanted: Wanted) -> Counts:
     """dA and dB: M × N × K mac each, and M × N mul once when alpha ≠ 1; dC: M × N add when C is broadcast, and numel(C)
     mul when beta ≠ 1.
@@ -114,11 +109,6 @@ def bilinear(node: Node, wanted: Wanted) -> Counts:
     outputs = node.output().numel
     terms = outputs * product(node.input(2).dims[1:])
     return Counts(mac=1, mul=1) * (terms * len(wanted & {0, 1, 2})) + Counts(add=outputs if 3 in wanted else 0)
-
-
-def three(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """The three factors are kept."""
-    return node.known_inputs[:3]
 
 
 def weight_norm(node: Node, wanted: Wanted) -> Counts:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.gradient import Wanted
+from flopwise.operators.gradient import Wanted, at
 
 
 def negative_log_likelihood(node: Node, wanted: Wanted) -> Counts:
@@ -23,13 +23,8 @@ def softmax_cross_entropy(node: Node, wanted: Wanted) -> Counts:
     return negative_log_likelihood(node, wanted) + Counts(add=2, exp=1, mul=1) * node.input(0).numel
 
 
-def target(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """The target, and the weights of the classes."""
-    return [node.input(i) for i in (1, 2) if node.has_input(i)]
-
-
 def probabilities(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
     """The logarithms of the probabilities, the target, and the weights of the classes."""
     logs = node.outputs[1] if len(node.outputs) > 1 else None
     yield node.input(0).nbytes if logs is None else logs
-    yield from target(node, wanted)
+    yield from at(1, 2)(node, wanted)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.gradient import Keeps, Wanted
+from flopwise.operators.gradient import Wanted
+from flopwise.operators.onnx.normalization import rows_of
 
 #: Bytes of a kept mean or inverse deviation.
 STATISTIC = 4
@@ -58,18 +59,17 @@ def layer_normalization(node: Node, wanted: Wanted) -> Counts:
     dB n add; dX = r × (g − Σg/N − x̂ × Σ(g x̂)/N): n × (4 add + 3 mul) + rows × 2 div, g = G × scale: n mul more when
     scale is given.
     """
-    source = node.input(0)
-    return _standardized(node, wanted, product(source.dims[: node.attrs.get("axis", -1)]))
+    return _standardized(node, wanted, rows_of(node))
 
 
 def group_normalization(node: Node, wanted: Wanted) -> Counts:
     """as LayerNormalization, with N × num_groups rows."""
-    return _standardized(node, wanted, extent(node, node.input(0), 0) * required(node, "num_groups"))
+    return _standardized(node, wanted, rows_of(node))
 
 
 def instance_normalization(node: Node, wanted: Wanted) -> Counts:
     """as LayerNormalization, with N × C rows."""
-    return _standardized(node, wanted, extent(node, node.input(0), 0) * extent(node, node.input(0), 1))
+    return _standardized(node, wanted, rows_of(node))
 
 
 def mean_variance(node: Node, wanted: Wanted) -> Counts:
@@ -100,30 +100,17 @@ def rms_normalization(node: Node, wanted: Wanted) -> Counts:
     """n = numel(X), rows = prod(X.shape[:axis]). x̂ = x × r: n mul; dscale n × (1 mul + 1 add); dX = r × (g − x̂ ×
     Σ(g x̂)/N): n × (3 mul + 2 add) + rows div, g = G × scale: n mul more when scale is given.
     """
-    source = node.input(0)
-    n, rows = source.numel, product(source.dims[: node.attrs.get("axis", -1)])
+    n, rows = node.input(0).numel, rows_of(node)
     counts = Counts(mul=n) + Counts(mul=1, add=1) * (n * int(1 in wanted))
     if 0 in wanted:
         counts += Counts(mul=3 + int(node.has_input(1)), add=2) * n + Counts(div=rows)
     return counts
 
 
-def _with_statistics(two: bool, rows_of: str) -> Keeps:
-    """X and one or two statistics of each row are kept."""
-
-    def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-        source = node.input(0)
-        yield source
-        if rows_of == "layer":
-            rows = product(source.dims[: node.attrs.get("axis", -1)])
-        else:
-            groups = extent(node, source, 1) if rows_of == "instance" else required(node, "num_groups")
-            rows = extent(node, source, 0) * groups
-        yield STATISTIC * rows
-        if two:
-            yield STATISTIC * rows
-
-    return keeps
+def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    """X is kept, the inverse deviation of each row, and its mean where there is one."""
+    statistics = 1 if node.op == "RMSNormalization" else 2
+    return (node.input(0), *[STATISTIC * rows_of(node)] * statistics)
 
 
 def lrn(node: Node, wanted: Wanted) -> Counts:
@@ -144,9 +131,3 @@ def lp_normalization(node: Node, wanted: Wanted) -> Counts:
     """
     sign = int(node.attrs.get("p", 2) == 1)
     return Counts(mul=2, add=2, div=1, cmp=sign) * node.input(0).numel
-
-
-instance_keeps = _with_statistics(True, "instance")
-group_keeps = _with_statistics(True, "group")
-layer_keeps = _with_statistics(True, "layer")
-rms_keeps = _with_statistics(False, "layer")

@@ -180,5 +180,5 @@ OPERATORS: dict[str, Operator] = {
     ),
     "LinearAttention": by(linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
     "ai.onnx.preview::FlexAttention": by(flex_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
-    "RotaryEmbedding": by(rotary_embedding, gradient=gradient.by("attention:rotary", "attention:rotary_keeps")),
+    "RotaryEmbedding": by(rotary_embedding, gradient=gradient.by("attention:rotary", gradient.at(1, 2))),
 }

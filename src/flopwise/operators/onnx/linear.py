@@ -166,7 +166,7 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.by("linear:conv_transpose", gradient.first_two),
     ),
     "DeformConv": by(
-        deform_conv, inputs=inputs(FACTOR, FACTOR), gradient=gradient.by("linear:deform_conv", "linear:deform_keeps")
+        deform_conv, inputs=inputs(FACTOR, FACTOR), gradient=gradient.by("linear:deform_conv", gradient.at(0, 1, 2, 4))
     ),
     "CausalConvWithState": by(
         causal_conv_with_state,

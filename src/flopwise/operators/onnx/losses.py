@@ -42,7 +42,7 @@ def softmax_cross_entropy_loss(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "NegativeLogLikelihoodLoss": by(
-        negative_log_likelihood_loss, gradient=gradient.by("losses:negative_log_likelihood", "losses:target")
+        negative_log_likelihood_loss, gradient=gradient.by("losses:negative_log_likelihood", gradient.at(1, 2))
     ),
     "SoftmaxCrossEntropyLoss": by(
         softmax_cross_entropy_loss, gradient=gradient.by("losses:softmax_cross_entropy", "losses:probabilities")

@@ -28,6 +28,17 @@ def batch_normalization(node: Node) -> Counts:
     return counts
 
 
+def rows_of(node: Node) -> int:
+    """Groups of elements that have a mean of their own: of each channel, of each group of channels, or of each row."""
+    x = node.input(0)
+    if node.op == "InstanceNormalization":
+        return extent(node, x, 0) * extent(node, x, 1)
+    if node.op == "GroupNormalization":
+        groups: int = required(node, "num_groups")
+        return extent(node, x, 0) * groups
+    return product(x.dims[: node.attrs.get("axis", -1)])
+
+
 def instance_normalization(node: Node) -> Counts:
     """numel(X) × (4 add + 2 mul + 1 div) + N × C × (2 div + 1 mul + 2 add + 1 sqrt).
 
@@ -35,8 +46,7 @@ def instance_normalization(node: Node) -> Counts:
 
     https://onnx.ai/onnx/operators/onnx__InstanceNormalization.html
     """
-    x = node.input(0)
-    return _standardized(x.numel, extent(node, x, 0) * extent(node, x, 1)) + _affine(node)
+    return _standardized(node)
 
 
 def group_normalization(node: Node) -> Counts:
@@ -44,8 +54,7 @@ def group_normalization(node: Node) -> Counts:
 
     https://onnx.ai/onnx/operators/onnx__GroupNormalization.html
     """
-    x = node.input(0)
-    return _standardized(x.numel, extent(node, x, 0) * required(node, "num_groups")) + _affine(node)
+    return _standardized(node)
 
 
 def layer_normalization(node: Node) -> Counts:
@@ -54,10 +63,8 @@ def layer_normalization(node: Node) -> Counts:
 
     https://onnx.ai/onnx/operators/onnx__LayerNormalization.html
     """
-    x = node.input(0)
-    rows = product(x.dims[: node.attrs.get("axis", -1)])
-    inverse = rows if len(node.outputs) > 2 and node.outputs[2] is not None else 0
-    return _standardized(x.numel, rows) + _affine(node) + Counts(div=inverse)
+    inverse = rows_of(node) if len(node.outputs) > 2 and node.outputs[2] is not None else 0
+    return _standardized(node) + Counts(div=inverse)
 
 
 def rms_normalization(node: Node) -> Counts:
@@ -65,14 +72,14 @@ def rms_normalization(node: Node) -> Counts:
 
     https://onnx.ai/onnx/operators/onnx__RMSNormalization.html
     """
-    x = node.input(0)
-    rows = product(x.dims[: node.attrs.get("axis", -1)])
-    return Counts(mul=1, add=1, div=1) * x.numel + Counts(div=1, add=1, sqrt=1) * rows + _affine(node)
+    elements = Counts(mul=1, add=1, div=1) * node.input(0).numel
+    return elements + Counts(div=1, add=1, sqrt=1) * rows_of(node) + _affine(node)
 
 
-def _standardized(elements: int, groups: int) -> Counts:
-    """(x − mean) / sqrt(var + epsilon), with var = mean(x²) − mean(x)² as the function bodies have it."""
-    return Counts(add=3, mul=1, div=1) * elements + Counts(div=2, mul=1, add=2, sqrt=1) * groups
+def _standardized(node: Node) -> Counts:
+    """(x − mean) / sqrt(var + epsilon), with var = mean(x²) − mean(x)² as the function bodies have it; scale, bias."""
+    elements = Counts(add=3, mul=1, div=1) * node.input(0).numel
+    return elements + Counts(div=2, mul=1, add=2, sqrt=1) * rows_of(node) + _affine(node)
 
 
 def _affine(node: Node) -> Counts:
@@ -129,12 +136,14 @@ def log_softmax(node: Node) -> Counts:
 
     https://onnx.ai/onnx/operators/onnx__LogSoftmax.html
     """
-    x = node.input(0)
+    return Counts(cmp=1, add=3, exp=1) * node.input(0).numel + Counts(log=softmax_rows(node))
+
+
+def softmax_rows(node: Node) -> int:
+    """The rows of a softmax; before opset 13 all axes from ``axis`` (1) on are one row."""
     if 0 < node.version < 13:
-        rows = product(x.dims[: node.attrs.get("axis", 1)])
-    else:
-        rows = _others(node, node.attrs.get("axis", -1))
-    return Counts(cmp=1, add=3, exp=1) * x.numel + Counts(log=rows)
+        return product(node.input(0).dims[: node.attrs.get("axis", 1)])
+    return _others(node, node.attrs.get("axis", -1))
 
 
 def _others(node: Node, axis: int) -> int:
@@ -154,21 +163,21 @@ OPERATORS: dict[str, Operator] = {
     "InstanceNormalization": by(
         instance_normalization,
         inputs=inputs(DATA, WEIGHT, WEIGHT),
-        gradient=gradient.by("normalization:instance_normalization", "normalization:instance_keeps"),
+        gradient=gradient.by("normalization:instance_normalization", "normalization:keeps"),
     ),
     "GroupNormalization": by(
         group_normalization,
         inputs=inputs(DATA, WEIGHT, WEIGHT),
-        gradient=gradient.by("normalization:group_normalization", "normalization:group_keeps"),
+        gradient=gradient.by("normalization:group_normalization", "normalization:keeps"),
         shape=shape.alike,
     ),
     "LayerNormalization": by(
         layer_normalization,
         inputs=inputs(DATA, WEIGHT, WEIGHT),
-        gradient=gradient.by("normalization:layer_normalization", "normalization:layer_keeps"),
+        gradient=gradient.by("normalization:layer_normalization", "normalization:keeps"),
     ),
     "RMSNormalization": by(
-        rms_normalization, gradient=gradient.by("normalization:rms_normalization", "normalization:rms_keeps")
+        rms_normalization, gradient=gradient.by("normalization:rms_normalization", "normalization:keeps")
     ),
     "LRN": by(lrn, gradient=gradient.by("normalization:lrn", "normalization:lrn_keeps")),
     "LpNormalization": by(lp_normalization, gradient=gradient.by("normalization:lp_normalization", gradient.both)),

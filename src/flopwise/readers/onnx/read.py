@@ -25,7 +25,6 @@ from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton
 from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
-from flopwise.readers.onnx.format import refuse_other_formats
 from flopwise.readers.onnx.listing import Listed, complete, initial, listed
 from flopwise.readers.onnx.messages import parsed
 from flopwise.readers.onnx.native.inference import Inference
@@ -40,6 +39,7 @@ from flopwise.readers.onnx.suggestions import error_of, has_all, working_sizes
 from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, in_short, one_line
 from flopwise.readers.options import OnnxOptions, tokens_of
 from flopwise.readers.source.open import open_source
+from flopwise.readers.source.signature import refuse_other_formats
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
 
