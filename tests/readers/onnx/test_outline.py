@@ -151,6 +151,14 @@ def test_what_the_user_gives(arguments: dict[str, Any], request: pytest.FixtureR
     assert outcome(data, **arguments) == whole
 
 
+def test_a_batch_that_a_reshape_refuses(request: pytest.FixtureRequest) -> None:
+    data = model(layers(), shape=("N", 4, 4, 4))
+    whole = outcome(data, batch_size=3)
+    assert "batch size 3 is impossible" in whole
+    request.getfixturevalue("every_model_is_large")
+    assert outcome(data, batch_size=3) == whole
+
+
 @pytest.mark.parametrize("case", PLAIN)
 @pytest.mark.usefixtures("every_model_is_large")
 def test_the_messages_of_usual_models_are_never_made(case: str, completed: list[Messages]) -> None:

@@ -235,7 +235,7 @@ def _resolve(
     progress: Callable[[str], None],
     sparing: bool = False,
 ) -> Resolved:
-    sparing = sparing and batch_size is None and options.past is None and options.new is None
+    sparing = sparing and options.past is None and options.new is None
     proto, nodes = _outlined(skeleton) if sparing and skeleton.is_large else (parsed(skeleton.model), None)
     take_back(proto, skeleton, name)
     check_external(itertools.chain(skeleton.initializers.values(), skeleton.inner.values()))
@@ -269,7 +269,8 @@ def _resolve(
     progress("resolving shapes")
     shapes, met = resolve(proto, not changed, settled.facts, trips, nodes)
     refuse_unknown_loops(trips, met)
-    if batch_size is not None:
+    if batch_size is not None and any(n.op == "Reshape" for n in nodes):
+        complete(nodes)
         onnx_inputs.check_reshapes(proto, shapes, batch_size)
     faults = list(note_faults(nodes, shapes))
     if faults and (changed or settled.chosen):
