@@ -164,6 +164,12 @@ HEAVY = ("torch", "sympy", "matplotlib", "pandas", "pyarrow", "ssl", "http.clien
             ("rich", *SLOW, *HEAVY),
             140,
         ),
+        (
+            "torch",
+            "import flopwise; flopwise.profile(torch.nn.Linear(3, 2, device='meta'), (1, 3)).to_dict()",
+            ("onnx", "rich", "click"),
+            105,
+        ),
     ],
 )
 def test_a_cold_start_imports_what_it_uses(first: str, code: str, absent: tuple[str, ...], most: int) -> None:

@@ -51,6 +51,12 @@ def is_module(model: object) -> bool:
     )
 
 
+def is_program_of_file(model: object) -> bool:
+    """Whether a module is the program of a file; asks for its class only when one has been read."""
+    exported = sys.modules.get("flopwise.readers.torch.program.exported")
+    return exported is not None and isinstance(model, exported.ExportedModule)
+
+
 def is_function(model: object) -> bool:
     """Whether a model is a plain function, a method or a partial call, which is taken for one of tensors."""
     return "torch" in sys.modules and isinstance(

@@ -12,7 +12,6 @@ from flopwise.graph import Graph
 from flopwise.readers.options import TorchOptions, tokens_of
 from flopwise.readers.source.location import is_callable, is_url, shown
 from flopwise.readers.torch.kinds import is_function, is_module
-from flopwise.readers.torch.language.config import is_language_model, require
 
 
 def read_model(
@@ -124,6 +123,8 @@ def module_of(
         from flopwise.readers.torch.runs.modules import module_of_function
 
         return module_of_function(model), ""  # type: ignore[arg-type] # it can be called, as was asked
+    from flopwise.readers.torch.language.config import is_language_model, require
+
     if is_language_model(model):
         require(model)  # type: ignore[arg-type] # a path, as was asked
         from flopwise.readers.torch.language.model import language_model

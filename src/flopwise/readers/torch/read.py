@@ -17,12 +17,11 @@ from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.capture.values import NeedsValues
 from flopwise.readers.torch.graph import dense_experts, nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
-from flopwise.readers.torch.program.exported import ExportedModule
+from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.runs.distribution import gathered
-from flopwise.readers.torch.runs.modules import submodules
+from flopwise.readers.torch.runs.modules import TensorsOfGraph, submodules
 from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
 from flopwise.readers.torch.runs.run import Run, RunError, run
-from flopwise.readers.weights.modules import TensorsOfGraph
 
 #: One run at a time: classes of PyTorch are patched during it, and the module's modes and tensors are set aside.
 _ONE_AT_A_TIME = threading.RLock()
@@ -68,7 +67,7 @@ def read_torch(
         InputError: inputs are missing or not understood.
     """
     kind = type(model).__name__
-    if isinstance(model, ExportedModule):
+    if is_program_of_file(model):
         inputs, mode, kind = _of_example(model.example, inputs, mode), "as-is", "ExportedProgram"
     elif isinstance(model, torch.export.ExportedProgram):
         inputs, mode, kind = _of_example(model.example_inputs, inputs, mode), "as-is", "ExportedProgram"
@@ -127,7 +126,7 @@ def _graph(
                 f"{kind}: {failed.where}{why}{failed.place}; if the inputs are right, give the module with its tensors "
                 "in memory, not on the meta device"
             ) from failed.__cause__
-        if isinstance(model, ExportedModule):
+        if is_program_of_file(model):
             raise ModelError(
                 f"{name or kind}: {failed.where}{why}; a program in a file runs without elements, unless "
                 "--trust-code (trust_code=True) is given"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flopwise.errors import ModelError
-from flopwise.graph import StoredTensor, Tensor
+from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.inputs import dtype_of
@@ -82,27 +82,6 @@ def stored_tensor(
         shape, count = (*shape[:-1], shape[-1] * 2), count * 2
     elements = find(tensor, dtype, count)
     return StoredTensor(name, shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=elements)
-
-
-class TensorsOfGraph(Mapping[str, StoredTensor]):
-    """The tensors of a module's graph as stored ones, made when somebody asks for one.
-
-    The elements of a sparse or nested one cannot be had.
-    """
-
-    def __init__(self, tensors: Iterable[tuple[Any, Tensor]]) -> None:
-        self._tensors = {graph_tensor.name: (tensor, graph_tensor) for tensor, graph_tensor in tensors}
-
-    def __getitem__(self, name: str) -> StoredTensor:
-        tensor, graph_tensor = self._tensors[name]
-        kind, shape = graph_tensor.kind, tuple(d for d in graph_tensor.shape or () if isinstance(d, int))
-        return stored_tensor(name, tensor, kind) or StoredTensor(name, shape, "", 0, role=kind)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
 
 
 def of_module(model: Any, name: str = "") -> StoredTensors:

@@ -10,7 +10,6 @@ import functools
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -92,7 +91,7 @@ class Interception(TorchFunctionMode):
             self._recorder.stand_ins.foreign.append(plan.name)
             return func(*args, **(kwargs or {}))
         if plan.sign and is_sign(frame):
-            plan = _SIGN_PLANS.get(func) or _SIGN_PLANS.setdefault(func, replace(plan, public=plan.sign))
+            plan = _SIGN_PLANS.get(func) or _SIGN_PLANS.setdefault(func, plan._replace(public=plan.sign))
         return self.ways[plan.way](plan, func, args, kwargs or {})
 
     def _through(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

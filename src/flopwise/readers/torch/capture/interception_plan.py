@@ -6,8 +6,7 @@ import dis
 import math
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -35,8 +34,7 @@ def is_sign(frame: types.FrameType) -> bool:
 Way = Literal["record", "through", "ask", "factory", "like", "values", "device", "move", "set", "higher", "lower"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """What the interception does when a function is called."""
 
     way: Way

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor as TorchTensor
@@ -26,15 +26,14 @@ from flopwise.readers.torch.inputs.making import WHOLE, Making, filled, is_shape
 STATES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
 
 
-@dataclass(frozen=True)
-class Arguments:
+class Arguments(NamedTuple):
     """The arguments of a call, and the graph tensor of each tensor among them."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    tensors: dict[int, Tensor] = field(default_factory=dict)
+    tensors: dict[int, Tensor]
     #: Inputs of which only the shape was given, by id: their elements are made up when they are needed.
-    made: frozenset[int] = frozenset()
+    made: frozenset[int]
 
     @property
     def listed(self) -> tuple[Tensor, ...]:

@@ -20,6 +20,8 @@ _GGUF = weights.GGUF.endings
 
 
 def _matches(model: object) -> bool:
+    if not isinstance(model, (str, os.PathLike)):
+        return False
     from flopwise.readers.torch.language.config import is_language_model
 
     return is_language_model(model)

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from flopwise.errors import ModelError
-from flopwise.graph import Kind, Submodule, Tensor
+from flopwise.graph import Kind, StoredTensor, Submodule, Tensor
 from flopwise.readers.torch.capture.tensors import DTYPES
 
 
@@ -45,6 +45,29 @@ def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[
 
 def _graph_tensor(tensor: TorchTensor, name: str, kind: Kind) -> Tensor:
     return Tensor(name, tuple(tensor.shape), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+
+
+class TensorsOfGraph(Mapping[str, StoredTensor]):
+    """The tensors of a module's graph as stored ones, made when somebody asks for one.
+
+    The elements of a sparse or nested one cannot be had.
+    """
+
+    def __init__(self, tensors: Iterable[tuple[TorchTensor, Tensor]]) -> None:
+        self._tensors = {graph_tensor.name: (tensor, graph_tensor) for tensor, graph_tensor in tensors}
+
+    def __getitem__(self, name: str) -> StoredTensor:
+        from flopwise.readers.weights.modules import stored_tensor
+
+        tensor, graph_tensor = self._tensors[name]
+        kind, shape = graph_tensor.kind, tuple(d for d in graph_tensor.shape or () if isinstance(d, int))
+        return stored_tensor(name, tensor, kind) or StoredTensor(name, shape, "", 0, role=kind)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 class Options(Mapping[str, Any]):

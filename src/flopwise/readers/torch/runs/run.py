@@ -22,7 +22,7 @@ from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValu
 from flopwise.readers.torch.inputs.arguments import Arguments
 from flopwise.readers.torch.inputs.containers import tensors_inside
 from flopwise.readers.torch.inputs.making import filled
-from flopwise.readers.torch.program.exported import ExportedModule
+from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.runs.calls import Calls, regions
 from flopwise.readers.torch.runs.modules import stored_tensors
 from flopwise.readers.torch.runs.restore import plain_execution, restored
@@ -180,8 +180,9 @@ def _give_values(recorder: Recorder, arguments: Arguments) -> None:
 
 def _runner(model: nn.Module, recorder: Recorder) -> Callable[..., Any]:
     """The callable that runs a module: itself, or for a graph that remembers its modules, its operations one by one."""
-    if isinstance(model, ExportedModule):
-        return functools.partial(model.run, recorder.position)
+    program: Any = model
+    if is_program_of_file(model):
+        return functools.partial(program.run, recorder.position)
     if not isinstance(model, torch.fx.GraphModule) or not any("nn_module_stack" in n.meta for n in model.graph.nodes):
         return model
     return _GraphRunner(model, recorder)
