@@ -45,7 +45,7 @@ def read_model(
     notes: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
         inputs, batch_size, notes = _step(module, name, inputs, dims, batch_size, options)
-    if is_language_model(name):
+    if name and _is_language_model(name):
         from flopwise.readers.torch.language.model import head_notes
 
         notes = (*head_notes(module, name), *notes)
@@ -75,6 +75,12 @@ def read_model(
             progress(f"{step} in memory, because on the meta device: {why}")
 
         return graph(module_of(model, options, in_memory, in_memory=True)[0])
+
+
+def _is_language_model(model: object) -> bool:
+    from flopwise.readers.torch.language.config import is_language_model  # which modules do without
+
+    return is_language_model(model)
 
 
 def _step(
@@ -123,9 +129,9 @@ def module_of(
         from flopwise.readers.torch.runs.modules import module_of_function
 
         return module_of_function(model), ""  # type: ignore[arg-type] # it can be called, as was asked
-    from flopwise.readers.torch.language.config import is_language_model, require
+    if _is_language_model(model):
+        from flopwise.readers.torch.language.config import require
 
-    if is_language_model(model):
         require(model)  # type: ignore[arg-type] # a path, as was asked
         from flopwise.readers.torch.language.model import language_model
 
