@@ -44,6 +44,7 @@ MODELS: dict[str, Callable[[Net], str]] = {
     "backwards": part([-1, FAR], [-FAR, -FAR], [2, 3], [-1, -2]),
     "larger": resized(1.5, 2.0),
     "smaller": resized(0.5, 0.25),
+    "by seven tenths": resized(0.7, 0.3),
     "cut": lambda net: net.op("Pad", "x", net.values(0, 0, -1, 2, 0, 0, -2, -1)),
     "transposed": lambda net: net.op(
         "ConvTranspose", "x", net.weight(3, 4, 3, 3), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 0, 2]
@@ -188,3 +189,58 @@ def test_loops_that_a_condition_ends(build: Callable[[Net], bytes]) -> None:
     for length in (0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 20, 21, 99, 100, 101, 102, 103, 500, 1009):
         expected = flopwise.profile(model, dims={"T": length}).total("count")
         assert formula.at(T=length)["count"] == expected, length
+
+
+def split(net: Net, *parts: int, scalar: bool = False, **attributes: int) -> str:
+    """Slices of x as a sequence: of these sizes, of one size, or of 1."""
+    cut = [net.values(*parts, scalar=scalar)] if parts else []
+    return str(net.op("SplitToSequence", "x", *cut, **attributes))
+
+
+def picked(sequence: Callable[[Net], str], place: int) -> Callable[[Net], str]:
+    return lambda net: net.op("SequenceAt", sequence(net), net.values(place, scalar=True))
+
+
+def joined(sequence: Callable[[Net], str], **attributes: int) -> Callable[[Net], str]:
+    return lambda net: net.op("ConcatFromSequence", sequence(net), **attributes)
+
+
+def together(net: Net) -> str:
+    """Two tensors and one more before them, without the last."""
+    held = net.op("SequenceConstruct", "x", net.op("Concat", "x", "x", axis=1))
+    held = net.op("SequenceInsert", held, net.op("Relu", "x"), net.values(0, scalar=True))
+    return str(net.op("SequenceErase", held))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        picked(lambda net: split(net, axis=0, keepdims=0), 0),
+        picked(lambda net: split(net, axis=1), -1),
+        picked(lambda net: split(net, 3, scalar=True, axis=1), 0),
+        picked(lambda net: split(net, 3, scalar=True, axis=1), 2),
+        picked(lambda net: split(net, 3, scalar=True, axis=1), -1),
+        picked(lambda net: split(net, 4, 2, axis=2), 1),
+        picked(together, 0),
+        joined(together, axis=0),
+        joined(lambda net: split(net, axis=0, keepdims=0), axis=0, new_axis=1),
+        joined(lambda net: split(net, axis=1), axis=0),
+        joined(lambda net: split(net, 4, scalar=True, axis=1), axis=1),
+    ],
+)
+def test_members_of_sequences(build: Callable[[Net], str]) -> None:
+    net = Net()
+    model = net.model(net.op("Exp", build(net)), x=["N", "T", 6])
+    formula = flopwise.formula(model)
+    assert formula.exact
+    answered = 0
+    for count, length in [(n, t) for n in (0, 1, 2, 5, 30) for t in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 100, 1009)]:
+        try:
+            profile = flopwise.profile(model, dims={"N": count, "T": length})
+        except flopwise.FlopwiseError:
+            continue
+        if not profile.unresolved:
+            at = formula.at(N=count, T=length)
+            assert at == {figure: getattr(profile.sum, figure) for figure in at}, (count, length)
+            answered += 1
+    assert answered > 10

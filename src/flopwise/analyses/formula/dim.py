@@ -338,12 +338,12 @@ MULTIPLES = 4096
 
 
 @functools.lru_cache(maxsize=256)
-def _apart(exact: Fraction, chosen: Fraction) -> int:
+def _apart(exact: Fraction, chosen: Fraction, double: bool) -> int:
     """What products of sizes with a scale may be where those with a fraction in its place are whole, or half of it."""
     if exact == chosen:
         return 0
     scale = float(exact)
-    single = _single(scale) == scale  # a number of ONNX's float, as its products are
+    single = not double and _single(scale) == scale  # a number of ONNX's float, as its products are
     half = 2 - chosen.denominator % 2
     errors = set()
     for k in range(1, MULTIPLES + 1):
@@ -401,8 +401,13 @@ class Ratio(float):
         return over > 0 and over & (over - 1) == 0 and not self.rounded
 
     @classmethod
-    def of(cls, size: Any) -> Ratio:
-        """The ratio that a number or size is."""
+    def of(cls, size: Any, double: bool = False) -> Ratio:
+        """The ratio that a number or size is.
+
+        Args:
+            size: the number or size.
+            double: whether products with it have 64 bits though it has 32.
+        """
         if isinstance(size, Ratio):
             return size
         if isinstance(size, int):
@@ -410,7 +415,7 @@ class Ratio(float):
         exact = Fraction(size)
         near = exact.limit_denominator(DENOMINATOR)
         chosen = near if abs(near - exact) <= abs(exact) / 1_000_000 else exact
-        return cls(chosen, chosen.numerator, chosen.denominator, _apart(exact, chosen))
+        return cls(chosen, chosen.numerator, chosen.denominator, _apart(exact, chosen, double))
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | float | Fraction):

@@ -66,3 +66,39 @@ def test_the_same_operators_as_they_should_be() -> None:
 
 def ints_of(shape: tuple[int, ...]) -> TensorProto:
     return TensorProto(name="j", data_type=TensorProto.INT64, dims=shape, int64_data=[0] * 4)
+
+
+#: Operators whose windows or settings do not fit, so that an extent behind them is negative, and the axis of it.
+SHRINKING: dict[str, tuple[onnx.NodeProto, int]] = {
+    "Conv": (node("Conv", "c k", "y"), 3),
+    "Conv, dilated": (node("Conv", "c k2", "y", dilations=[1, 9]), 3),
+    "MaxPool": (node("MaxPool", "c", "y", kernel_shape=[1, 9]), 3),
+    "Pad": (node("Pad", "v computed", "y"), 0),
+    "CenterCropPad": (node("CenterCropPad", "v less", "y"), 0),
+    "TopK": (node("TopK", "v less", "y", axis=0), 0),
+    "Resize": (node("Resize", "v _ less_scale", "y"), 0),
+    "Col2Im": (node("Col2Im", "columns less2 two", "y"), 3),
+    "AffineGrid": (node("AffineGrid", "theta less4", "y"), 0),
+}
+
+
+@pytest.mark.parametrize("case", SHRINKING)
+@pytest.mark.parametrize("inside", [False, True])
+def test_slices_of_negative_extents(case: str, inside: bool) -> None:
+    maker, axis = SHRINKING[case]
+    stored = [ints("at", -1), ints("end", -100), ints("axis", axis), ints("step", -1), ints("less", -3)]
+    stored += [ints("less2", -2, -3), ints("less4", -4, -4, -4, -4), ints("two", 2, 2), ints("less_pads", -9, 0)]
+    stored += [weight("k", 1, 1, 1, 9), weight("k2", 1, 1, 1, 2)]
+    stored.append(helper.make_tensor("less_scale", TensorProto.FLOAT, [1], [-1.5]))
+    part = node("Slice", "y at end axis step", "z", "part")
+    if inside:
+        body = helper.make_graph([part, node("Relu", "z", "b")], "body", [], [value("b", None)])
+        part = node("If", "either", "z", then_branch=body, else_branch=body)
+    computed = [
+        node("Shape", "v", "size"),
+        node("Mul", "size less", "twice"),
+        node("Concat", "zero twice", "computed", axis=0),
+    ]
+    inputs = {"v": (5,), "c": (1, 1, 4, 4), "columns": (5, 5, 1), "theta": (1, 2, 3), "either": ()}
+    net = model([*computed, maker, part], inputs, [*stored, ints("zero", 0)], outputs=["z"], opset=20)
+    assert shapes(read(net))["z"] in (None, (0,))

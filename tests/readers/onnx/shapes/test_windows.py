@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tests.readers.models import ints, model, node, shapes
 
 import flopwise
@@ -109,3 +109,22 @@ def test_windows_that_make_no_sense_are_left_to_onnx() -> None:
     for wrong in several:
         counted = flopwise.profile(model([node("MaxPool", "x", "y", **{**BEHIND, **wrong})], {"x": (1, 1, 6)}))
         assert all("\n" not in note for note in counted.notes)
+
+
+@pytest.mark.parametrize("size", [2, 5, 6, 7, 8, 12, 13, 14, 40])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_transposed_convolutions_of_a_stated_extent(size: int, stride: int) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    convolution = node("ConvTranspose", "x w", "y", strides=[stride], output_shape=[size])
+    weight = numpy_helper.from_array(numpy.ones((2, 3, 3), numpy.float32), "w")
+    proto = model([convolution, node("Relu", "y", "z")], {"x": (1, 2, 6)}, [weight])
+    assert shapes(read(proto))["z"] == (1, 3, size)
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    session = runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feeds = {"x": numpy.ones((1, 2, 6), numpy.float32)}
+    if size > 6 * stride + 2:  # more than there is to cut from
+        with pytest.raises(Exception, match="output_shape is inconsistent"):
+            session.run(["z"], feeds)
+    else:
+        assert session.run(["z"], feeds)[0].shape == (1, 3, size)

@@ -10,12 +10,23 @@ import numpy
 
 from flopwise.analyses.formula.dim import Dim, Guards, Ratio, dim, recording, require, term
 from flopwise.analyses.formula.facts import Flow, ModelFacts
-from flopwise.analyses.formula.propagation import movement, pointwise, products, values, windows
+from flopwise.analyses.formula.propagation import movement, pointwise, products, sequences, values, windows
 from flopwise.analyses.formula.propagation.by_row import by_row
-from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, Value, array, shape_of, whole
+from flopwise.analyses.formula.propagation.sequences import Members
+from flopwise.analyses.formula.propagation.site import (
+    Shape,
+    Site,
+    UnknownError,
+    Value,
+    array,
+    settled,
+    shape_of,
+    whole,
+)
 from flopwise.analyses.formula.propagation.turns import Turns
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Body, Graph, Node, Tensor
+from flopwise.operators.extents import product
 from flopwise.operators.tables import row, with_effect
 
 #: Operator -> the shapes of its results.
@@ -81,6 +92,8 @@ class Propagation:
     #: Shapes of tensors of which a part has the same name, by name and extents at the hint.
     changed: dict[tuple[str, tuple[int, ...]], Shape] = field(default_factory=dict)
     values: dict[str, Value | None] = field(default_factory=dict)
+    #: The members of sequences by name.
+    sequences: dict[str, Members] = field(default_factory=dict)
     guards: Guards = field(default_factory=Guards)
     #: Outputs without a shape: position of the node and place of the output.
     open: list[tuple[int, int]] = field(default_factory=list)
@@ -164,10 +177,13 @@ class Propagation:
     def results(self, position: int, node: Node, site: Site) -> list[Shape | None]:
         """The shape of each output: by the operator's rule, or as it is where nothing flows in that varies."""
         constant = not any(map(varies, site.shapes)) and not any(map(has_sizes, site.values))
-        if constant and "random" not in row(node.op).effects:
-            return [self.unchanging(position, place, site) for place in range(len(site.hints))]
         program = self.graph.format == "torch"
+        of_sequences = node.op in sequences.OPERATORS and not program
+        if constant and not of_sequences and "random" not in row(node.op).effects:
+            return [self.unchanging(position, place, site) for place in range(len(site.hints))]
         rule = RULES.get(node.op, _by_row) if not program or node.op in PROGRAMS else None
+        if of_sequences:
+            rule = self.of_sequences
         inferred: Sequence[Shape | None] = ()
         guards = Guards(reason=self.guards.reason)
         if rule is not None:
@@ -184,7 +200,9 @@ class Propagation:
             trusted = trusted or (fits and shape is not None)
             if shape is not None and fits and self.explain is not None and varies(shape):
                 fits = self.explain.agrees(position, place, shape)
-            if node.outputs[place] is None or fits:
+            output = node.outputs[place]
+            if output is None or fits or output.name in self.sequences:
+                trusted = trusted or (output is not None and output.name in self.sequences)
                 shapes.append(shape)
                 continue
             shapes.append(self.unexplained(position, place, site.shapes))
@@ -192,6 +210,18 @@ class Propagation:
             for guard, why in guards.reasons.items():
                 self.guards.reasons.setdefault(guard, why)
         return shapes
+
+    def of_sequences(self, site: Site) -> Sequence[Shape | None]:
+        """The shape of what an operator on sequences makes; a sequence has none, and members."""
+        made = sequences.members(site, self.sequences)
+        if made is None:
+            return [sequences.shape(site, self.sequences)]
+        output = site.node.output()
+        elements = sum(product(shape) for shape in made.all)
+        if output.items is None or len(output.items) != int(made.count) or int(elements) != output.numel:
+            raise UnknownError
+        self.sequences[output.name] = made
+        return [None]
 
     def unchanging(self, position: int, place: int, site: Site) -> Shape | None:
         """The shape of an output into which nothing flows that varies; a program may have sizes in other arguments."""
@@ -211,6 +241,9 @@ class Propagation:
         """The elements of small results."""
         outputs = node.outputs
         steered = any(map(varies, site.shapes)) or any(map(has_sizes, site.values))
+        if node.op == "SequenceLength":
+            self.learn(outputs, lambda: [array(sequences.length(site, self.sequences))])
+            return
         if node.op == "Split" and site.values[0] is not None:
             self.learn(outputs, lambda: values.split(site))
             return
@@ -252,16 +285,21 @@ class Propagation:
         for key in [k for k in self.facts.flows if k[0] == position and k[1] not in parts]:
             parts[key[1]] = Body(position, key[1], None)
         repeats = self.repeats(position, node, site, parts)
-        for part in parts:
+        before: Flow | None = None
+        for part, body in parts.items():
             flow = self.facts.flows.get((position, part))
-            self.runs[position, part] = repeats
+            self.runs[position, part] = body.trips if len(parts) > 1 and node.op == "Loop" else repeats
             if flow is not None:
-                self.enter(node, site, part, flow)
+                self.enter(node, site, part, flow, before if node.op == "Loop" else None)
+                before = flow
             for child in self.children.get(position, ()):
                 if self.graph.nodes[child].within[-1].part == part:
                     self.step(child)
             if flow is not None:
                 results[part] = [self.named(names) for names in flow.gives]
+                if repeats is not None and node.op == "Loop" and len(parts) == 1 and not self.stable(flow):
+                    self.guards.reason = f"{node.op} {node.name!r}"
+                    repeats = self.runs[position, part] = settled(repeats)
                 for names, output in zip(flow.gives, node.outputs, strict=False):
                     if node.op == "If" and output is not None and len(parts) == 1:
                         self.values[output.name] = next((self.values[n] for n in names if n in self.values), None)
@@ -301,7 +339,9 @@ class Propagation:
             return None
         if trips is not None and hint is not None and int(trips) != hint:
             return None  # a condition ends it earlier
-        return trips
+        if trips is not None and hint is None and node.op == "Loop" and int(trips) == sum(t or 0 for t in hints):
+            settled(trips)  # each turn differs from the one before
+        return trips if hint is not None or node.op != "Loop" else None
 
     def turns(self, position: int, site: Site, parts: Mapping[str, Body]) -> int | None:
         """How often the body of a Loop runs; None where that is not known."""
@@ -311,11 +351,20 @@ class Propagation:
         body = [self.graph.nodes[child] for child in self.children.get(position, ())]
         return Turns.of(site, flow, body, self.value, self.facts.values).count()
 
-    def enter(self, node: Node, site: Site, part: str, flow: Flow) -> None:
-        """The shapes of what flows into a body."""
+    def stable(self, flow: Flow) -> bool:
+        """Whether what a turn of a loop hands to the next one has the shapes that it was handed."""
+        for names, output in zip(flow.takes[2:], flow.gives[1:], strict=False):
+            before, after = self.named(names), self.named(output)
+            if before is not None and after is not None and tuple(map(term, before)) != tuple(map(term, after)):
+                return False
+        return True
+
+    def enter(self, node: Node, site: Site, part: str, flow: Flow, before: Flow | None) -> None:
+        """The shapes of what flows into a body; into one that stands for later turns, from the one before it."""
         inputs: list[Shape | None] = []
         if node.op == "Loop":
-            inputs = [(), (), *site.shapes[2:]]
+            carried = site.shapes[2:] if before is None else map(self.named, before.gives[1 : len(flow.takes) - 1])
+            inputs = [(), (), *carried]
         elif node.op == "Scan":
             scan = Scan.of(site)
             for index, shape in enumerate(site.shapes[scan.old :]):
@@ -357,9 +406,15 @@ class Propagation:
                 return None
             expressions = {tuple(map(term, s or ())) for s in shapes}
             return shapes[0] if len(expressions) == 1 else None
+        if (
+            node.op == "Loop"
+            and place < len(node.inputs) - 2
+            and (not results or (type(repeats) is int and not repeats))
+        ):
+            return site.shapes[place + 2]
+        if len(results) > 1 and node.op == "Loop" and place < len(node.inputs) - 2:
+            return list(results.values())[-1][place + 1]
         if len(results) != 1:
-            if node.op == "Loop" and place < len(node.inputs) - 2 and not results:
-                return site.shapes[place + 2]
             return None
         (gives,) = results.values()
         if node.op not in ("Loop", "Scan"):
@@ -384,6 +439,11 @@ class Propagation:
             if old is None or old.name not in self.shapes:
                 return old
             if id(old) not in made:
+                if old.name in self.sequences:
+                    shapes = enumerate(self.sequences[old.name].all)
+                    items = tuple(Tensor(f"{old.name}[{i}]", shape, old.dtype) for i, shape in shapes)
+                    made[id(old)] = replace(old, items=items)
+                    return made[id(old)]
                 shape = shape_of(old, self.shapes, self.changed)
                 made[id(old)] = old if shape is old.shape else replace(old, shape=shape)
             return made[id(old)]

@@ -256,7 +256,7 @@ def resize(site: Site) -> list[Shape | None]:
     first_version = site.node.op == "Upsample" or (len(site.node.inputs) == 2)
     scales = site.attr("scales") or site.value(1 if first_version else 2).ravel().tolist()
     for axis, scale in zip(axes, scales, strict=True):
-        extents[axis] = math.floor(Ratio.of(x[axis]) * Ratio.of(scale))
+        extents[axis] = math.floor(Ratio.of(x[axis]) * Ratio.of(scale, double=True))
     return [tuple(extents)]
 
 

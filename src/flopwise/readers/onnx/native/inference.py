@@ -9,7 +9,7 @@ import onnx
 from onnx import TypeProto, shape_inference
 
 from flopwise.readers.onnx.native.child import CHILD, LostError
-from flopwise.readers.onnx.native.proven import is_proven, is_proven_when_typed
+from flopwise.readers.onnx.native.proven import has_negative_extent, is_proven, is_proven_when_typed
 from flopwise.readers.onnx.native.worker import MODEL, NODE, STRICT
 from flopwise.readers.onnx.types import bodies
 
@@ -59,6 +59,7 @@ class Inference:
             ir_version: of the model.
 
         Raises:
+            ValueError: the node is not proven safe, and an input has a negative extent.
             Exception: onnx refuses the node; of several kinds.
         """
         if is_proven(node) or is_proven_when_typed(node, types):
@@ -66,6 +67,8 @@ class Inference:
                 schema, node, dict(types), dict(values), opset_imports=opsets, ir_version=ir_version
             )
             return answer
+        if any(has_negative_extent(type_) for type_ in types.values()):
+            raise ValueError("an input has a negative extent")
         model = onnx.ModelProto(ir_version=ir_version, opset_import=opsets, producer_version=str(schema.since_version))
         model.graph.node.append(node)
         for name, type_ in types.items():

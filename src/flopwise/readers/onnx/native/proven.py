@@ -72,7 +72,12 @@ def is_proven_when_typed(node: onnx.NodeProto, types: Mapping[str, TypeProto]) -
 
 def _is_certain(type_: TypeProto) -> bool:
     """Whether a type says of what kind a value is, and has no negative extent, which operators on wrong sizes make."""
-    tensor = tensor_type(type_)
-    if tensor is None:
+    if tensor_type(type_) is None:
         return type_.WhichOneof("value") is not None
-    return all(dim.dim_value >= 0 for dim in tensor.shape.dim)
+    return not has_negative_extent(type_)
+
+
+def has_negative_extent(type_: TypeProto) -> bool:
+    """Whether a type is that of a tensor with a negative extent."""
+    tensor = tensor_type(type_)
+    return tensor is not None and any(dim.dim_value < 0 for dim in tensor.shape.dim)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import onnx
 from onnx import numpy_helper
@@ -24,6 +25,11 @@ _UNKNOWN = "flopwise.suspect"
 #: No tensor has a higher rank, so an axis beyond it is a mistake, and so is a shape with more dimensions.
 _RANK = 1 << 10
 
+
+#: Operators of whose inputs some say sizes, of which a negative one makes a negative extent.
+_SIZED = frozenset({"AffineGrid", "CenterCropPad", "Col2Im", "Pad", "Resize", "TopK", "Upsample"})
+
+_WINDOWS = frozenset({"AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"})
 
 #: Letters, and in each operand three dots at most once.
 _TERM = rb"[a-zA-Z]*(\.{3})?[a-zA-Z]*"
@@ -87,7 +93,7 @@ class Suspects:
         """
         #: What is wrong with each invalid node.
         self.warnings: list[str] = []
-        self._holders = (model, *model.functions)
+        self._holders: tuple[Any, ...] = (model, *model.functions)
         self._invalid: list[tuple[onnx.NodeProto, str]] = []
         self._unproven: list[tuple[onnx.NodeProto, str]] = []
         nodes = _suspicious(model, listed)
@@ -100,12 +106,26 @@ class Suspects:
                 self._invalid.append((node, node.domain))
             elif not is_proven(node):
                 self._unproven.append((node, node.domain))
-        self._hidden = bool(self._invalid or self._unproven)
-        if self._hidden:
-            for node, _ in (*self._invalid, *self._unproven):
-                node.domain = _UNKNOWN
+        self._hidden = False
+        self._hide()
+
+    def _hide(self) -> None:
+        """Take the suspects out of onnx's sight."""
+        for node, _ in (*self._invalid, *self._unproven):
+            node.domain = _UNKNOWN
+        if (self._invalid or self._unproven) and not self._hidden:
+            self._hidden = True
             for holder in self._holders:
                 holder.opset_import.add(domain=_UNKNOWN, version=1)
+
+    def beware(self, values: Sequence[onnx.TensorProto]) -> None:
+        """Take the Slices out of sight where an operator takes negative sizes from these values."""
+        names = {tensor.name for tensor in values if _has_negative(tensor)}
+        nodes = list(_with_bodies(self._holders[0].graph)) if names else []
+        if any(node.op_type in _SIZED and names.intersection(node.input[1:]) for node in nodes):
+            slices = (node for node in nodes if node.op_type == "Slice" and not node.domain)
+            self._unproven += [(node, node.domain) for node in slices]
+            self._hide()
 
     @property
     def any(self) -> bool:
@@ -148,11 +168,17 @@ def hidden(model: onnx.ModelProto, listed: Sequence[Listed] | None = None) -> It
 def _is_clear(graph: onnx.GraphProto, listed: Sequence[Listed]) -> bool:
     """Whether nothing is to be hidden in a graph that has no messages of its nodes."""
     operators = {node.op for node in listed}
-    if "Slice" in operators and operators & _SHRINKING:
+    if "Slice" in operators and (operators & _SIZED or "ConvTranspose" in operators or _has_unfit(listed)):
         return False
     nodes = [node.proto for node in listed if node.op not in _UNSUSPICIOUS or node.domain]
     long = _long(graph, listed) if "Expand" in operators else set()
     return all(is_proven(n) and not (n.op_type in _CHECKS and _CHECKS[n.op_type](n, long)) for n in nodes)
+
+
+def _has_unfit(listed: Sequence[Listed]) -> bool:
+    """Whether windows of an operator may be so much larger than some image that onnx counts fewer than none."""
+    first = {(node.op, *node.attributes): node for node in listed if node.op in _WINDOWS}
+    return any(_may_not_fit(node.proto, ()) for node in first.values())
 
 
 def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list[onnx.NodeProto]:
@@ -176,20 +202,67 @@ def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list
 
 
 def _shrinks(graph: onnx.GraphProto) -> bool:
-    """Whether a Slice may get a negative extent, which crashes onnx's process: Pad and ConvTranspose may make one."""
+    """Whether a Slice may meet a negative extent, which ends onnx's process: windows that do not fit may make one."""
     operators = {node.op_type for node in graph.node}
-    if "Slice" not in operators or not operators & _SHRINKING:
+    if "Slice" not in operators and not operators & CONTROL_FLOW:
+        return False
+    nodes = list(_with_bodies(graph))
+    if not any(node.op_type == "Slice" for node in nodes):
         return False
     stored = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Pad":
-            pads = [size for a in node.attribute if a.name in ("pads", "paddings") for size in a.ints]
-            held = stored.get(node.input[1]) if len(node.input) > 1 else None
-            if held is not None and sum(held.dims) <= 2 * _RANK and held.data_type == onnx.TensorProto.INT64:
-                pads = list(numpy_helper.to_array(held).ravel())
-            if any(size < 0 for size in pads):
+    checked: dict[bytes, bool] = {}  # models repeat themselves
+    for node in nodes:
+        if node.op_type in _SIZED:
+            sizes = [size for a in node.attribute if a.name in ("pads", "paddings") for size in a.ints]
+            held = [stored[name] for name in node.input[1:] if name in stored]
+            if any(size < 0 for size in sizes) or any(map(_has_negative, held)):
+                return True
+        elif node.op_type in _WINDOWS:
+            place = 3 if node.op_type == "QLinearConv" else 1
+            weight = stored.get(node.input[place]) if len(node.input) > place else None
+            extents = list(weight.dims[2:]) if weight is not None else []
+            key = b"".join(a.SerializeToString() for a in node.attribute) + repr(extents).encode()
+            if key not in checked:
+                checked[key] = _may_not_fit(node, extents)
+            if checked[key]:
                 return True
     return "ConvTranspose" in operators
+
+
+def _with_bodies(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and of the bodies in it."""
+    for node in graph.node:
+        yield node
+        if node.op_type in CONTROL_FLOW:
+            for body in bodies(node):
+                yield from _with_bodies(body)
+
+
+def _has_negative(tensor: onnx.TensorProto) -> bool:
+    """Whether a stored tensor of sizes has a negative one."""
+    if sum(tensor.dims) > 2 * _RANK or tensor.data_type not in (onnx.TensorProto.INT64, onnx.TensorProto.FLOAT):
+        return False
+    try:
+        return bool((numpy_helper.to_array(tensor) < 0).any())
+    except (TypeError, ValueError):  # it is without its elements
+        return True
+
+
+def _may_not_fit(node: onnx.NodeProto, extents: Sequence[int]) -> bool:
+    """Whether windows may be so much larger than some image that onnx counts fewer than none."""
+    held = {a.name: a for a in node.attribute}
+    mode = held["auto_pad"].s if "auto_pad" in held else b""
+    if mode.startswith(b"SAME"):
+        return False
+    kernel = list(held["kernel_shape"].ints) if "kernel_shape" in held else list(extents)
+    rank = len(kernel)
+    strides = list(held["strides"].ints) if "strides" in held else [1] * rank
+    dilations = list(held["dilations"].ints) if "dilations" in held else [1] * rank
+    pads = list(held["pads"].ints) if "pads" in held and mode != b"VALID" else [0] * 2 * rank
+    if not rank or not len(strides) == len(dilations) == len(pads) / 2 == rank:
+        return True
+    sides = zip(kernel, strides, dilations, pads[:rank], pads[rank:], strict=True)
+    return any(d * (k - 1) + 1 - before - after >= 2 * stride for k, stride, d, before, after in sides)
 
 
 def _long(graph: onnx.GraphProto, listed: Sequence[Listed]) -> set[str]:
@@ -197,9 +270,6 @@ def _long(graph: onnx.GraphProto, listed: Sequence[Listed]) -> set[str]:
     inputs = {v.name for v in graph.input if sum(d.dim_value for d in v.type.tensor_type.shape.dim) > _RANK}
     return inputs | {t.name for t in initial(graph, listed) if sum(t.dims) > _RANK}
 
-
-#: Operators that may make a negative extent.
-_SHRINKING: frozenset[str] = frozenset({"Pad", "ConvTranspose"})
 
 #: Operators of the standard domain that need no second look; a Slice does where an extent may be negative.
 _UNSUSPICIOUS: frozenset[str] = (PROVEN | {"Slice"}) - _CHECKS.keys() - CONTROL_FLOW

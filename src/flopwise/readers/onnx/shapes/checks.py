@@ -5,10 +5,12 @@ made for one size, or a convolution for another number of channels.
 
 Of pools it counts windows that start behind the image when it rounds up, and one window over an extent of 0 when it
 pads to the same size. The standard and onnxruntime count neither: https://onnx.ai/onnx/operators/onnx__MaxPool.html
+Of a ConvTranspose whose output_shape is smaller than its input it leaves out the extents.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -121,8 +123,11 @@ _CHECKS: dict[str, _Check] = {
 
 
 _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
-_OPERATORS = _POOLS | {"Conv", "ConvInteger", "QLinearConv"}
+_OPERATORS = _POOLS | {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}
 _SAME = (b"SAME_UPPER", b"SAME_LOWER")
+
+#: What stands in the attributes of nodes that it may miscount.
+_MARKS = (b"ceil_mode", b"SAME_", b"output_shape")
 
 
 def correct_windows(node: onnx.NodeProto, taken: TypeProto | None, made: Mapping[str, TypeProto]) -> None:
@@ -140,11 +145,13 @@ def correct_windows(node: onnx.NodeProto, taken: TypeProto | None, made: Mapping
         return
     image = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim[2:]]
     for type_ in made.values():
-        dims = type_.tensor_type.shape.dim[2:]
-        if len(dims) == len(image):
-            for dim, windows in zip(dims, _windows(node, image), strict=False):
-                if windows is not None:
-                    dim.dim_value = windows
+        dims, windows = type_.tensor_type.shape.dim, _windows(node, image)
+        while node.op_type == "ConvTranspose" and 2 <= len(dims) < 2 + len(windows):
+            dims.add()
+        if len(dims) == 2 + len(image):
+            for dim, count in zip(dims[2:], windows, strict=False):
+                if count is not None:
+                    dim.dim_value = count
 
 
 def windows_miscounted(nodes: Iterable[Listed], shapes: Shapes) -> bool:
@@ -153,12 +160,12 @@ def windows_miscounted(nodes: Iterable[Listed], shapes: Shapes) -> bool:
         if node.domain:
             continue
         if node.op in _OPERATORS:
-            if not any(b"ceil_mode" in a or b"SAME_" in a for a in node.attributes) or not node.inputs:
+            if not any(mark in a for a in node.attributes for mark in _MARKS) or not node.inputs:
                 continue
             taken, made = shapes.shape(node.inputs[0]), shapes.shape(node.first_output)
-            if taken is not None and made is not None and len(taken) == len(made):
+            if taken is not None and made is not None and (len(taken) == len(made) or node.op == "ConvTranspose"):
                 expected = _windows(node.proto, taken[2:]) if _doubtful(node.proto) else ()
-                if any(e is not None and e != m for e, m in zip(expected, made[2:], strict=False)):
+                if any(e is not None and e != m for e, m in itertools.zip_longest(expected, made[2:])):
                     return True
         elif node.op in CONTROL_FLOW and any(map(_doubtful, _inside(node.proto))):
             return True
@@ -176,6 +183,8 @@ def _inside(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
 
 def _doubtful(node: onnx.NodeProto) -> bool:
     """Whether onnx may miscount the windows of a pool or convolution."""
+    if node.op_type == "ConvTranspose":
+        return any(a.name == "output_shape" for a in node.attribute)
     return any((a.name == "ceil_mode" and a.i == 1) or (a.name == "auto_pad" and a.s in _SAME) for a in node.attribute)
 
 
@@ -187,6 +196,8 @@ def _windows(node: onnx.NodeProto, image: Sequence[int | None]) -> list[int | No
     def each(name: str, default: Sequence[int]) -> Sequence[int]:
         return (held[name].ints if name in held else ()) or default
 
+    if node.op_type == "ConvTranspose":
+        return list(each("output_shape", ())[-rank:])
     mode = held["auto_pad"].s if "auto_pad" in held else b""
     strides = each("strides", [1] * rank)
     if len(strides) != rank or min(strides, default=1) < 1:

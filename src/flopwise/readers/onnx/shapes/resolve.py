@@ -120,6 +120,7 @@ def _resolve(
             complete(nodes)
             second = _second_pass(model, shapes, context, declared)
         foreseen = second.foresee() if second else []
+        suspects.beware(foreseen)
         graph.initializer.extend(foreseen)
         inferred = graph
         try:
