@@ -77,10 +77,31 @@ def test_the_model_is_never_written_over(run: Run, folder: Path, name: str) -> N
         (["profile", "net.prototxt"], "net.caffemodel"),
         (["profile", "net.prototxt", "--weights", "elsewhere.bin"], "elsewhere.bin"),
         (["profile", "module.py:make"], "module.py"),
+        (["profile", "module:make"], "module.py"),
+        (["profile", "package.module:make"], "package/module.py"),
+        (["profile", "file:///HERE/m.onnx"], "m.onnx"),
+        (["profile", "file://localhost/HERE/m.onnx"], "m.onnx"),
+        (["profile", "solver.prototxt"], "net.prototxt"),
+        (["profile", "model/config.json"], "model/model.safetensors"),
+        (["profile", "model/config.json"], "model/generation_config.json"),
         (["weights", "parts.safetensors.index.json"], "part-1.safetensors"),
+        (["compare", "m.onnx", "-i", "a:f32:1:@data.npy|a:f32:1:@more.npy"], "more.npy"),
+        (["bound", "m.onnx"], "times.db"),
+        (["bound", "m.onnx", "--store", "other.db"], "other.db"),
+        (["bench", "m.onnx", "--store", "other.db"], "other.db"),
+        (["zoo", "report", "zoo"], "zoo/models/0.parquet"),
+        (["zoo", "query", "zoo", "FROM models"], "zoo/models/0.parquet"),
     ],
 )
-def test_nor_is_anything_else_that_is_read(run: Run, folder: Path, arguments: list[str], place: str) -> None:
+def test_nor_is_anything_else_that_is_read(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], place: str
+) -> None:
+    monkeypatch.setenv("FLOPWISE_STORE", "times.db")
+    arguments = [argument.replace("/HERE", folder.as_posix()) for argument in arguments]
+    for name in ("package", "model", "zoo/models"):
+        Path(name).mkdir(parents=True)
+    Path("solver.prototxt").write_text('net: "net.prototxt"')
+    Path("model/config.json").write_text("{}")
     shutil.copy("m.onnx", "other.onnx")
     shutil.copy("m.onnx", "folder/inner.onnx")
     Path("parts.safetensors.index.json").write_text('{"weight_map": {"a": "part-1.safetensors"}}')
@@ -90,16 +111,17 @@ def test_nor_is_anything_else_that_is_read(run: Run, folder: Path, arguments: li
     before = Path(place).read_bytes()
     code, out, err = run(*arguments, "-o", place, "-f", "csv")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"{place}: --output would overwrite" in err
+    assert f"{place}: --output would overwrite" in err or f"{place}: --output and --store name the same file" in err
     assert Path(place).read_bytes() == before
 
 
 def test_external_data_is_part_of_the_model(run: Run, folder: Path) -> None:
     model = onnx.load("m.onnx")
     onnx.save(model, "big.onnx", save_as_external_data=True, location="big.data", size_threshold=0)
+    shutil.copy("big.onnx", "big.of_any_name")
     before = Path("big.data").read_bytes()
-    for option, place in (("-o", "big.data"), ("-o", "big.onnx")):
-        code, out, err = run("profile", "big.onnx", option, place, "-f", "csv")
+    for name, place in (("big.onnx", "big.data"), ("big.onnx", "big.onnx"), ("big.of_any_name", "big.data")):
+        code, out, err = run("profile", name, "-o", place, "-f", "csv")
         assert (code, out) == (2, "")
         assert "would overwrite" in err
     assert Path("big.data").read_bytes() == before
@@ -122,3 +144,13 @@ def test_an_old_report_is_replaced(run: Run, folder: Path) -> None:
 
 def test_a_nul_in_the_name_of_an_output(run: Run, folder: Path) -> None:
     assert run("profile", "m.onnx", "-o", "a\0b") == (2, "", "flopwise: 'a\\x00b': no such file\n")
+    for _ in range(2):  # also where it lies among the models
+        assert run("profile", ".", "-o", "of_all.csv").code == 0
+
+
+def test_an_index_that_is_none(run: Run, folder: Path) -> None:
+    Path("report.csv").write_text("old")
+    for text in ("[" * 100_000, '{"weight_map": {"a": [], "b": 5}}', '{"weight_map": 3}', "[]"):
+        Path("m.safetensors.index.json").write_text(text)
+        code, _, err = run("weights", "m.safetensors.index.json", "-o", "report.csv")
+        assert (code, err.count("\n"), "bug" in err) == (2, 1, False)

@@ -127,6 +127,8 @@ class Command(click.Command):
             if isinstance(param.type, places.Read) and param.name
             for value in _values(ctx.params.get(param.name))
         ]
+        if any(isinstance(p.type, places.Store) and ctx.params.get(p.name or "") is None for p in self.params):
+            read.append(places.Store.default())
         places.check(written, read)
         return super().invoke(ctx)
 

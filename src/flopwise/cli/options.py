@@ -9,7 +9,7 @@ import click
 
 from flopwise.cli.command import Choice, Group, caffe, counts, inputs, language, onnx, option, output, pytorch, shows
 from flopwise.cli.completion import COLUMN, COLUMNS, CONVENTION, Name
-from flopwise.cli.places import Model, Read, Written
+from flopwise.cli.places import Model, Read, Store, Written
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -324,9 +324,7 @@ def figures(what: str) -> Callable[[F], F]:
 
 
 #: The store of measured times.
-store = option(
-    "--store", type=click.Path(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data."
-)
+store = option("--store", type=Store(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
 
 
 def engine_level(command: F) -> F:

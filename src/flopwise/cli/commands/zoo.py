@@ -77,7 +77,7 @@ def build(sources: tuple[str, ...], folder: str, memory: str, strict: bool, **se
         'zoo "FROM chains WHERE length = 3" -f csv',
     ],
 )
-@click.argument("folder", metavar="DIR")
+@click.argument("folder", metavar="DIR", type=Read())
 @click.argument("sql")
 @writes("sheet", "content")
 def query(folder: str, sql: str, output: Output) -> int:
@@ -98,7 +98,7 @@ def query(folder: str, sql: str, output: Output) -> int:
 
 
 @command.command("report", cls=Command, examples=["zoo -o zoo.html", "zoo -o zoo.md", "zoo -f csv"])
-@click.argument("folder", metavar="DIR")
+@click.argument("folder", metavar="DIR", type=Read())
 @writes("sheet", "zoo")
 def report(folder: str, output: Output) -> int:
     """Show the data set in DIR: its models, and as a page (-o zoo.html) cost against size, operators, unique layers."""

@@ -202,7 +202,7 @@ def _text(source: Source, model: object) -> tuple[Message, list[str]]:
         return message, []
     if message.has("net_param"):
         return message.merged("net_param"), []
-    name = next((message.text(key, "") for key in ("net", "test_net", "train_net") if message.has(key)), None)
+    name = _net_of(message)
     if name is None:
         return message, []
     folder = os.path.dirname(str(os.fspath(model))) if isinstance(model, (str, os.PathLike)) else None
@@ -214,6 +214,20 @@ def _text(source: Source, model: object) -> tuple[Message, list[str]]:
         return _parsed(other), [f"{source.name} is a solver; its net is {path}"]
     finally:
         other.close()
+
+
+def net_of_solver(source: Source) -> str | None:
+    """The name of the file in its folder that a solver reads its net from; None where the text is a net itself.
+
+    Raises:
+        ModelError: it is neither.
+    """
+    name = _net_of(_parsed(source))
+    return None if name is None else os.path.basename(name)
+
+
+def _net_of(message: Message) -> str | None:
+    return next((message.text(key, "") for key in ("net", "test_net", "train_net") if message.has(key)), None)
 
 
 def _parsed(source: Source) -> Message:

@@ -121,6 +121,19 @@ def _title(name: str) -> str:
     return os.path.splitext(base)[0] or base
 
 
+def places_of(source: Source) -> dict[str, str]:
+    """The files that the tensors of an index lie in, by the names of the tensors.
+
+    Raises:
+        ModelError: the index is damaged.
+    """
+    within_limit("header_bytes", source.size, f"{source.name}: the index has")
+    places = parsed(source.read(0, source.size), source.name, "index").get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
+        raise ModelError(f"{source.name}: no index: it has no weight_map from names to files")
+    return places
+
+
 def of_index(source: Source, format: str, opener: Opener, endings: tuple[str, ...]) -> StoredTensors:
     """The tensors of all files that an index names, which are in its folder.
 
@@ -133,11 +146,7 @@ def of_index(source: Source, format: str, opener: Opener, endings: tuple[str, ..
     Raises:
         ModelError: the index or a file is damaged, or they do not fit together.
     """
-    within_limit("header_bytes", source.size, f"{source.name}: the index has")
-    index = parsed(source.read(0, source.size), source.name, "index")
-    places = index.get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
-        raise ModelError(f"{source.name}: no index: it has no weight_map from names to files")
+    places = places_of(source)
     tensors: list[StoredTensor] = []
     storages: list[Storage] = []
     notes: list[str] = []

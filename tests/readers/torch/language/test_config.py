@@ -70,8 +70,13 @@ def test_a_hub_that_nobody_reaches(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr("flopwise.readers.torch.language.config._reachable", lambda: False)
     with pytest.raises(flopwise.ModelError, match="is not in the cache of transformers"):
         read_config("hf:nobody/none")
-    with pytest.raises(flopwise.ModelError, match="write hf:ORGANISATION/NAME"):
-        read_config("hf:a/b/c")
+    for name in ("a/b/c", ".", "..", "../x", "/etc", "", "a\0b"):
+        with pytest.raises(flopwise.ModelError, match="write hf:ORGANISATION/NAME"):
+            read_config(f"hf:{name}")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nobody/none").mkdir(parents=True)
+    with pytest.raises(flopwise.ModelError, match="nobody/none is a path here, too"):
+        read_config("hf:nobody/none")
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,9 @@ _LABELS = re.compile(r"^num_labels$")
 _BACKBONE = re.compile(r"(^|\.)(backbone|architecture)$")
 _PLACE = re.compile(r"[./~\\]|[a-z-]+:")
 
-#: What names a model on a hub.
+#: What names a model on a hub, and the name of one: no path.
 HUB = "hf:"
+_REPOSITORY = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 
 #: The file of a model's folder that says what the model is.
 FILE = "config.json"
@@ -262,8 +263,10 @@ def _content(path: Path) -> Mapping[str, Any]:
 def _from_hub(transformers: Any, name: str) -> Mapping[str, Any]:
     """The configuration of a model on the hub: from transformers' cache, else over the network where there is one."""
     repository = name[len(HUB) :]
-    if repository.count("/") > 1 or not repository.strip("/"):
+    if not _REPOSITORY.fullmatch(repository):
         raise ModelError(f"{name}: write hf:ORGANISATION/NAME")
+    if os.path.exists(repository):  # which transformers would read in place of the hub's
+        raise ModelError(f"{name}: {repository} is a path here, too; to read that, leave {HUB} out")
 
     def content(local: bool) -> Mapping[str, Any]:
         settings, _ = transformers.PreTrainedConfig.get_config_dict(repository, local_files_only=local)
