@@ -38,7 +38,7 @@ _SELF = [
         "y = com.microsoft.Attention<num_heads = 4>(x, w)",
         "w1 = MatMul(x, w)\nq, k, v = Split<axis = -1, num_outputs = 3>(w1)" + heads(),
         {"x": _LAYER["x"], "w": _LAYER["w"]},
-        runs=False,  # onnxruntime 1.31 crashes
+        since="1.32",  # 1.31 crashes
     ),
     Fusion(
         "Attention, narrow values",

@@ -111,6 +111,12 @@ def test_elements(
     assert packed_dtype(node, next(iter(shapes))) == dtype
 
 
+def test_each_matrix_of_the_experts_has_a_type_of_its_own() -> None:
+    types = {"gate_type": 2, "up_type": 6, "down_type": 8}
+    node, _ = product("com.microsoft::MoEPacked", dict.fromkeys((2, 3, 4), (5, 16, 9)), **types)
+    assert [packed_dtype(node, place) for place in (2, 3, 4)] == ["q4_0", "q5_0", "q8_0"]
+
+
 @pytest.mark.parametrize(
     ("dtype", "shape", "attrs"),
     [
