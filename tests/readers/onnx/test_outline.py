@@ -45,14 +45,31 @@ def completed(monkeypatch: pytest.MonkeyPatch) -> list[Messages]:
     return seen
 
 
+def made(name: str, shape: list[int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, 1, shape)
+
+
+def noted(nodes: list[Node]) -> list[Node]:
+    """The nodes with the notes of PyTorch's exporter."""
+    for number, one in enumerate(nodes):
+        one.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=f"['', 'layer{number}', 'node']")
+        one.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value="['Net', 'Layer', 'aten.op']")
+    return nodes
+
+
 def model(
-    nodes: list[Node], shape: Any = (1, 4, 4, 4), domain: str = "", more: list[TensorProto] | None = None, **fields: Any
+    nodes: list[Node],
+    shape: Any = (1, 4, 4, 4),
+    domain: str = "",
+    more: list[TensorProto] | None = None,
+    values: list[onnx.ValueInfoProto] | None = None,
+    **fields: Any,
 ) -> bytes:
     arrays = {"w": numpy.ones((4, 4, 1, 1), "f"), "größe": numpy.ones(4, "f"), "to": numpy.array([1, 4, 16])}
     stored = [*(numpy_helper.from_array(array, name) for name, array in arrays.items()), *(more or ())]
     ends = [helper.make_tensor_value_info("x", 1, shape)], [onnx.ValueInfoProto(name=nodes[-1].output[0])]
     opsets = [helper.make_opsetid(domain, 17)]
-    graph = helper.make_graph(nodes, "g", *ends, stored)
+    graph = helper.make_graph(nodes, "g", *ends, stored, value_info=values)
     return bytes(helper.make_model(graph, opset_imports=opsets, **{"ir_version": 8, **fields}).SerializeToString())
 
 
@@ -73,6 +90,8 @@ PLAIN: dict[str, Callable[[], bytes]] = {
         layers(node("LayerNormalization", ["y", "s"], ["n"]), node("Expand", ["n", "to"], ["z"])),
         more=[numpy_helper.from_array(numpy.ones(16, "f"), "s")],
     ),
+    "noted by PyTorch": lambda: model(noted(layers()), values=[made("r", [1, 4, 16]), made("y", [1, 4, 16])]),
+    "another shape than stated": lambda: model(layers(), values=[made("r", [1, 64])]),
     "does not fit": lambda: model(layers(node("Conv", ["x", "w3"], ["z"])), more=[weight("w3", (4, 3, 1, 1))]),
 }
 

@@ -7,7 +7,7 @@ whoever asks, which takes three times as long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import onnx
@@ -80,6 +80,26 @@ class Initial(NamedTuple):
         tensor.name, tensor.data_type = self.name, self.data_type
         tensor.dims.extend(self.dims)
         return tensor
+
+
+def protos(nodes: Sequence[Listed]) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph themselves, those with all that is in the file also where the graph does not have them."""
+    missing = nodes[0].messages.missing if nodes else None
+    if missing is None:
+        yield from (node.proto for node in nodes)
+    else:
+        for piece in missing.nodes:
+            yield from onnx.GraphProto.FromString(piece).node
+
+
+def lean(model: onnx.ModelProto, nodes: Sequence[Listed]) -> onnx.ModelProto:
+    """The model, without the memory of what was taken out of it if it does not have the messages of its nodes."""
+    if not nodes or nodes[0].messages.missing is None:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    nodes[0].messages.graph = copy.graph
+    return copy
 
 
 def complete(nodes: Sequence[Listed]) -> None:

@@ -57,9 +57,9 @@ class Messages:
                 self.graph.MergeFromString(piece)
             self.missing = None
 
-    def drop(self) -> None:
-        """Forget the graph: nobody needs the messages any more."""
-        self.graph, self.missing = onnx.GraphProto(), None
+    def keep(self, missing: Skeleton | None) -> None:
+        """Forget the graph and all else that nobody needs any more."""
+        self.graph, self.missing = onnx.GraphProto(), missing
 
 
 def parsed(data: bytes) -> onnx.ModelProto:

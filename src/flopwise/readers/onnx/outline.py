@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import onnx
 
-from flopwise.readers.onnx.build.scope import SCOPES
 from flopwise.readers.onnx.file.skeleton import Skeleton
 from flopwise.readers.onnx.file.stripped import MARK
 from flopwise.readers.onnx.listing import Listed, complete, listed
@@ -26,10 +25,10 @@ def outlined(skeleton: Skeleton) -> tuple[onnx.ModelProto, list[Listed] | None]:
         ModelError: it is damaged.
     """
     proto = parsed(skeleton.head)
-    noted = skeleton.mentions(MARK) or skeleton.mentions(SCOPES)
+    weightless = skeleton.mentions(MARK)
     twins = skeleton.tensors.number > len(skeleton.initializers)
     elsewhere = any(place.external for place in skeleton.initializers.values())
-    if proto.functions or proto.ir_version < TYPED or noted or twins or elsewhere:
+    if proto.functions or proto.ir_version < TYPED or weightless or twins or elsewhere:
         return parsed(skeleton.model), None
     nodes = listed(Messages(proto.graph, skeleton), skeleton.initializers)
     if any(node.domain for node in nodes) or not _LOOKED_AT.isdisjoint({node.op for node in nodes}):

@@ -25,7 +25,7 @@ from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton
 from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
-from flopwise.readers.onnx.listing import Listed, complete, initial, listed
+from flopwise.readers.onnx.listing import Listed, complete, initial, lean, listed
 from flopwise.readers.onnx.messages import parsed
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
@@ -33,7 +33,7 @@ from flopwise.readers.onnx.normalize.order import in_execution_order
 from flopwise.readers.onnx.normalize.spelling import unify
 from flopwise.readers.onnx.shapes.checks import note_faults
 from flopwise.readers.onnx.shapes.context import name_control_flow, refuse_unknown_loops
-from flopwise.readers.onnx.shapes.resolve import resolve
+from flopwise.readers.onnx.shapes.resolve import resolve, take_types_out
 from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.suggestions import error_of, has_all, working_sizes
 from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, in_short, one_line
@@ -267,7 +267,10 @@ def _resolve(
         progress("settling states")
         warnings += _settle_states(proto, settled, options)
     progress("resolving shapes")
-    shapes, met = resolve(proto, not changed, settled.facts, trips, nodes)
+    declared = take_types_out(proto.graph)
+    proto = lean(proto, nodes)
+    shapes, met = resolve(proto, not changed, settled.facts, trips, nodes, declared)
+    del declared
     refuse_unknown_loops(trips, met)
     if batch_size is not None and any(n.op == "Reshape" for n in nodes):
         complete(nodes)
@@ -341,12 +344,16 @@ def _in_brief(resolved: Resolved) -> Resolved:
     One whose nodes are looked at themselves when the graph is built keeps them.
     """
     proto, nodes = resolved.proto, resolved.nodes
-    own = resolved.shapes.inner or any(n.op in CONTROL_FLOW for n in nodes) or resolved.skeleton.mentions(SCOPES)
-    if len(nodes) < MANY or own:
+    if len(nodes) < MANY or resolved.shapes.inner or any(n.op in CONTROL_FLOW for n in nodes):
+        return resolved
+    noted = resolved.skeleton.mentions(SCOPES)
+    if noted and nodes[0].messages.missing is None:
         return resolved
     graph = onnx.GraphProto(name=proto.graph.name, input=proto.graph.input, output=proto.graph.output)
-    nodes[0].messages.drop()
-    skeleton = resolved.skeleton._replace(head=b"", nodes=Pieces(), tensors=Pieces())
+    skeleton = resolved.skeleton._replace(head=b"", tensors=Pieces())
+    if not noted:
+        skeleton = skeleton._replace(nodes=Pieces())
+    nodes[0].messages.keep(skeleton if noted else None)
     brief = onnx.ModelProto(opset_import=proto.opset_import, graph=graph)
     return resolved._replace(proto=brief, skeleton=skeleton)
 

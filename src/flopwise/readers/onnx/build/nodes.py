@@ -16,7 +16,7 @@ from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
 from flopwise.readers.onnx.file.stored import StoredTensors, Weights, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
-from flopwise.readers.onnx.listing import Listed, listed
+from flopwise.readers.onnx.listing import Listed, listed, protos
 from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, each, element_type, one_line
 from flopwise.readers.weights.storage import SourceStorage
 
@@ -105,7 +105,8 @@ class Builder:
     ) -> None:
         """Take in the nodes of a graph, each followed by its bodies."""
         make, taken_in, ops, versions = constructor(Node), self.nodes, self.ops, self.versions
-        inner_graphs, faults, noted = shapes.inner, shapes.faults, self.scopes_noted
+        inner_graphs, faults = shapes.inner, shapes.faults
+        noted = protos(nodes) if self.scopes_noted else None
         for node in nodes:
             _, _, type_, domain, name, inputs, outputs, attributes = node
             op = "" if domain else ops.get(type_, "")
@@ -116,7 +117,7 @@ class Builder:
             scope: Any = ()
             origin = ""
             if noted:
-                scope, origin = scope_of(node.proto)
+                scope, origin = scope_of(next(noted))
             elif "/" in name:
                 scope = scope_of_path(name) if within else scope_of_path
             attrs = self.attributes(attributes) if attributes else _NONE

@@ -42,6 +42,7 @@ def resolve(
     inputs: Mapping[str, Facts] | None = None,
     trips: Mapping[str, int] | None = None,
     nodes: list[Listed] | None = None,
+    declared: Mapping[str, TypeProto] | None = None,
 ) -> tuple[Shapes, Mapping[str, int | None]]:
     """The shapes of a model whose inputs have concrete shapes, and the trips of its loops by name, None if unknown.
 
@@ -52,6 +53,7 @@ def resolve(
         inputs: facts about inputs that are not tensors.
         trips: how often loops run, by name.
         nodes: the nodes of the model, where they have been listed before.
+        declared: the types of intermediate values and outputs, where they have been taken out before.
 
     Raises:
         InputError: the user says that a loop runs another number of times than it does.
@@ -70,7 +72,7 @@ def resolve(
         bodies=[contexts.BODIES],
         members=[contexts.MEMBERS],
     )
-    declared = _take_shapes_out(model.graph)
+    declared = take_types_out(model.graph) if declared is None else declared
     shapes = _resolve(model, context, declared if declared_holds else {}, nodes)
     if declared_holds:
         _contradictions(model.graph, declared, shapes, nodes)
@@ -88,14 +90,20 @@ def _second_pass(
 
 def _resolve_body(model: onnx.ModelProto, context: Context) -> Shapes:
     """The shapes of the body of a control-flow operator."""
-    _take_shapes_out(model.graph)
+    take_types_out(model.graph)
     return _resolve(model, context, {})
 
 
-def _take_shapes_out(graph: onnx.GraphProto) -> dict[str, TypeProto]:
+def take_types_out(graph: onnx.GraphProto) -> dict[str, TypeProto]:
     """The types that the file states for what operators make; intermediate and output shapes are taken out of it."""
-    declared = {v.name: v.type for v in graph.value_info if v.HasField("type")}
-    declared.update((v.name, _copy(v.type)) for v in graph.output if v.HasField("type"))
+    types: dict[bytes, TypeProto] = {}  # models of a million values have some hundred
+    declared: dict[str, TypeProto] = {}
+    for value in itertools.chain(graph.value_info, graph.output):
+        if value.HasField("type"):
+            data = value.type.SerializeToString()
+            if data not in types:
+                types[data] = TypeProto.FromString(data)
+            declared[value.name] = types[data]
     del graph.value_info[:]
     for output in graph.output:
         if output.type.tensor_type.HasField("shape"):
@@ -165,12 +173,6 @@ def _refuse_huge(graph: onnx.GraphProto, names: Iterable[str], shapes: Shapes) -
         if shape is not None and elements(shape) >= TOO_MANY:
             listed = ", ".join(map(str, shape[:8])) + (", ..." if len(shape) > 8 else "")
             raise ModelError(f"tensor {name!r} of shape ({listed}) has more elements than any memory can hold")
-
-
-def _copy(type_: TypeProto) -> TypeProto:
-    new = TypeProto()
-    new.CopyFrom(type_)
-    return new
 
 
 def _contradictions(
