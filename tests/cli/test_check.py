@@ -54,7 +54,7 @@ def test_update(run: Run, tiny: Path, budget: Path) -> None:
     budget.write_text("[model]\nparams = 1 # all of them\nunknown = 7\n")
     code, out, err = run("check", tiny, "--budget", budget, "--update")
     assert (code, out) == (0, "")
-    assert "updated with the figures of today" in err
+    assert "updated with today's figures" in err
     assert budget.read_text() == "[model]\nparams = 44370 # all of them\nunknown = 0\n"
     assert "unchanged" in run("check", tiny, "--budget", budget, "--update").err
 

@@ -141,7 +141,7 @@ _PYTORCH = all_of(
     pytorch(
         "--trust-code",
         is_flag=True,
-        help="Let PyTorch load a program from a file, which runs what is in it: TorchScript, operators of its own.",
+        help="Let PyTorch load a program from a file, which runs its code: TorchScript, custom operators.",
     ),
 )
 _CAFFE = all_of(
@@ -172,7 +172,7 @@ _LANGUAGE = all_of(
         "--past",
         type=_Tokens(0),
         metavar="P",
-        help="Tokens in the state (cache) that the model is handed; also of ONNX exports.",
+        help="Tokens that are already in the state (cache); for ONNX exports, too.",
     ),
     language("--new", type=_Tokens(1), metavar="N", help="Tokens fed now; with --past: 1."),
 )

@@ -189,7 +189,7 @@ def _lines(
     total = figures.of(model)
     flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, trained(model)
     yield f"\n{' Calculate Flops Results ':-^99}"
-    yield f"fwd: one call of the model; bwd: going backwards, taken as {factor:.2f} times that\n"
+    yield f"fwd: one call of the model; bwd: the backward pass, taken as {factor:.2f} times that\n"
     for title, text in (
         ("Total Training Params: ", params_to_string(params)),
         ("fwd MACs: ", macs_to_string(macs, unit, precision)),

@@ -69,7 +69,7 @@ def test_what_the_system_says(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_machine_that_hides_its_clock_gets_the_highest(root: Path) -> None:
     (root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").unlink()
     device = machine.this_cpu(machine.facts(root))
-    assert "does not tell its clock, so 4.9 GHz is taken" in device.note
+    assert "does not report its clock, so 4.9 GHz is assumed" in device.note
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("150000 100000", 2), ("50000 100000", 1), ("max 100000", None)])

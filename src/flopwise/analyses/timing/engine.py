@@ -87,7 +87,7 @@ def _notes(floor: EngineFloor, rows: tuple[BoundRow, ...]) -> list[str]:
             "flopwise bench --missing measures them"
         )
     if floor.machine not in ("", "quiet"):
-        notes.append(f"the machine was busy in the last session: {floor.machine}; a floor holds all the same")
+        notes.append(f"the machine was busy in the last session: {floor.machine}; a floor holds nevertheless")
     above = [row for row in rows if row.status == "ok" and (row.physical_ns or 0) > (row.engine_ns or 0) * 1.02 + 1]
     if above:
         are = "is" if len(above) == 1 else "are"

@@ -117,7 +117,7 @@ def this_cpu(host: Facts | None = None) -> Device:
         memory = catalog.most_bandwidth(core)
         peaks += (memory,) if memory else ()
         if host.ghz is None:
-            note = f"the system does not tell its clock, so {ghz:g} GHz is taken, the highest of any {core} chip"
+            note = f"the system does not report its clock, so {ghz:g} GHz is assumed, the highest of any {core} chip"
     vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(host.vendor, "arm" if host.part else "")
     name = f"{host.name or platform.processor() or 'CPU'} ({host.cores} core{'s' if host.cores > 1 else ''})"
     return Device("cpu", name, "cpu", vendor, host.memory_bytes, peaks, ("this",), host.cores, host.caches, note)

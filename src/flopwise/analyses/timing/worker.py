@@ -150,7 +150,7 @@ class _Child:
             return "timeout", "did not answer in time"
         code = self._child.process.returncode
         if code == -getattr(signal, "SIGKILL", 9):
-            return "memory", "was killed, most likely for want of memory"
+            return "memory", "was killed, most likely because memory ran out"
         line = self._child.last_error()
         last = f": {line}" if line else ""
         if "MemoryError" in last or "bad_alloc" in last:

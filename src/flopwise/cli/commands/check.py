@@ -77,7 +77,8 @@ def _update(verdicts: Sequence[Any], budget: str) -> int:
         text = file.read()
     new = updated(text, verdicts, budget)
     write(new, budget)
-    say(f"{budget}: {'unchanged' if new == text else 'updated with the figures of today'}")
+    done = "unchanged" if new == text else "updated with today's figures"
+    say(f"{budget}: {done}")
     for where in dict.fromkeys(".".join(v.limit.path) for v in verdicts if v.missing):
         say(f"{budget}: {where} is left as it is, because no layer has that name")
     return 0

@@ -49,7 +49,7 @@ from flopwise.errors import InputError
     type=Choice(["none", "selective", "full"]),
     default="none",
     show_default=True,
-    help="--train: what the backward pass computes once more.",
+    help="--train: what the backward pass recomputes.",
 )
 @option("--dp", type=int, default=1, metavar="N", help="--train: replicas that share the batch.")
 @option("--fsdp", type=int, default=1, metavar="N", help="--train: ranks that share weights and batch (ZeRO-3).")
@@ -82,7 +82,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     if settings.pop("train"):
         _refuse({"generate": "--generate", "kv_dtype": "--kv-dtype"}, "is for a request; leave --train out")
         if settings["rewrites"]:
-            raise InputError("--rewrite is of a request's steps; leave --train out")
+            raise InputError("--rewrite is for a request; leave --train out")
         if settings["conventions"]:
             raise InputError("--convention is for a request; --train shows the rules of thumb of training by itself")
         if output.format.name == "html":

@@ -43,7 +43,7 @@ VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
 @shows(
     "--each",
     is_flag=True,
-    help="Of a directory: the layers of every model, not one line for each. --by and --depth say so too.",
+    help="For a directory: the layers of every model, not one line per model; --by and --depth imply it.",
 )
 @options.units
 @writes("sheet", "content", "profile")

@@ -38,7 +38,7 @@ def command() -> None:
     show_default=True,
     help="What runs the workers.",
 )
-@option("--address", metavar="ADDRESS", help="Of a cluster of Ray or Dask; without it, one starts on this machine.")
+@option("--address", metavar="ADDRESS", help="A running Ray or Dask cluster; default: start one on this machine.")
 @option("--time", "seconds", type=float, default=600, show_default=True, metavar="S", help="Seconds for each model.")
 @option("--memory", default="1 GiB", show_default=True, metavar="BYTES", help="Memory of each worker.")
 @options.sizes_of_many

@@ -189,7 +189,7 @@ class Fsspec(Transport):
             return b""
         data = self._explained(lambda: self._system.cat_file(self._path, start=start, end=end))
         if not isinstance(data, bytes) or len(data) != end - start:
-            raise ModelError(f"{self.name}: gave {len(data):,} bytes in place of {end - start:,}; download it first")
+            raise ModelError(f"{self.name}: gave {len(data):,} bytes instead of {end - start:,}; download it first")
         return data
 
     def beside(self, location: str) -> tuple[str, Transport]:

@@ -137,7 +137,7 @@ def _graph(
         except RunError as again:
             raise ModelError(f"{kind}: {again.where}{again.words}{again.place}") from again.__cause__
         notes.append(
-            f"ran on real tensors, because on meta tensors: {failed.where}{why}; other elements may cost other work"
+            f"ran on real tensors, because on meta tensors: {failed.where}{why}; other values may need other work"
         )
     return _of_run(model, arguments, recorded, notes, name, kind, mode, guessed)
 

@@ -112,7 +112,7 @@ def convolution(place: Place, op: str, *, transposed: bool = False, depthwise: b
     group = channels if depthwise else place.at_least(1, message.int("group", 1), "group")
     place.at_least(1, channels, "number of channels")
     if channels % group or filters % group:
-        raise place.error(f"{group} groups divide neither {channels} channels into {filters} outputs evenly")
+        raise place.error(f"{group} groups do not divide {channels} channels and {filters} outputs evenly")
     window = _window(place, message, len(spatial))
     if transposed:
         weight = channels, filters // group, *window.kernel

@@ -171,8 +171,8 @@ def described(tensor: Tensor, module: str) -> str:
     line = _line_of_program()
     place = " ".join(part for part in (f"in {module}" if module else "", f"at {line}" if line else "") if part)
     return (
-        f"{shape} {tensor.dtype} appeared{' ' + place if place else ''} from where no operation is seen (numpy, "
-        "another thread, C++): what made it is unknown, and what follows from it is counted"
+        f"{shape} {tensor.dtype} appeared{' ' + place if place else ''} from an operation that flopwise does not "
+        "see (numpy, another thread, C++): what made it is not counted, what is computed from it is"
     )
 
 
