@@ -115,6 +115,10 @@ def test_each_matrix_of_the_experts_has_a_type_of_its_own() -> None:
     types = {"gate_type": 2, "up_type": 6, "down_type": 8}
     node, _ = product("com.microsoft::MoEPacked", dict.fromkeys((2, 3, 4), (5, 16, 9)), **types)
     assert [packed_dtype(node, place) for place in (2, 3, 4)] == ["q4_0", "q5_0", "q8_0"]
+    bits = {"expert_weight_bits": 3, "fc1_expert_weight_bits": 2, "fc2_expert_weight_bits": 8}
+    node, _ = product("com.microsoft::QMoE", dict.fromkeys((2, 5, 8, 11, 12, 13), (5, 16, 9)), **bits)
+    assert [packed_dtype(node, place) for place in (2, 5, 8)] == ["int2", "int8", "int3"]
+    assert [packed_dtype(node, place) for place in (11, 12, 13)] == ["int2", "int8", "int3"]
 
 
 @pytest.mark.parametrize(
