@@ -45,7 +45,7 @@ def _model(kind: str) -> Any:
 
             flopwise.profile(model, step(model, 0, 5, 2).inputs)
             with contextlib.suppress(flopwise.InputError):  # it keeps nothing between calls
-                flopwise.profile(model, step(model, 3, 2, 2).inputs)
+                flopwise.profile(model, step(model, 3, 1, 2).inputs)
         except Exception as error:  # the sizes do not fit together
             refusal = error
             continue

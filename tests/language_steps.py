@@ -178,15 +178,14 @@ def light_model(kind: str, way: Way) -> Any:
     config = reduced(kind, way)
     if not config.is_encoder_decoder and hasattr(config, "is_decoder"):
         config.is_decoder = True  # else an encoder's type is one, and keeps nothing
-    light = built(config, kind)
-    if sum(p.numel() for p in light.parameters()) > 1e8:
-        raise ValueError("the reduced model is too large to be run")
-    return light
+    return built(config, kind)
 
 
 def models(kind: str, way: Way) -> tuple[Any, Any]:
     """A reduced model without memory as flopwise builds it, and the same with memory and eager attention."""
     light = light_model(kind, way)
+    if sum(p.numel() for p in light.parameters()) > 1e8:
+        raise ValueError("the reduced model is too large to be run")
     torch.manual_seed(0)
     heavy = type(light)._from_config(light.config, attn_implementation="eager")
     return light, heavy.eval().requires_grad_(False)

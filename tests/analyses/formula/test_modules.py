@@ -276,6 +276,27 @@ def test_the_smallest_sizes_are_compared_where_a_condition_excludes_the_least() 
         assert formula.at(N=size)["output_bytes"] == rows["output_bytes"], size
 
 
+class Grown(torch.nn.Module):
+    """It makes a parameter of what it computed, asks for its sizes, and whether all of it is positive."""
+
+    runs = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.runs += 1
+        table = torch.nn.Parameter(x.exp(), requires_grad=False)
+        return torch.where(torch._is_all_true(table > 0), table, -table).view(table.shape[1], -1)
+
+
+def test_parameters_made_on_the_way_have_the_sizes_of_what_they_are_made_of() -> None:
+    module = Grown().eval()
+    formula = flopwise.formula(module, {"x": ("N", "M")})
+    assert formula.exact
+    assert not formula.conditions
+    assert module.runs < 6  # nothing is fitted, for which it would run at more sizes
+    expected = flopwise.profile(module, {"x": (7, 3)}).to_dict()["totals"]
+    assert formula.at(N=7, M=3)["flops"] == expected["flops"]
+
+
 def test_loops_over_a_size_run_as_often_as_it_says() -> None:
     formula = flopwise.formula(Turns().eval(), {"x": ("B", 3, "H", "W")})
     (low,) = formula.conditions

@@ -35,7 +35,8 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     computed.roll: "roll flip tril triu index_put masked_fill scatter scatter_add index_add index_copy index_fill"
     " cumsum cumprod"
     " softmax log_softmax layer_norm rms_norm group_norm batch_norm instance_norm dropout normalize clone contiguous to"
-    " type float half double bfloat16 int long bool detach type_as gelu silu setitem_ zero_ fill_ copy_ glu_like",
+    " type float half double bfloat16 int long bool detach type_as gelu silu setitem_ zero_ fill_ copy_ glu_like"
+    " unseen",
     views.narrow: "narrow",
     views.select: "select",
     views.getitem: "getitem",
@@ -48,7 +49,7 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     makers.linspace: "linspace",
     makers.eye: "eye",
     makers.alike: "zeros_like ones_like empty_like full_like rand_like randn_like",
-    computed.reduced: "mean sum amax amin max min argmax argmin any all var std prod logsumexp",
+    computed.reduced: "mean sum amax amin max min argmax argmin any all _is_all_true var std prod logsumexp",
     computed.vector_norm: "linalg_vector_norm norm",
     computed.top_k: "topk",
     computed.sort: "sort argsort msort",
