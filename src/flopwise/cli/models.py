@@ -26,7 +26,7 @@ def find(model: str) -> list[str]:
     """The model files that MODEL names, in order of their names; of a directory without models, its weights.
 
     Raises:
-        ModelError: a directory holds none, or MODEL is of a kind that cannot be read.
+        ModelError: a directory holds none.
     """
     return models_in(model) if is_collection(model) else [model]
 
@@ -43,6 +43,16 @@ def find_stored(model: str) -> list[str]:
 def is_collection(model: str) -> bool:
     """Whether MODEL is a directory of models, and not the directory of one model."""
     return os.path.isdir(model) and not LANGUAGE.match(model)
+
+
+def refuse_directory(model: str, why: str) -> None:
+    """Refuse a directory of models where one model is needed.
+
+    Raises:
+        InputError: MODEL is one.
+    """
+    if is_collection(model):
+        raise InputError(f"{model}: is a directory; {why}")
 
 
 def each(

@@ -95,11 +95,10 @@ def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, Any]) ->
     """
     import flopwise
 
-    if models.is_collection(model):
-        raise InputError(f"{model}: is a directory; several batch sizes take one model")
-    path, arguments = models.find(model)[0], arguments_of(settings)
+    models.refuse_directory(model, "several batch sizes take one model")
+    arguments = arguments_of(settings)
     with Progress() as progress:
-        return [flopwise.profile(path, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
+        return [flopwise.profile(model, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
 
 
 def reading_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,8 +56,7 @@ def _measure(model: str, output: Output, strict: bool, settings: dict[str, Any])
     import flopwise
     from flopwise.report.commands.bound.report import bound_report
 
-    if models.is_collection(model):
-        raise InputError(f"{model}: is a directory; give one model")
+    models.refuse_directory(model, "give one model")
     arguments = arguments_of(settings)
     kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
     named = {key: settings[key] for key in ("engine", "threads", "seconds", "missing", "retry", "only", "store")}

@@ -12,7 +12,6 @@ from flopwise.cli.command import Command, option
 from flopwise.cli.completion import BOUND_COLUMNS, DEVICE
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.run import arguments_of, run_each
-from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
@@ -69,8 +68,7 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
     if settings["figure"] is not None:
         from flopwise.report.commands.bound import figure
 
-        if models.is_collection(model):
-            raise InputError(f"{model}: is a directory; --figure takes one model")
+        models.refuse_directory(model, "--figure takes one model")
         drawn = figure.format_of(settings["figure"])
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:

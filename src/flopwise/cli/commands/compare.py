@@ -76,8 +76,7 @@ def _compared(paths: Sequence[str], settings: dict[str, Any]) -> Comparison:
     from flopwise.api.compare import comparison
 
     for path in paths:
-        if models.is_collection(path):
-            raise InputError(f"{path}: is a directory; compare takes models")
+        models.refuse_directory(path, "compare takes models")
     conventions = tuple(dict.fromkeys(settings["conventions"])) or ("flops",)
     sizes = settings["batch_sizes"] or (None,)
     inputs = variants(settings["inputs"])
@@ -109,7 +108,6 @@ def _profiles(
     rules, fold = models.load_rules(settings["rules"]), False if settings["no_fold"] else None
     chosen = [get(name) for name in conventions]
     for path in paths:
-        models.find(path)
         for size in sizes:
             for texts in inputs:
                 graph = flopwise.read(path, list(texts) or None, batch_size=size, progress=progress, **state)

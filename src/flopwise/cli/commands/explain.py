@@ -115,8 +115,7 @@ def _profiles(path: str, conventions: tuple[str, ...], settings: dict[str, Any])
             if len(conventions) > 1
             else "give -c twice: comparing takes two conventions"
         )
-    if models.is_collection(path):
-        raise InputError(f"{path}: is a directory; explain compares conventions on one model")
+    models.refuse_directory(path, "explain compares conventions on one model")
     with Progress() as progress:
         graph = flopwise.read(path, progress=progress, **reading_of(settings))
         return [flopwise.profile(graph, convention=c) for c in chosen]

@@ -91,9 +91,7 @@ def command(
     weighed = list(grid([largest_at])) if largest_at is not None else [None]
     if len(weighed) > 1:
         raise InputError("--largest-at takes one size of each symbol")
-    if models.is_collection(model):
-        raise InputError(f"{model}: is a directory; formula takes one model")
-    models.find(model)
+    models.refuse_directory(model, "formula takes one model")
     arguments = arguments_of(settings)
     load_sympy()  # says how to get it before the work, not after
     remarks: list[str] = []

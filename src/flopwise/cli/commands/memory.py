@@ -42,8 +42,8 @@ def command(model: str, plan: str | None, output: Output, **settings: Any) -> in
 
     sizes: tuple[int, ...] = settings.pop("batch_sizes") or ()
     settings["batch_size"] = sizes[0] if sizes else None
-    if plan is not None and models.is_collection(model):
-        raise InputError(f"{model}: is a directory; --plan takes one model")
+    if plan is not None:
+        models.refuse_directory(model, "--plan takes one model")
     if len(sizes) > 1:
         if plan is not None:
             raise InputError("--plan takes one batch size")

@@ -165,7 +165,6 @@ def _check_overlays(model: str, overlays: Mapping[str, str]) -> None:
         InputError: MODEL is a directory, or the name does not end in .json.
     """
     for name, path in overlays.items():
-        if models.is_collection(model):
-            raise InputError(f"{model}: is a directory; {name} takes one model")
+        models.refuse_directory(model, f"{name} takes one model")
         if not path.lower().endswith(".json"):
             raise InputError(f"{path}: {VIEWERS[name]} takes only files that end in .json for attachments")

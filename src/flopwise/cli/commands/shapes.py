@@ -66,11 +66,10 @@ def _write(model: str, path: str, settings: dict[str, Any]) -> int:
     """Write the model and say what was written."""
     import flopwise
 
-    if models.is_collection(model):
-        raise InputError(f"{model}: is a directory; a model is written from one model")
+    models.refuse_directory(model, "a model is written from one model")
     with Progress() as progress:
         written = flopwise.write_shapes(
-            models.find(model)[0],
+            model,
             path,
             list(settings["inputs"]) or None,
             tensors=[name for text in settings["tensors"] for name in _names(text)],

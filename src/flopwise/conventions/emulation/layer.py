@@ -52,6 +52,16 @@ class Layer(NamedTuple):
         return sum([t.numel for t in self.tensors.values() if t.kind == "weight"])
 
 
+def elements(layer: Layer) -> int:
+    """numel(X)."""
+    return layer.x.numel
+
+
+def results(layer: Layer) -> int:
+    """numel(Y)."""
+    return layer.y.numel
+
+
 def ranked(*kinds: str) -> list[str]:
     """The names of each kind in one, two and three dimensions.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from flopwise.conventions.convention import Convention, Whole
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.layer import Layer, ranked
+from flopwise.conventions.emulation.layer import Layer, ranked, results
 from flopwise.conventions.tools import ptflops
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
@@ -20,11 +20,6 @@ from flopwise.operators.counts import Counts
 def _linear(layer: Layer) -> int:
     """numel(X) × outputs; no bias."""
     return layer.x.numel * layer.y.dims[-1]
-
-
-def _results(layer: Layer) -> int:
-    """numel(Y)."""
-    return layer.y.numel
 
 
 def _scaled(layer: Layer) -> int:
@@ -40,11 +35,11 @@ HOOKS: dict[str, Callable[[Layer], int]] = {
         for kind, hook in ptflops.HOOKS.items()
         if kind.startswith(("Conv1d", "Conv2d", "Conv3d", "MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool"))
     },
-    **dict.fromkeys(["ReLU", "PReLU", "ELU", "LeakyReLU", "ReLU6"], _results),
+    **dict.fromkeys(["ReLU", "PReLU", "ELU", "LeakyReLU", "ReLU6"], results),
     **dict.fromkeys(ranked("BatchNorm", "InstanceNorm"), _scaled),
     **dict.fromkeys(["GroupNorm", "LayerNorm"], _scaled),
     "Linear": _linear,
-    "Upsample": _results,
+    "Upsample": results,
     "ConvTranspose2d": ptflops.HOOKS["ConvTranspose2d"],
 }
 

@@ -14,22 +14,12 @@ from typing import Any, TypeAlias
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.layer import Layer, ranked
+from flopwise.conventions.emulation.layer import Layer, elements, ranked, results
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
 
 Number: TypeAlias = "int | Fraction"
-
-
-def _elements(layer: Layer) -> int:
-    """numel(X)."""
-    return layer.x.numel
-
-
-def _results(layer: Layer) -> int:
-    """numel(Y)."""
-    return layer.y.numel
 
 
 def _upsampled(layer: Layer) -> int:
@@ -122,8 +112,8 @@ def _timm_attention(layer: Layer) -> int:
 HOOKS: dict[str, Callable[[Layer], int]] = {
     **dict.fromkeys(ranked("Conv"), convolution),
     **dict.fromkeys(ranked("ConvTranspose"), _transposed),
-    **dict.fromkeys(["ReLU", "PReLU", "ELU", "LeakyReLU", "ReLU6", "GELU"], _results),
-    **dict.fromkeys(ranked("MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool"), _elements),
+    **dict.fromkeys(["ReLU", "PReLU", "ELU", "LeakyReLU", "ReLU6", "GELU"], results),
+    **dict.fromkeys(ranked("MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool"), elements),
     **dict.fromkeys(ranked("BatchNorm", "InstanceNorm"), _scaled),
     **dict.fromkeys(("GroupNorm", "LayerNorm"), _scaled),
     "Linear": _linear,
@@ -148,12 +138,12 @@ def _resampled(node: Node) -> Number:
         return node.output().numel
     if isinstance(scales, tuple):
         return node.input(0).numel * product([int(scale) for scale in scales])
-    elements, scale = node.input(0).numel, scales[0] ** len(scales)
-    if type(elements) is int:
-        return Fraction(elements * scale)
+    size, scale = node.input(0).numel, scales[0] ** len(scales)
+    if type(size) is int:
+        return Fraction(size * scale)
     if Fraction(scale).denominator > 64:
         raise ValueError("the tool's product is rounded as floating-point numbers are")
-    return elements * Fraction(scale)
+    return size * Fraction(scale)
 
 
 def _product(node: Node) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.layer import Layer, bare, ranked
+from flopwise.conventions.emulation.layer import Layer, bare, elements, ranked, results
 from flopwise.graph import Graph, Submodule
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
@@ -45,20 +45,10 @@ def normalization(layer: Layer) -> int:
     return layer.x.numel * (4 if scaled else 2)
 
 
-def _prelu(layer: Layer) -> int:
-    """numel(X)."""
-    return layer.x.numel
-
-
 def _softmax(layer: Layer) -> int:
     """3n - 1 for each row of n."""
     length: Any = layer.x.dims[layer.options["dim"]]
     return (layer.x.numel // length) * (3 * length - 1)  # type: ignore[no-any-return]
-
-
-def _average(layer: Layer) -> int:
-    """numel(Y)."""
-    return layer.y.numel
 
 
 def _adaptive_average(layer: Layer) -> int:
@@ -117,11 +107,11 @@ HOOKS: dict[str, Rule] = {
     **dict.fromkeys(ranked("Conv", "ConvTranspose"), convolution),
     **dict.fromkeys(ranked("BatchNorm", "InstanceNorm"), normalization),
     **dict.fromkeys(["LayerNorm", "SyncBatchNorm"], normalization),
-    "PReLU": _prelu,
+    "PReLU": elements,
     "Softmax": _softmax,
     **dict.fromkeys(["ReLU", "ReLU6", "LeakyReLU", "Dropout", "Sequential", "PixelShuffle"], nothing),
     **dict.fromkeys(ranked("MaxPool", "AdaptiveMaxPool"), nothing),
-    **dict.fromkeys(ranked("AvgPool"), _average),
+    **dict.fromkeys(ranked("AvgPool"), results),
     **dict.fromkeys(ranked("AdaptiveAvgPool"), _adaptive_average),
     "Linear": _linear,
     **dict.fromkeys(["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"], _upsample),

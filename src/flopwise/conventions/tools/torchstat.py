@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.layer import Layer
+from flopwise.conventions.emulation.layer import Layer, elements, results
 from flopwise.graph import Graph
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
@@ -75,11 +75,6 @@ def _norm_madd(layer: Layer) -> int:
     return 4 * product(layer.x.dims[1:])
 
 
-def _elements(layer: Layer) -> int:
-    """numel(X)."""
-    return layer.x.numel
-
-
 def _elements_of_one(layer: Layer) -> int:
     """numel(X) of one image."""
     return product(layer.x.dims[1:])
@@ -133,7 +128,7 @@ FLOPS: _Table = (
     ("BatchNorm2d", _norm_flops),
     ("AvgPool2d", _pool_flops),
     ("MaxPool2d", _pool_flops),
-    *((kind, _elements) for kind in ("ReLU", "ReLU6", "PReLU", "ELU", "LeakyReLU")),
+    *((kind, elements) for kind in ("ReLU", "ReLU6", "PReLU", "ELU", "LeakyReLU")),
     ("Upsample", _upsampled),
     ("Linear", _linear_flops),
 )
@@ -169,19 +164,15 @@ def _read_norm(layer: Layer) -> int:
     return _per_image(layer, 2 * product(layer.x.dims[1:2]))
 
 
-def _results(layer: Layer) -> int:
-    return layer.y.numel
-
-
 #: Class -> elements read and elements written.
 MEMORY: Sequence[tuple[str, tuple[Rule, Rule]]] = (
-    *((kind, (_elements, _elements)) for kind in ("ReLU", "ReLU6", "ELU", "LeakyReLU")),
-    ("PReLU", (_read_weights, _elements)),
-    ("Conv2d", (_read_weights, _results)),
-    ("BatchNorm2d", (_read_norm, _elements)),
-    ("Linear", (_read_weights, _results)),
-    ("AvgPool2d", (_elements, _results)),
-    ("MaxPool2d", (_elements, _results)),
+    *((kind, (elements, elements)) for kind in ("ReLU", "ReLU6", "ELU", "LeakyReLU")),
+    ("PReLU", (_read_weights, elements)),
+    ("Conv2d", (_read_weights, results)),
+    ("BatchNorm2d", (_read_norm, elements)),
+    ("Linear", (_read_weights, results)),
+    ("AvgPool2d", (elements, results)),
+    ("MaxPool2d", (elements, results)),
 )
 
 
