@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,9 +13,10 @@ import numpy
 import pytest
 from onnx import TensorProto, helper
 from tests.analyses.formula import models
+from tests.analyses.formula.models import Net
 
 import flopwise
-from flopwise.analyses.formula.solve import budget, solve
+from flopwise.analyses.formula.solve import Budget, budget, solve
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.errors import InputError
 from flopwise.operators.counts import CLASSES
@@ -258,3 +260,54 @@ def test_a_budget_below_the_sizes_for_which_the_formula_holds_is_sought_with_pro
     assert found.size == max(w for w, count in profiles.items() if count is not None and count <= 66)
     assert found.value == profiles[found.size]
     assert found.profiled == 0
+
+
+def bounded(net: Net) -> str:
+    """As many elements as there are in x, at most 7."""
+    elements = net.op("Mul", net.extent("x", 0), net.extent("x", 1))
+    end = net.op("Min", elements, net.values(7))
+    return str(net.op("Slice", net.op("Reshape", "x", net.values(-1)), net.values(0), end))
+
+
+def test_functions_of_arrays_count_in_as_many_digits_as_it_takes_on_the_way() -> None:
+    net = Net()
+    formula = flopwise.formula(net.model(net.op("Relu", bounded(net)), x=["N", "T"]))
+    sizes = [3, 1 << 33, 1 << 40]
+    counts = formula.lambdify("count")(numpy.array(sizes), numpy.array(sizes))
+    assert counts.tolist() == [formula.at(N=size, T=size)["count"] for size in sizes] == [7, 7, 7]
+
+
+def rest(net: Net) -> str:
+    """As many elements as are left of T divided by 5, for every seventh of T."""
+    left = net.op("Mod", net.extent("x", 0), net.values(5))
+    return str(
+        net.op("Tile", net.op("Slice", "x", net.values(0), left), net.op("Div", net.extent("x", 0), net.values(7)))
+    )
+
+
+def even(net: Net) -> str:
+    """What is right for even sizes alone, between others that are multiplied."""
+    half = net.op("Concat", net.op("Div", net.extent("x", 0), net.values(2)), net.values(2), axis=0)
+    halves = net.op("Reshape", "x", half)
+    return str(net.op("MatMul", halves, net.op("Transpose", halves, perm=[1, 0])))
+
+
+@pytest.mark.parametrize("build", [bounded, rest, even])
+@pytest.mark.parametrize("most", [0, 5, 7, 8, 40, 100, 1000, 10_000, 10**6])
+def test_the_largest_size_is_that_of_all_tried_one_by_one(build: Callable[[Net], str], most: int) -> None:
+    net = Net()
+    inputs = ["N", "T"] if build is bounded else ["T"]
+    formula = flopwise.formula(net.model(net.op("Exp", build(net)), x=inputs))
+    others = {"N": 2} if build is bounded else {}
+    fits = []
+    for size in range(1500):
+        with contextlib.suppress(flopwise.InputError):
+            formula.point({"T": size, **others})
+            fits += [size] if formula.value("count", T=size, **others) <= most else []
+    if fits and fits[-1] >= 1490:  # it may stay within the budget for ever
+        with contextlib.suppress(flopwise.InputError):
+            larger = solve(formula, Budget("count", most, "T"), others).size
+            assert larger is not None
+            assert larger >= fits[-1]
+    else:
+        assert solve(formula, Budget("count", most, "T"), others).size == max(fits, default=None)

@@ -12,13 +12,13 @@ from flopwise.analyses.formula.alive import alive, peak_of, state_of
 from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.content import content
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.functions import Piece, checked
+from flopwise.analyses.formula.functions import Piece, checked, pieces
 from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
 from flopwise.analyses.formula.plotting import drawn
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.expressions import Expressions, identifiers
 from flopwise.analyses.formula.terms.polynomial import Term
-from flopwise.analyses.formula.terms.source import Way, function, source
+from flopwise.analyses.formula.terms.source import Way, source
 from flopwise.analyses.formula.values import OutsideError, Values
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, did_you_mean
@@ -250,15 +250,16 @@ class Formula:
             raise InputError(f"{WAYS}: values come from at(), which asks the profile")
         functions: dict[str, list[Piece]] = {}
         for way in (self, *(way for way in self.ways if way.everywhere)):
-            guards = [guard for guard, _, _ in way.guards.guards]
-            plain = function(way._chosen(None if figure is None else [figure]), way.domains, guards)
-            holds = plain.pop("holds")
-            for name, made in plain.items():
-                functions.setdefault(name, []).append((made, holds))
+            for name, piece in way.pieces(None if figure is None else [figure]).items():
+                functions.setdefault(name, []).append(piece)
         joined = {
             name: checked(made, self.own_point) for name, made in functions.items() if self.term(name) is not None
         }
         return joined if figure is None else joined[figure]
+
+    def pieces(self, figures: Sequence[str] | None) -> dict[str, Piece]:
+        """The functions of figures on this way alone; None: of all."""
+        return pieces(self._chosen(figures), self.domains, [guard for guard, _, _ in self.guards.guards])
 
     def source(self, language: str, figures: Sequence[str] | None = None) -> str:
         """Source code with a function of the symbols for each figure, and ``holds``: whether they are right there.

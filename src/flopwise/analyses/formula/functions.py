@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from flopwise.analyses.formula.dim import Guard
+from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.terms.evaluation import magnitude
+from flopwise.analyses.formula.terms.expressions import identifiers
+from flopwise.analyses.formula.terms.polynomial import Term
+from flopwise.analyses.formula.terms.source import function
 from flopwise.errors import InputError
 
-#: Where a value at the largest sizes is larger, Python's integers are counted with: 64 bits may be too few.
+#: Where a number at the largest sizes may be larger, Python's integers are counted with: 64 bits may be too few.
 LARGE = 1 << 52
 
 
-#: A function of the symbols, and whether it is right at these.
-Piece = tuple[Callable[..., Any], Callable[..., Any]]
+class Piece(NamedTuple):
+    """A function of the symbols."""
+
+    of: Callable[..., Any]
+    #: Whether it is right at some sizes.
+    holds: Callable[..., Any]
+    #: What no number in it exceeds, where no size exceeds these.
+    most: Callable[[Mapping[str, int]], int]
+
+
+def pieces(terms: Mapping[str, Term], domains: Sequence[Domain], guards: Sequence[Guard]) -> dict[str, Piece]:
+    """The functions of terms in the places of symbols, by name.
+
+    Args:
+        terms: the terms.
+        domains: the symbols.
+        guards: where the terms are right.
+    """
+    plain = function(terms, domains, guards)
+    holds, names = plain.pop("holds"), identifiers([d.name for d in domains])
+
+    def most(term: Term, sizes: Mapping[str, int]) -> int:
+        places = {d.name: max(abs(d.place(sizes[names[d.name]])), 1) for d in domains}
+        return max(magnitude(one, places) for one in (term, *(guard.expression for guard in guards)))
+
+    return {name: Piece(made, holds, functools.partial(most, terms[name])) for name, made in plain.items()}
 
 
 def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]]) -> Callable[..., Any]:
@@ -25,7 +56,7 @@ def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mappin
         pieces: they take whole numbers, or arrays of them.
         point: raises InputError, which names the condition, where none is right.
     """
-    function = pieces[0][0]
+    function = pieces[0].of
     signature = inspect.signature(function)
 
     def answer(*sizes: Any, **named: Any) -> Any:
@@ -35,9 +66,9 @@ def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mappin
             raise InputError(f"sizes of {', '.join(signature.parameters)} are needed: {error}") from None
         if not any(getattr(size, "ndim", 0) or isinstance(size, list | tuple) for size in by_name.values()):
             plain = {name: _whole(name, size) for name, size in by_name.items()}
-            for piece, holds in pieces:
-                if holds(**plain):
-                    return piece(**plain)
+            for piece in pieces:
+                if piece.holds(**plain):
+                    return piece.of(**plain)
             point(plain)
             return function(**plain)
         return _of_arrays(pieces, point, by_name)
@@ -68,17 +99,33 @@ def _of_arrays(
     shape = next(iter(spread.values())).shape
     if not math.prod(shape):
         return numpy.zeros(shape, dtype="i8")
-    largest = {name: max(_whole(name, array.max()), 1) for name, array in spread.items()}
-    short = max(largest.values()) < LARGE and all(abs(piece(**largest)) < LARGE for piece, _ in pieces)
-    kind = "i8" if short else object
-    left = {name: array.astype(kind).ravel() for name, array in spread.items()}
-    values, open_places = numpy.zeros(math.prod(shape), kind), numpy.arange(math.prod(shape))
-    for piece, holds in pieces:
-        right = numpy.broadcast_to(numpy.asarray(holds(**left), dtype=bool), open_places.shape)
-        values[open_places[right]] = piece(**{name: array[right] for name, array in left.items()})
-        open_places, left = open_places[~right], {name: array[~right] for name, array in left.items()}
-        if not len(open_places):
-            return values.reshape(shape)
-    first = {name: _whole(name, array[0]) for name, array in left.items()}
+    values, left = evaluated(pieces, {name: array.ravel() for name, array in spread.items()})
+    if not len(left):
+        return values.reshape(shape)
+    first = {name: _whole(name, array.ravel()[left[0]]) for name, array in spread.items()}
     point(first)
     raise InputError(f"no formula holds at {', '.join(f'{n} = {s}' for n, s in first.items())}")
+
+
+def evaluated(pieces: Sequence[Piece], sizes: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The values of a function in pieces at several points, and the places of those at which none of them is right.
+
+    Args:
+        pieces: they take arrays.
+        sizes: arrays of one length, which is not 0.
+    """
+    import numpy
+
+    largest = {name: max(_whole(name, array.max()), -_whole(name, array.min()), 1) for name, array in sizes.items()}
+    short = max(largest.values()) < LARGE and all(piece.most(largest) < LARGE for piece in pieces)
+    kind = "i8" if short else object
+    left = {name: array.astype(kind) for name, array in sizes.items()}
+    length = len(next(iter(left.values())))
+    values, open_places = numpy.zeros(length, kind), numpy.arange(length)
+    for piece in pieces:
+        right = numpy.broadcast_to(numpy.asarray(piece.holds(**left), dtype=bool), open_places.shape)
+        values[open_places[right]] = piece.of(**{name: array[right] for name, array in left.items()})
+        open_places, left = open_places[~right], {name: array[~right] for name, array in left.items()}
+        if not len(open_places):
+            break
+    return values, open_places

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.functions import evaluated
+from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.source import monotone
 from flopwise.analyses.quantities import quantity
 from flopwise.errors import InputError
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 #: Largest place that is tried, and how many places are tried one by one where a cost may fall again.
 LARGEST, SCANNED = 1 << 40, 200_000
 
-#: How many sizes below those for which the formula holds are tried, each with a profile.
+#: How many sizes below those for which the formula holds, or beside them, are tried, each with a profile.
 BELOW = 64
 
 _FORM = re.compile(r"\s*(?P<figure>\w+)\s*(?P<sign><=?|≤)\s*(?P<bound>\S.*?)(\s+for\s+(?P<symbol>\S+))?\s*")
@@ -93,9 +96,12 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
         best = next((p for p in range(best, max(best - SCANNED, low - 1), -1) if _fits(cost(p), limit.most)), low - 1)
         certain = True
     else:
-        best, certain = low - 1, high - low < SCANNED
-        for place in range(low, min(high, low + SCANNED) + 1):
-            best = place if _fits(cost(place), limit.most) else best
+        places = range(low, min(high, low + SCANNED) + 1)
+        costs = _along(formula, limit.figure, domain, places, sizes)
+        best = max((p for p, value in zip(places, costs, strict=True) if _fits(value, limit.most)), default=low - 1)
+        holes = [p for p, value in zip(places, costs, strict=True) if value is None and p > best]
+        best = max((p for p in holes[:BELOW] if _fits(cost(p), limit.most)), default=best)
+        certain = high - low < SCANNED and len(holes) <= BELOW
     if best < low:
         least = max(low - BELOW, domain.place(0), 0)
         best = next((p for p in range(low - 1, least - 1, -1) if _fits(cost(p), limit.most)), -1)
@@ -106,6 +112,24 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
     if best >= LARGEST:
         raise InputError(f"{limit.figure} does not grow with {domain.name}: every size is within the budget")
     return Solution(domain.name, domain.size(best), cost(best), certain)
+
+
+def _along(
+    formula: Formula, figure: str, domain: Domain, places: Sequence[int], sizes: Mapping[str, int]
+) -> list[int | None]:
+    """A figure at several places of one symbol, with the others' sizes; None where no formula holds."""
+    import numpy
+
+    names = identifiers([d.name for d in formula.domains])
+    fixed = {**{d.name: d.low for d in formula.domains if d.low == d.high}, **formula.named(sizes)}
+    arrays = {names[name]: numpy.full(len(places), size, object) for name, size in fixed.items()}
+    arrays[names[domain.name]] = numpy.array([domain.size(place) for place in places], object)
+    ways = [way for way in (formula, *formula.ways) if way.everywhere and way.term(figure) is not None]
+    values, outside = evaluated([way.pieces([figure])[figure] for way in ways], arrays)
+    costs: list[int | None] = [int(value) for value in values.tolist()]
+    for place in outside.tolist():
+        costs[place] = None
+    return costs
 
 
 def _fits(value: int | None, most: int) -> bool:

@@ -238,6 +238,10 @@ def space_to_depth(site: Site) -> list[Shape | None]:
     return [(n, c * block**2, h // block, w // block)]
 
 
+#: Up to here all whole numbers have 32 bits as a float, which extents become before they are scaled.
+_WHOLE = 1 << 24
+
+
 def resize(site: Site) -> list[Shape | None]:
     """The extents that sizes names, or those of X times scales, rounded down.
 
@@ -256,6 +260,7 @@ def resize(site: Site) -> list[Shape | None]:
     first_version = site.node.op == "Upsample" or (len(site.node.inputs) == 2)
     scales = site.attr("scales") or site.value(1 if first_version else 2).ravel().tolist()
     for axis, scale in zip(axes, scales, strict=True):
+        require(_WHOLE - term(x[axis]), ">=")
         extents[axis] = math.floor(Ratio.of(x[axis]) * Ratio.of(scale, double=True))
     return [tuple(extents)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from flopwise.analyses.formula.dim import Dim, Ratio, larger, smaller
+from flopwise.analyses.formula.dim import Dim, Ratio, larger, require, smaller
 from flopwise.analyses.formula.propagation.movement import reshaped
 from flopwise.analyses.formula.propagation.site import Site, UnknownError, Value, array, axis_of
 
@@ -56,13 +56,35 @@ def _largest(a: Any, b: Any) -> Any:
     return larger(a, b) if isinstance(a, int) and isinstance(b, int) else max(a, b)
 
 
+#: Element type -> up to which number it has all whole ones; beyond, what models round was rounded before.
+_WHOLE = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
+
+
+def _exact(x: Any, dtype: str | None) -> Any:
+    """A number of an element type; that the type has the whole numbers beside it becomes a condition."""
+    most = _WHOLE.get(dtype or "")
+    if isinstance(x, Ratio) and most is not None:
+        most = most * 2 // 3 if x.rounded else most  # rounding stays away from the next whole number
+        if x.number * x.by > most:
+            raise UnknownError
+        require(most - x.over, ">=")
+    return x
+
+
 def rounding(way: Callable[[Any], int]) -> Rule:
     """The rule of an operator that makes numbers whole, of the same type as they were."""
 
-    def rounded(x: Any) -> Any:
-        return x if isinstance(x, int) else Ratio.of(way(x)) if isinstance(x, Ratio) else float(way(x))
+    def rule(site: Site) -> Value:
+        dtype = site.node.input(0).dtype
 
-    return elementwise(rounded, 1)
+        def rounded(x: Any) -> Any:
+            if isinstance(x, int):
+                return x
+            return Ratio.of(way(_exact(x, dtype))) if isinstance(x, Ratio) else float(way(x))
+
+        return elementwise(rounded, 1)(site)
+
+    return rule
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -72,13 +94,13 @@ def _power(a: Any, b: Any) -> Any:
 def cast(site: Site) -> Value:
     """The elements in another type: whole numbers, ratios or flags."""
     to = site.attr("to")
-    dtype = site.node.output().dtype or ""
+    dtype, before = site.node.output().dtype or "", site.node.input(0).dtype
     if to is None and not dtype:
         raise UnknownError
 
     def convert(x: Any) -> Any:
         if dtype.startswith(("int", "uint")):
-            return x if isinstance(x, int) and not isinstance(x, bool) else math.trunc(x)
+            return x if isinstance(x, int) and not isinstance(x, bool) else math.trunc(_exact(x, before))
         if dtype.startswith(("float", "double", "bfloat")):
             return Ratio.of(x) if isinstance(x, Dim) else x if isinstance(x, Ratio) else float(x)
         if dtype == "bool":

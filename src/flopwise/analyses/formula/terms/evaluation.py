@@ -40,6 +40,25 @@ def _atom_value(atom: Atom, at: Mapping[str, int], values: dict[str, int]) -> in
     return left // right if atom.kind == "floor" else min(left, right) if atom.kind == "min" else max(left, right)
 
 
+def magnitude(term: Term, at: Mapping[str, int]) -> int:
+    """What no number on the way to the term's value exceeds in size, where no symbol exceeds the given values.
+
+    >>> from flopwise.analyses.formula.terms.polynomial import symbol
+    >>> magnitude((symbol("H") * symbol("W") - 3) // 2, {"H": 10, "W": 20})
+    203
+    """
+    if isinstance(term, int):
+        return abs(term)
+    total = 0
+    for monomial, coefficient in term.terms.items():
+        product = abs(coefficient)
+        for atom, power in monomial:
+            inside = abs(at[atom]) if atom.kind == "symbol" else max(magnitude(part, at) for part in atom.parts)
+            product *= inside**power
+        total += product
+    return total
+
+
 def substituted(term: Term, by: Mapping[str, Term]) -> Term:
     """The term with other terms in place of symbols.
 

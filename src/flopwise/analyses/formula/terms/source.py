@@ -55,6 +55,7 @@ class Language:
 
 
 _C = """\
+/* Numbers, and the products of sizes within, are exact below 2**63. */
 #include <stdint.h>
 
 static inline int64_t floor_div(int64_t a, int64_t b) {
@@ -63,15 +64,15 @@ static inline int64_t floor_div(int64_t a, int64_t b) {
 }
 static inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t bits_of(int64_t a) { int64_t n = 0; while (a > 0) { a >>= 1; n++; } return n; }
+static inline int64_t bits_of(int64_t a) { int64_t n = 0; while (a != 0) { a /= 2; n++; } return n; }
 """
 
 _JAVASCRIPT = """\
-// Numbers are exact up to 2**53.
+// Numbers, and the products of sizes within, are exact up to 2**53.
 const floor_div = (a, b) => (b === 0 ? 0 : Math.floor(a / b));
 const min_of = Math.min;
 const max_of = Math.max;
-const bits_of = (a) => (a > 0 ? a.toString(2).length : 0);
+const bits_of = (a) => (a === 0 ? 0 : Math.abs(a).toString(2).length);
 """
 
 _PYTHON = """\
@@ -88,7 +89,7 @@ def max_of(a, b):
 
 
 def bits_of(a):
-    return sum((a >> n) > 0 for n in range(63))
+    return sum((abs(a) >> n) > 0 for n in range(63))
 """
 
 LANGUAGES: dict[str, Language] = {
