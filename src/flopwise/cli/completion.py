@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Name(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click only
-    """A name out of many, which the shell completes and whoever uses it checks.
+    """One of many names, which the shell completes and the command checks.
 
     Args:
         name: what it is the name of.

@@ -23,7 +23,7 @@ Step = Callable[[str], None]
 
 
 def find(model: str) -> list[str]:
-    """The model files that MODEL names, in order of their names; of a directory without models, its weights.
+    """The model files that MODEL names, in order of their names; for a directory without models, its weights.
 
     Raises:
         ModelError: a directory holds none.

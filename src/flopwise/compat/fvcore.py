@@ -47,7 +47,7 @@ class _Statistics:
 
 
 class _Analysis:
-    """Figures of the operators that run in a module; it runs when the first figure is asked for.
+    """Figures of the operators that run in a module; it runs when the first figure is requested.
 
     An operator belongs to a module when it ran inside a call of the module.
     """

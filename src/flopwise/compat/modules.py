@@ -88,7 +88,7 @@ def rows(
 
 
 def _kept(figures: Mapping[str, Mapping[str, int | float]]) -> set[str]:
-    """The root, and every name that has a figure or lies above one that has."""
+    """The root, and every name that has a figure or is above one that has."""
     kept = {""}
     for name, numbers in figures.items():
         if any(numbers.values()):
@@ -205,7 +205,7 @@ def _printed(module: nn.Module, name: str, texts: Mapping[str, Mapping[str, str]
 
 
 def above(name: str) -> Iterator[str]:
-    """A name and all that it lies in, the model included."""
+    """A name and all names above it, the model included."""
     yield ""
     parts = name.split(".")
     yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))

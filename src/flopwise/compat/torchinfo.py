@@ -192,7 +192,7 @@ class _Table:
         return "--"
 
     def _inner(self, info: Info) -> Iterator[str]:
-        """A line for each parameter; those of the model itself that lie in other modules are left out."""
+        """A line for each parameter; those of the model itself that belong to other modules are left out."""
         shown = {name: tensor for name, tensor in info.named.items() if info.parent is not None or "." not in name}
         for name, tensor in shown.items():
             shape = list(tensor.dims)

@@ -74,7 +74,7 @@ class Members(tuple["Tensor", ...]):
 
     @functools.cached_property
     def numel(self) -> int:
-        """As ``Tensor.numel``, of all members."""
+        """As ``Tensor.numel``, for all members."""
         return sum(t.numel for t in self)
 
     @functools.cached_property

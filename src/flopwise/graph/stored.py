@@ -15,7 +15,7 @@ BLOCK = 1 << 18
 
 
 class Storage(Protocol):
-    """The file, or the files side by side, in which elements lie. It opens by itself when somebody reads."""
+    """The file, or the files side by side, that hold elements. It opens by itself at the first read."""
 
     def hold(self) -> None:
         """Keep the file open between one tensor and the next, until ``close()``."""
@@ -47,7 +47,7 @@ class Stored(Protocol):
 
 
 class Elements(ABC):
-    """The elements of a stored tensor, wherever they lie."""
+    """The elements of a stored tensor, wherever they are stored."""
 
     #: What is to be closed when nobody needs the elements any more; None where nothing is open.
     storage: Storage | None = None

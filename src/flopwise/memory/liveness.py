@@ -149,7 +149,7 @@ class _Timeline:
         self.steps = tuple(steps)
 
     def born(self, position: int, node: Node) -> int:
-        """The step at which an operator's results come to be: a branch hands its own on, loops collect theirs."""
+        """The step at which an operator's results are made: a branch passes its own on, loops collect theirs."""
         return self.closes[position] if node.op == "If" else self.opens[position]
 
 

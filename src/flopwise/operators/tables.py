@@ -72,7 +72,7 @@ Value = TypeVar("Value")
 
 
 class _Tables(Mapping[str, Mapping[str, Operator]]):
-    """Family name -> its table; of a table perhaps only the operators that have a count."""
+    """Family name -> its table, perhaps with only the operators that have a count."""
 
     def __init__(self, counted: bool = False) -> None:
         self._counted = counted
@@ -93,7 +93,7 @@ TABLES: Mapping[str, Mapping[str, Operator]] = _Tables()
 
 
 class _Rows(dict[str, Operator]):
-    """Rows by name: those of the families that were needed so far; whoever asks for all gets all."""
+    """Rows by name: those of the families that were needed so far; ``all`` loads the rest."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ def same_shape(node: Node) -> bool:
 
 
 def of_one(node: Node) -> bool:
-    """Of a single input it hands that on: a sum of one, a list of one."""
+    """A single input is passed on: a sum of one, a list of one."""
     return same_shape(node) and len(node.known_inputs) == 1
 
 

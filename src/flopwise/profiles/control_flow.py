@@ -67,7 +67,7 @@ def _left_out(rows: Sequence[Row], names: dict[int, str]) -> tuple[set[tuple[int
 
 
 def _repeated(row: Row, times: int | None) -> Row:
-    """A row with its figures for so many runs."""
+    """A row with its figures for ``times`` runs."""
     if times is None:
         why = row.note or "it is not known how often it runs"
         unknown: dict[str, Any] = dict.fromkeys(_REPEATED)

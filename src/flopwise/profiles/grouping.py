@@ -72,7 +72,7 @@ def by_module(rows: Sequence[Row], depth: int | None = None, modules: Sequence[S
 
 
 def _between(outer: str, inner: str, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The modules that hold the inner one and lie in the outer one, but are not called themselves: lists of modules."""
+    """The modules between the inner and the outer one that are not called themselves: lists of modules."""
     start = len(outer) + 1 if outer else 0
     if outer and not inner.startswith(f"{outer}."):
         return

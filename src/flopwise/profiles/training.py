@@ -50,7 +50,7 @@ class Optimizer:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a training step takes beside the rows: the optimizer, and the memory that lasts from forward to step."""
+    """What a training step takes besides the rows: the optimizer, and the memory that lasts from forward to step."""
 
     optimizer: Optimizer | None
     #: The weights that are trained, each once.

@@ -239,7 +239,7 @@ def is_dtype(text: str) -> bool:
 
 
 def _from_file(name: str, dtype: str | None, dims: Sequence[int | str] | None, data: str, whole: str) -> InputSpec:
-    """An input whose data lies in a file: ``@file.npy``."""
+    """An input whose data is in a file: ``@file.npy``."""
     from flopwise.readers.arrays import read_npy
 
     held = read_npy(data[1:], FEW)

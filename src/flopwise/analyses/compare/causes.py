@@ -70,7 +70,7 @@ class Cause:
 
     @property
     def difference(self) -> int:
-        """How much more the other convention counts than the first, of what both can count."""
+        """How much more the other convention counts than the first, on what both can count."""
         return self.other - self.first
 
 
@@ -87,7 +87,7 @@ class Difference:
 
     @property
     def difference(self) -> int:
-        """How much more the other convention counts, of what both can count: the sum over the causes."""
+        """How much more the other convention counts, on what both can count: the sum over the causes."""
         return self.totals[1] - self.totals[0]
 
     @property

@@ -185,7 +185,7 @@ class Comparison:
         )
 
     def changes(self, figure: str, values: Values) -> list[Change]:
-        """How each model differs from the first; of counts in different units, in FLOP.
+        """How each model differs from the first; in FLOP where the counts are in different units.
 
         Args:
             figure: what is compared.

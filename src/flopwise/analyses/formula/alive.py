@@ -77,7 +77,7 @@ def peak_of(
 
 
 def state_of(sizes: Graph | None) -> Term | None:
-    """Bytes of what the model is handed again from call to call: caches of keys and values, states."""
+    """Bytes that the model hands on from call to call: caches of keys and values, states."""
     if sizes is None:
         return None
     shaped = [t for t in sizes.inputs if t.shape]

@@ -148,7 +148,7 @@ class Formula:
 
     @functools.cached_property
     def state(self) -> Term | None:
-        """Bytes of what the model is handed again from call to call: caches of keys and values, states."""
+        """Bytes that the model hands on from call to call: caches of keys and values, states."""
         return state_of(self.sizes)
 
     def value(self, figure: str, **sizes: int) -> int | None:

@@ -124,7 +124,7 @@ class Measured:
 
     @property
     def ratio(self) -> float | None:
-        """Share of zeros; of no elements it is 0."""
+        """Share of zeros; 0 for no elements."""
         return None if self.zeros is None else self.zeros / self.elements if self.elements else 0.0
 
 

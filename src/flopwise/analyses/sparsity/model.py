@@ -34,7 +34,7 @@ def sparsity_of(
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Sparsity:
-    """The zeros of a profiled model, its weights streamed from where they lie.
+    """The zeros of a profiled model, its weights streamed from where they are stored.
 
     Args:
         profile: its convention does not matter: multiply-accumulates are canonical.

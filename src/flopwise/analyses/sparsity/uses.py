@@ -210,7 +210,7 @@ ASSUMED = "rows are assumed to be the first axis"
 
 
 def _passes(operator: Operator) -> bool:
-    """Whether the stored tensor behind an operator is a weight all the same."""
+    """Whether the stored tensor behind an operator is a weight nevertheless."""
     return operator.carries in ("same", "moved") or not operator.effects.isdisjoint(("dequantizes", "quantizes"))
 
 

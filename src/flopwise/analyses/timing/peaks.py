@@ -53,7 +53,7 @@ def now_text() -> str:
 
 
 def measured_peaks(report: Callable[[str], None] = lambda step: None, seconds: float = SECONDS) -> Iterator[Peak]:
-    """Figures of this machine, each the highest of the ways that are there: numpy and onnxruntime."""
+    """Figures of this machine, each the highest of those that numpy and onnxruntime reach."""
     from flopwise.analyses.timing.machine import this_cpu
 
     cpu = this_cpu()

@@ -145,7 +145,7 @@ class _Child:
 
     @property
     def fate(self) -> tuple[str, str]:
-        """The status of what it died of, and in words."""
+        """The status that names why it died, and the reason in words."""
         if self._timed_out:
             return "timeout", "did not answer in time"
         code = self._child.process.returncode

@@ -64,7 +64,7 @@ def _repeated(
     wanted: Sequence[frozenset[int]],
     keeps: Callable[[int], Sequence[Tensor | int]],
 ) -> Sequence[int]:
-    """The operators of one stretch that run once more."""
+    """The operators of one stretch that run again."""
     if entry.endswith(REENTRANT):
         return positions
     for index in range(len(positions) - 1, -1, -1):

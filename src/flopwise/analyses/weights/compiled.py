@@ -57,7 +57,7 @@ def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
 
 
 def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any, Any]:
-    """How many finite elements lie in each bin; ``finite`` says that all are."""
+    """How many finite elements fall into each bin; ``finite`` says that all are finite."""
     steps, low, scale, slack = ruler.fast(x.dtype)
     x = _frozen(x)
     few = ruler.bins <= 256 and x.size >= 1 << 16

@@ -104,7 +104,7 @@ class Engine:
         return Scanned(moments_of_table(counts, values), (counts, values))
 
     def bins(self, source: Stored, scanned: Scanned, ruler: Ruler) -> Array:
-        """How many finite elements lie in each bin; ``ruler`` measures the elements of ``scanned``, factor one."""
+        """How many finite elements fall into each bin; ``ruler`` measures the elements of ``scanned``, factor one."""
         if scanned.table is not None:
             return bins_of_table(*scanned.table, ruler)
         moments = scanned.moments
@@ -212,7 +212,7 @@ def moments_of_table(counts: Array, values: Array) -> Moments:
 
 
 def bins_of_table(counts: Array, values: Array, ruler: Ruler) -> Array:
-    """How many of these elements lie in each bin."""
+    """How many of these elements fall into each bin."""
     there = (counts > 0) & np.isfinite(values)
     per_bin = np.zeros(ruler.bins, np.int64)
     np.add.at(per_bin, ruler.place(values[there]), counts[there])

@@ -58,7 +58,7 @@ def _scan(x: Array, factor: float, wide: Array, spare: Array, flags: Array) -> M
 
 
 def bins(x: Array, ruler: Ruler, finite: bool) -> Array:
-    """How many finite elements lie in each bin; ``finite`` says that all are."""
+    """How many finite elements fall into each bin; ``finite`` says that all are finite."""
     counts = np.zeros(ruler.bins, np.int64)
     steps, low, scale, slack = ruler.fast(x.dtype)
     half = x.dtype.type(0.5)

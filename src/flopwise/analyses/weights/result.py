@@ -15,7 +15,7 @@ PERCENTILES = {"p1": 0.01, "p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p9
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """How many finite elements lie in each of some bins of equal width.
+    """How many finite elements fall into each of several bins of equal width.
 
     Bin k holds what is at least ``edges[k]`` and less than ``edges[k + 1]``; the last holds its upper edge too.
     """

@@ -133,7 +133,7 @@ def _content_or_name(model: str) -> str:
 
 
 def content_hash(model: str) -> str:
-    """A hash of the content of a file, or of the versions of what makes a callable; of a URL, of its text.
+    """A hash: of a file's content, of the versions of the packages behind a callable, or of a URL's text.
 
     Raises:
         ModelError: the file cannot be read.

@@ -144,7 +144,7 @@ class Dataset:
         return total
 
     def _parts(self, name: str) -> list[str]:
-        """The parts of a table; of layers those whose model is finished."""
+        """The parts of a table; for layers, those whose model is finished."""
         finished = self.place.list("parts", ".models.parquet")
         return finished if name == "models" else [f.replace(".models.parquet", ".layers.parquet") for f in finished]
 
@@ -197,7 +197,7 @@ class _Source:
         self._group: pyarrow.Table | None = None
 
     def rows(self, home: str, name: str) -> tuple[pyarrow.Table, pyarrow.Table]:
-        """The row of a model and those of its layers; models are asked for in the order of their names."""
+        """The row of a model and those of its layers; models come in the order of their names."""
         import pyarrow.compute as pc
 
         if home.startswith("parts/"):

@@ -35,7 +35,7 @@ class Place:
             raise InputError(f"{self.name}: is a file; a data set is a folder")
 
     def path(self, name: str = "") -> str:
-        """Where a file of the folder lies on its file system."""
+        """The path of a file of the folder on its file system."""
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def list(self, folder: str, ending: str = "") -> list[str]:

@@ -76,7 +76,7 @@ def _of(source: str) -> Iterator[Entry]:
 
 
 def _of_directory(directory: str) -> Iterator[Entry]:
-    """The models in a directory; the folder that one lies in is its family."""
+    """The models in a directory; a model's folder is its family."""
     for path in models_in(directory):
         relative = os.path.relpath(path, directory)
         name = os.path.basename(os.path.abspath(path)) if relative == "." else relative
@@ -140,7 +140,7 @@ def _listed(where: str, model: str, words: Sequence[str], folder: str) -> Entry:
 
 
 def _place(model: str, folder: str) -> str:
-    """Where a model of a list lies: beside the list, else as seen from here; of one that is nowhere, beside it."""
+    """Where a model of a list is: beside the list, else relative to here; beside the list where there is none."""
     if is_url(model):
         return model
     program, _, name = model.rpartition(":")

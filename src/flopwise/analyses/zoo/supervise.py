@@ -61,7 +61,7 @@ class Supervisor:
         self._process: _Process | None = None
 
     def do(self, job: Any) -> Outcome:
-        """What becomes of a job. What fails in a process that did others before is tried once more in a new one.
+        """The outcome of a job. One that fails in a process that did others before is tried again in a new one.
 
         Raises:
             StoppedError: it was interrupted.

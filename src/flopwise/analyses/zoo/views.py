@@ -112,7 +112,7 @@ class Zoo:
         self.close()
 
     def __repr__(self) -> str:
-        """One line: where the data set lies, and what can be asked."""
+        """One line: where the data set is, and what can be queried."""
         return f"<Zoo {self.name!r}: {', '.join(NAMES)}>"
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ def _tables(connection: duckdb.DuckDBPyConnection, data: Dataset, files: dict[st
 
 
 def _reader(connection: duckdb.DuckDBPyConnection, data: Dataset, name: str, files: list[str]) -> str:
-    """What stands behind FROM for files of Parquet; of other file systems than this machine's, Arrow reads them."""
+    """What stands behind FROM for Parquet files; those on remote file systems are read by Arrow."""
     paths = [data.place.path(file) for file in files]
     if data.place.local:
         return f"read_parquet([{', '.join(map(_quoted, paths))}])"

@@ -40,7 +40,7 @@ def children(graph: Graph) -> dict[str, list[Submodule]]:
 
 
 def trained(graph: Graph) -> int:
-    """Elements of the parameters that ask for a gradient, a shared one once; of a file those of all weights."""
+    """Elements of the parameters that require a gradient, a shared one once; for a file, those of all weights."""
     return sum({t.name: t.numel for t in _parameters(graph) if t.grad or not graph.modules}.values())
 
 
@@ -147,7 +147,7 @@ def from_the_left(node: Node) -> int:
 
 
 def scales(node: Node) -> tuple[float, ...] | list[float] | None:
-    """By how much an upsampling was asked to grow each axis; a list where it was one number; None where by size."""
+    """The scale of each axis of an upsampling; a list where one number was given; None where a size was."""
     args = node.attrs.get("args") or {}
     if args.get("output_size") is not None:
         return None

@@ -95,7 +95,7 @@ def conv(node: Node, counts: Counts | None) -> Counts:
 
 
 def average_pool(node: Node, counts: Counts | None) -> Counts:
-    """numel(Y) × (prod(kernel) + 1); of a program that gives the kernel as one number, that number + 1."""
+    """numel(Y) × (prod(kernel) + 1); where a program gives the kernel as one number, that number + 1."""
     arguments: Mapping[str, Any] = node.attrs.get("args") or {}
     size = arguments.get("kernel_size")
     window = size if isinstance(size, int) else product(required(node, "kernel_shape"))

@@ -23,7 +23,7 @@ Rule: TypeAlias = Callable[[Layer], int]
 
 
 def _two(layer: Layer, rank: int) -> None:
-    """What the tool asserts: X and Y have so many dimensions."""
+    """What the tool asserts: X and Y have ``rank`` dimensions."""
     if not len(layer.x.dims) == len(layer.y.dims) == rank:
         raise ValueError(f"the tool asks for {rank} dimensions")
 

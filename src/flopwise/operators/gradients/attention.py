@@ -68,7 +68,7 @@ def _extents(node: Node) -> tuple[int, int, int, int, int]:
 
 
 def is_fused(node: Node) -> bool:
-    """Whether a kernel computes it that makes the scores once more on the way back."""
+    """Whether it is computed by a kernel that recomputes the scores in the backward pass."""
     return bool(node.attrs.get(KERNEL, "math") != "math")
 
 

@@ -108,7 +108,7 @@ def _tests(node: Node, tests: int) -> Counts:
 
 
 def _votes(node: Node, prefix: str) -> int:
-    """The votes of one leaf of each tree, of that which has most."""
+    """The votes of one leaf of each tree, the one that has most."""
     most: dict[int, int] = {}
     keys = _columns(node, f"{prefix}_treeids", f"{prefix}_nodeids")
     for (tree, _), votes in Counter(zip(*keys, strict=True)).items():

@@ -48,7 +48,7 @@ def bifurcation(call: Call) -> Types:
 
 
 def _generated(beams: bool) -> ShapeRule:
-    """The rule of a search: the longest sequences of which one can be told."""
+    """The rule of a search: the longest sequences that can be known."""
 
     def rule(call: Call) -> Types:
         batch, longest = call.ranked(0)[0], call.number(1)

@@ -150,7 +150,7 @@ class OpenNet:
 def _net(
     source: Source, model: object, state: State, weights: object
 ) -> tuple[Net, Caffemodel | None, SourceStorage | None]:
-    """The net, the weights that belong to it, and the file in which they lie."""
+    """The net, the weights that belong to it, and the file that holds them."""
     if source.size == 0:
         raise ModelError("the file is empty")
     if not _is_text(source):

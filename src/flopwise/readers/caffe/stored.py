@@ -50,7 +50,7 @@ def read_h5(source: Source) -> Caffemodel:
 
 
 def _member(group: Any, name: str, path: str) -> Any:
-    """A member of a group, which has to lie in this file.
+    """A member of a group, which has to be in this file.
 
     Raises:
         ModelError: it is a link, which may lead to another file.

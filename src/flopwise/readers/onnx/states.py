@@ -120,7 +120,7 @@ def _fed_by(name: str) -> list[str]:
 
 
 def _alike(one: TypeProto, other: TypeProto) -> bool:
-    """Whether two types may be those of one state: of the same elements and rank, as far as they say so."""
+    """Whether two types may be those of one state: the same elements and rank, as far as they are known."""
     a, b = tensor_type(one), tensor_type(other)
     if a is None or b is None or (a.elem_type and b.elem_type and a.elem_type != b.elem_type):
         return False

@@ -124,7 +124,7 @@ class Http(Transport):
             pool.clear()
 
     def _ask(self, start: int, end: int) -> Answer:
-        """The bytes [start, end), fewer where the file ends; asked for again when a connection breaks."""
+        """The bytes [start, end), fewer where the file ends; requested again when a connection breaks."""
         why: object = ""
         for _ in range(TRIES):
             try:

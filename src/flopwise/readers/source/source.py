@@ -78,7 +78,7 @@ class Source(ABC):
         return FileSource(path)
 
     def close(self) -> None:  # noqa: B027 - nothing to let go of is the usual case
-        """Let go of what this source opened itself; what the caller opened stays open."""
+        """Close what this source opened itself; what the caller opened stays open."""
 
 
 def _reason(error: Exception) -> str:
@@ -206,7 +206,7 @@ class StreamSource(Source):
 
 
 class BytesSource(Source):
-    """Bytes in memory; only what is asked for is copied."""
+    """Bytes in memory; only the bytes that are read are copied."""
 
     def __init__(self, data: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
         self.name = name

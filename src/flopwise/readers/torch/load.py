@@ -105,7 +105,7 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
 
 
 def _argument_hint(make: Any, strange: str, message: str) -> str:
-    """The nearest of the arguments that a callable takes, or all: its own and those of what it hands them to."""
+    """The nearest of the arguments that a callable takes, or all: its own and those of what it passes them to."""
     inner = getattr(sys.modules.get(getattr(make, "__module__", "")), re.split(r"[.(]", message)[0], None)
     names: list[str] = []
     for each in (make, inner):
@@ -228,7 +228,7 @@ _IMPORTED: dict[tuple[str, int, int], Any] = {}
 
 @contextlib.contextmanager
 def _beside(folder: str) -> Iterator[None]:
-    """Modules in a folder are found, as they are by a script that lies in it."""
+    """Modules in a folder are found, as they are by a script in it."""
     added = folder not in sys.path
     if added:
         sys.path.insert(0, folder)

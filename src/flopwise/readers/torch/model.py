@@ -86,7 +86,7 @@ def _is_language_model(model: object) -> bool:
 def _step(
     module: Any, name: str, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, options: TorchOptions
 ) -> tuple[Any, int | None, tuple[str, ...]]:
-    """The inputs of a call with so many tokens in the state, the batch size that is left to set, and what to note.
+    """The inputs of a call with ``past`` tokens in the state, the batch size that is left to set, and what to note.
 
     Raises:
         InputError: the module is not a language model, or inputs are given as well.

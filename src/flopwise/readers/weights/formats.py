@@ -22,7 +22,7 @@ Path: TypeAlias = "str | os.PathLike[str]"
 
 
 def _opened(format: str, source: Source) -> StoredTensors:
-    """The stored tensors of an open file of a format; what takes it apart is imported now."""
+    """The stored tensors of an open file of a format; its parser is imported now."""
     if format == "safetensors":
         from flopwise.readers.weights.safetensors import of_safetensors as opened
     elif format == "gguf":

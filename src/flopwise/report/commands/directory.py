@@ -129,7 +129,7 @@ def _sorted(models: Sequence[Model], columns: Sequence[Column], sort: str | None
 
 
 def _together(models: Sequence[Model], column: Column) -> Value:
-    """The sum of a column; of peaks and of quotients none."""
+    """The sum of a column; None for peaks and quotients."""
     if column is PEAK or column.kind == "ratio":
         return ""
     values = [model.figures[column.key] for model in models]

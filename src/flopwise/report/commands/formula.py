@@ -230,7 +230,7 @@ def _size(formula: Formula, term: Any) -> str:
 
 
 def _cell(formula: Formula, group: Group, figure: str, look: Look, choice: Choice, data: bool) -> str | None:
-    """A formula as text, None where nothing is known; of parts alike, how many times that of one."""
+    """A formula as text, None where nothing is known; for equal parts, a multiple of one."""
     one = group if data or group.one is None else group.one
     term = formula.term_of(one, figure)
     if term is None:

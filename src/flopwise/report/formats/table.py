@@ -132,7 +132,7 @@ def _indent(indent: str, look: Look) -> str:
 
 
 def _short(name: str, width: int, op: str, look: Look, start: bool = True) -> str:
-    """A layer's name in at most ``width`` cells; what it gives up first is its operator, which has its own column."""
+    """A layer's name in at most ``width`` cells; its operator, which has its own column, is dropped first."""
     cut = look.glyphs.cut
     if op and cells(name) > width and name.endswith("/" + op):
         name = name[: -len(op)] + cut

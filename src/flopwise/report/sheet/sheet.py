@@ -201,7 +201,7 @@ def shape_text(shape: Shape | None, look: Look) -> str:
 
 
 def shapes_of(tensor: Tensor) -> tuple[Shape | None, ...]:
-    """The shape of a tensor; of a list of tensors all of theirs."""
+    """The shape of a tensor, or the shapes of a list of tensors."""
     return (tensor.shape,) if tensor.items is None else tuple(t.shape for t in tensor.items)
 
 

@@ -56,7 +56,7 @@ def comparison_html(comparison: Comparison) -> str:
 
 
 def _compared(value: Value, first: Value, figure: str, index: int, least: bool) -> str:
-    """A figure and, of a later model, the difference from the first."""
+    """A figure and, for later models, the difference from the first."""
     if not isinstance(value, int):
         return "?" if value is None else str(value)
     text = ("≥ " if least else "") + human(value, "B" if figure.endswith("bytes") else "")

@@ -352,7 +352,7 @@ class Propagation:
         return Turns.of(site, flow, body, self.value, self.facts.values).count()
 
     def stable(self, flow: Flow) -> bool:
-        """Whether what a turn of a loop hands to the next one has the shapes that it was handed."""
+        """Whether a turn of a loop passes on the shapes that it received."""
         for names, output in zip(flow.takes[2:], flow.gives[1:], strict=False):
             before, after = self.named(names), self.named(output)
             if before is not None and after is not None and tuple(map(term, before)) != tuple(map(term, after)):

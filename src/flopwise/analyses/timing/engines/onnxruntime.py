@@ -48,7 +48,7 @@ class Runtime:
     def session(
         self, model: str | bytes, level: str = "off", save: str | None = None, folder: str | None = None
     ) -> Any:
-        """An engine session; of a model in memory, weights outside it lie in ``folder``.
+        """An engine session; for a model in memory, external weights are in ``folder``.
 
         Raises:
             ModelError: the engine refuses the model.
@@ -73,7 +73,7 @@ class Runtime:
             raise ModelError(one_line(error)) from error
 
     def task(self, session: Any, feeds: Mapping[str, Any], copies: int = 1, null: str = "") -> Task:
-        """A run of a session with inputs and results that lie ready in memory.
+        """A run of a session with inputs and results that are already in memory.
 
         Raises:
             UnsupportedError: the engine fails to run it.

@@ -39,7 +39,7 @@ class Runs(Protocol):
     def session(
         self, model: str | bytes, level: str = "off", save: str | None = None, folder: str | None = None
     ) -> Any:
-        """An engine session; what it executes goes to ``save``, and weights outside the model lie in ``folder``."""
+        """An engine session; what it executes is written to ``save``, and external weights are in ``folder``."""
 
 
 class NodeModel:

@@ -51,7 +51,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """The layers of a net in the state that was asked for."""
+    """The layers of a net in the state that was chosen."""
 
     name: str
     layers: tuple[Layer, ...]
@@ -103,7 +103,7 @@ class _Complete(NamedTuple):
 
 
 def _complete(net: Message, state: State) -> _Complete:
-    """The state that was asked for, and the file's own where it was left open."""
+    """The state that was chosen, completed by the file's own."""
     own = net.merged("state")
     phase = _phase(state.phase, "phase") if state.phase is not None else _phase_of(own, "TEST")
     level = own.int("level", 0) if state.level is None else state.level

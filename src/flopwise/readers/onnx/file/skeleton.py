@@ -96,7 +96,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where the elements of one stored tensor lie."""
+    """Where the elements of one stored tensor are."""
 
     name: str
     dims: tuple[int, ...]

@@ -62,7 +62,7 @@ def hard_links(stored: Iterable[Stored], folder: Path | None) -> list[str]:
 
 
 def _locations(stored: Iterable[Stored]) -> Iterator[tuple[Stored, str]]:
-    """The tensors whose data lies in another file, and that file."""
+    """The tensors whose data is in another file, and that file."""
     for tensor in stored:
         if "location" in tensor.external:
             yield tensor, tensor.external["location"]

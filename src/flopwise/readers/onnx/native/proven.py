@@ -71,7 +71,7 @@ def is_proven_when_typed(node: onnx.NodeProto, types: Mapping[str, TypeProto]) -
 
 
 def _is_certain(type_: TypeProto) -> bool:
-    """Whether a type says of what kind a value is, and has no negative extent, which operators on wrong sizes make."""
+    """Whether a type states the kind of a value, and has no negative extent, which operators on wrong sizes make."""
     if tensor_type(type_) is None:
         return type_.WhichOneof("value") is not None
     return not has_negative_extent(type_)

@@ -63,7 +63,7 @@ class Position(threading.local):
 
 
 class Event(NamedTuple):
-    """One operation as the program asked for it, with graph tensors in place of PyTorch's."""
+    """One operation as the program called it, with graph tensors in place of PyTorch's."""
 
     plan: Plan
     args: tuple[Any, ...]

@@ -138,7 +138,7 @@ class Interception(TorchFunctionMode):
         return result
 
     def _sized(self, plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The size that a program asked for, with its expression."""
+        """The size that a program passed, with its expression."""
         sizes, stand_ins = self._recorder.sizes, self._recorder.stand_ins
         asker = sys._getframe(3).f_globals.get("__name__", "")  # through ``_ask`` and ``__torch_function__``
         if sizes is None or asker.startswith("flopwise."):

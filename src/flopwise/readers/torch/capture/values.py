@@ -65,7 +65,7 @@ class Values:
         return values
 
     def hold(self, stand_in: TorchTensor, tensor: TorchTensor) -> None:
-        """Keep the elements of a tensor of the program's, as far as they may be asked for."""
+        """Keep the elements of a tensor of the program's, as far as they may be needed."""
         if tensor.is_meta or tensor.layout is not torch.strided or type(tensor) not in _PLAIN:
             return
         if tensor.numel() <= (LARGEST_REAL >> 4 if tensor.is_floating_point() else LARGEST):

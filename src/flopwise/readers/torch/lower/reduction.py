@@ -52,7 +52,7 @@ def matrix_norm(
 
 
 def any_norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Lowered:
-    """The norm of a matrix where two axes are named, or one was given and asked for; else of vectors."""
+    """The norm of a matrix where two axes are named, or one was given and is a matrix norm; else of vectors."""
     if ord is not None and len(input.dims if dim is None else [dim] if isinstance(dim, int) else dim) == 2:
         return matrix_norm(input, ord, dim or (-2, -1))
     return norm(input, ord, dim)

@@ -59,7 +59,7 @@ STRIDED = 7
 
 
 class Place(NamedTuple):
-    """Where a tensor of an archive lies."""
+    """Where a tensor of an archive is."""
 
     #: The member with its elements, the place of the first of them in the file, and its bytes.
     member: str
@@ -106,7 +106,7 @@ class Content:
             return dict(json.loads(self._text(name)))
 
     def tensors(self) -> tuple[dict[str, Place], dict[str, Any], dict[str, Kind]]:
-        """Tensors that lie in members of their own, those that are pickled (loaded), and what each is for."""
+        """Tensors in members of their own, those that are pickled (loaded), and what each is for."""
         places: dict[str, Place] = {}
         loaded: dict[str, Any] = {}
         kinds: dict[str, Kind] = {}
@@ -228,7 +228,7 @@ def _role(name: str, dtype: str, kind: str) -> str:
 
 
 def at_place(name: str, place: Place, role: str, storage: SourceStorage, op: str = "") -> StoredTensor:
-    """A tensor whose elements lie in a member that is not compressed.
+    """A tensor whose elements are in a member that is not compressed.
 
     Raises:
         ModelError: the member is shorter than the tensor says, or its type holds no numbers.

@@ -68,7 +68,7 @@ class _Object:
 
 
 class _Tensor:
-    """In place of the functions that make tensors: where one lies. Nothing about it can be changed by a pickle."""
+    """In place of the functions that make tensors: where one is stored. A pickle cannot change anything about it."""
 
     __slots__ = ()
 

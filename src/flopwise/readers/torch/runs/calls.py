@@ -144,7 +144,7 @@ def _functions(recorder: Recorder) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _checkpoints(recorder: Recorder) -> Iterator[None]:
-    """Watch what is computed once more in the backward pass."""
+    """Watch what is recomputed in the backward pass."""
     hook: Any = sys.modules["torch.utils.checkpoint"]._checkpoint_hook
     open_: list[Any] = []
 

@@ -56,7 +56,7 @@ def _intensity(item: Item, bound: Bound) -> Value:
 
 
 def _roof(item: Item, bound: Bound) -> Value:
-    """What binds the row; of several rows the one that most of their time is under."""
+    """What binds the row; for several rows, what binds most of their time."""
     if len(item.rows) == 1:
         return item.rows[0].roof
     time: Counter[str] = Counter()
