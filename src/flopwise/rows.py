@@ -114,7 +114,7 @@ class Row:
 
     @property
     def recomputed_macs(self) -> int | None:
-        """Canonical multiply-accumulates that a fused kernel executes once more on the way back."""
+        """Canonical multiply-accumulates that a fused kernel recomputes in the backward pass."""
         return None if self.recomputed is None else self.recomputed.mac
 
     @property
@@ -194,7 +194,7 @@ class Sum:
 
     @property
     def recomputed_macs(self) -> int:
-        """Canonical multiply-accumulates that fused kernels execute once more on the way back."""
+        """Canonical multiply-accumulates that fused kernels recompute in the backward pass."""
         return sum(row.recomputed_macs or 0 for row in self.rows)
 
     @property

@@ -42,7 +42,7 @@ class Output(NamedTuple):
 
     @property
     def look(self) -> Look:
-        """How a report should look in its place.
+        """How a report should look at its destination.
 
         A terminal has a width; colour needs one that is not dumb and a user who does not mind: https://no-color.org.
         """

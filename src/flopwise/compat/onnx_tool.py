@@ -295,7 +295,7 @@ def model_shape_regress(
 
 
 def narray_calc_sparsity(arr: Any) -> float:
-    """The share of zeros of an array of rank 2 or 4; of others, and of types that onnx-tool does not take, 0.
+    """The share of zeros of an array of rank 2 or 4; 0 for others, and for types that onnx-tool does not take.
 
     The zero of uint8 is 128.
     """

@@ -122,7 +122,7 @@ class Tensor:
 
     @property
     def numel(self) -> int:
-        """Number of elements (1 for a scalar); of a sequence those of all members."""
+        """Number of elements (1 for a scalar); for a sequence, of all members."""
         if self.items is not None:
             return Members.of(self.items).numel
         return cast(int, math.prod(self.dims if self.shape is None else self.shape))

@@ -142,7 +142,7 @@ def _bytes(tensors: Iterable[Tensor]) -> int | None:
 
 
 def _of_experts(node: Node, tensors: Iterable[Tensor]) -> int | None:
-    """Bytes read by a product with experts: of what all experts have, at most as many shares as tokens are routed."""
+    """Bytes read by a product with experts: at most the share of as many experts as tokens are routed to."""
     tensors = list(tensors)
     if any(not t.sized for t in tensors) or not node.has_input(1):
         return None

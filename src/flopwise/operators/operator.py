@@ -167,7 +167,7 @@ def by(rule: Rule, claim: Claim = "exact", **facts: Unpack[Facts]) -> Operator:
 
 
 def counted_as(row: Operator, **facts: Unpack[Facts]) -> Operator:
-    """A row for an operator that counts as another does, with facts of its own."""
+    """A row for an operator that counts as another does, with other facts."""
     return Operator(row.rule, row.note, row.claim, **facts)
 
 

@@ -17,7 +17,7 @@ def always(node: Node) -> bool:
 
 
 def at_inference(node: Node) -> bool:
-    """Unless a program runs it as in training, which gives a tensor of its own (Dropout)."""
+    """Unless a program runs it as in training, which makes a new tensor (Dropout)."""
     arguments = node.attrs.get("args")
     if not isinstance(arguments, Mapping) or arguments.get("p") == 0:
         return True

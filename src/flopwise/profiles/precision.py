@@ -120,5 +120,5 @@ def _of_output(node: Node) -> str:
 
 
 def _dtype(tensor: Tensor) -> str:
-    """The element type; of a sequence that of its first member."""
+    """The element type; for a sequence, that of its first member."""
     return tensor.dtype or (_dtype(tensor.items[0]) if tensor.items else UNKNOWN)

@@ -89,7 +89,7 @@ def _paragraphs(sheet: Sheet, look: Look) -> Iterator[str]:
 
 
 def spec_url(op: str) -> str:
-    """Where an operator is defined; "" where no page of its own does that.
+    """The page that defines an operator; "" where it has none.
 
     >>> spec_url("ai.onnx.ml::Scaler")
     'https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html'

@@ -275,7 +275,7 @@ def difference(values: Values, model: int) -> int | None:
 
 
 def percent(values: Values, model: int) -> float | None:
-    """The difference as a share of 100 of what the first has; None when it is not known or the first has nothing."""
+    """The difference in percent of the first; None when it is unknown, or a figure grows from 0."""
     more, first = difference(values, model), values[0]
     if more is None or first is None:
         return None

@@ -494,7 +494,7 @@ class Ratio(float):
     __int__ = __trunc__
 
     def __round__(self, digits: Any = None) -> int:
-        """The nearest whole number, of two that are as near the even one."""
+        """The nearest whole number; halves go to the even one."""
         up, by = self.over * 2 + self.by, 2 * self.by
         nearest = floor(up, by)
         if self.by % 2 == 0:  # halfway between two, and the larger one is odd

@@ -111,7 +111,7 @@ class EngineFloor:
 
     @property
     def complete(self) -> bool:
-        """Whether every node was measured; else the floor is of what is known, and the true one is higher."""
+        """Whether every node was measured; else the floor covers the known nodes, and the true one is higher."""
         return self.measured_nodes == self.nodes
 
     @property
@@ -182,7 +182,7 @@ def _computed_in(work: Work, dtype: str | None, winograd: bool) -> Work:
 
 
 def bound_row(name: str, op: str, work: Work, device: Device, threads: int | None) -> BoundRow:
-    """The floors of a row; of one whose work is unknown what is known of it."""
+    """The floors of a row; of a row whose work is unknown, the known part."""
     unknown = work.macs is None and work.nbytes is None
     level = device.level_of(work.nbytes or 0)
     near = roofline(

@@ -120,7 +120,7 @@ _BENEATH = ("torch",)
 
 
 def hashes(models: Iterable[str]) -> list[str]:
-    """The hash of each model, read side by side; of a file that cannot be read, of its name."""
+    """The hash of each model, read in parallel; of its name where a file cannot be read."""
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(_content_or_name, models))
 

@@ -79,7 +79,7 @@ def run(engine: str, jobs: Jobs, workers: int, limits: Limits, address: str | No
 
 
 def attempt(job: dict[str, Any], limits: Limits, stop: threading.Event | None = None) -> Done:
-    """Profile a model in a process of its own and write its rows, those of a failure too; what became of it.
+    """Profile a model in a process of its own, write its rows, or those of its failure, and return the outcome.
 
     Raises:
         StoppedError: it was interrupted; then nothing is written.

@@ -39,7 +39,7 @@ def entries(sources: Sequence[str]) -> list[Entry]:
 def with_own_names(
     models: Sequence[Entry], taken: Callable[[str, int], bool] = lambda name, position: False
 ) -> list[Entry]:
-    """The models, each with a name of its own: ``name#2`` where the name is another's.
+    """The models under unique names: ``name#2`` where a name is in use.
 
     Args:
         models: in their order.

@@ -183,7 +183,7 @@ def _failed(error: Exception) -> InputError:
 
 
 def _tables(connection: duckdb.DuckDBPyConnection, data: Dataset, files: dict[str, list[str]]) -> dict[str, str]:
-    """The queries of what lies in files: all_models, layers, signatures.
+    """The queries over the files: all_models, layers, signatures.
 
     While a build goes on, or after it was cut off, what is finished lies in parts; a part counts and not what was
     gathered before of a model of the same name.

@@ -59,7 +59,7 @@ def _matmul(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 
 
 def _inner(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
-    """mm over the last axes; of two vectors dot."""
+    """mm over the last axes; dot for two vectors."""
     if {len(node.input(0).dims), len(node.input(1).dims)} == {1}:
         return ()
     return (Kernel("mm", mac, node.output().numel),)

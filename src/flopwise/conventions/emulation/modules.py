@@ -249,7 +249,7 @@ def remarks(tool: str, graph: Graph, missing: Counter[str] | None = None) -> Ite
 
 
 def _of_file(tool: str, graph: Graph) -> Iterator[str]:
-    """Why a tool's figure of a file is an estimate, from what is found in the file."""
+    """Why a tool's figure for a file is an estimate, judged by the file's operators."""
     if scopes.has_classes(graph):
         yield f"{tool} counts modules: the calls of PyTorch's own are those that the exporter wrote into the file"
     else:

@@ -57,7 +57,8 @@ def _is_folded(node: Node) -> bool:
 
 
 def _norm(module: Module) -> tuple[str, str]:
-    """Path and class of the norm that the module notes; of the module itself, where the weight has another name."""
+    """Path and class of the norm that the module notes; those of the module itself where the weight has another
+    name."""
     return module.norm or module[:2]
 
 

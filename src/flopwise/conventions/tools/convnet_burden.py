@@ -98,7 +98,7 @@ def merged(nodes: Sequence[Node]) -> frozenset[int]:
 
 
 def listing(graph: Graph, rows: Sequence[Row], own: Collection[str]) -> list[Row]:
-    """The rows for one image of the batch; what is merged into the layer before it costs nothing of its own."""
+    """The rows for one image of the batch; a layer that is merged into the one before it costs nothing."""
     batch = batch_of(graph)
     inside = {id(graph.nodes[position]) for position in merged(graph.nodes)}
     return [

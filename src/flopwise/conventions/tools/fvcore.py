@@ -319,7 +319,7 @@ def count(node: Node) -> Counts | None:
 
 
 def activations(graph: Graph) -> list[int | None]:
-    """Elements of the results of convolutions, linear layers and matrix products; of everything else none."""
+    """Elements of the results of convolutions, linear layers and matrix products; 0 for everything else."""
     pairs = zip(graph.nodes, traced(graph), strict=True)
     return [
         attempt(lambda node: sum([one.activations for one in seen(node)]), node) if kept else 0 for node, kept in pairs

@@ -62,7 +62,7 @@ def states(inputs: Iterable[Declared]) -> list[str]:
 
 
 def step_specs(inputs: Iterable[Declared], past: int, new: int, batch: int | None) -> list[InputSpec]:
-    """The shapes of a call with so many tokens in the state; what follows from none of the names stays open.
+    """The shapes of a call with ``past`` tokens in the state; what follows from none of the names stays open.
 
     Args:
         inputs: as the file declares them.

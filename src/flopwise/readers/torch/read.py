@@ -45,7 +45,7 @@ def read_torch(
     attention: AttentionKernel | None = None,
     name: str = "",
 ) -> Graph:
-    """The graph of what a module does with some inputs.
+    """The graph of a module's operations on some inputs.
 
     The module runs once, on meta tensors. Where it asks for elements that do not follow from constants, it runs once
     more on its real tensors; a note says so. Threads that call this take turns.

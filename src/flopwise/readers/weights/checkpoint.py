@@ -30,7 +30,7 @@ DEEPEST = 32
 
 
 def of_checkpoint(source: Source) -> StoredTensors:
-    """The tensors of a checkpoint; of a local file also those of an exported program or a TorchScript file.
+    """The tensors of a checkpoint, or, from a local file, of an exported program or a TorchScript file.
 
     Raises:
         ModelError: it is damaged, needs more than tensors and plain containers, or PyTorch is missing.

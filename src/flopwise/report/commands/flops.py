@@ -89,7 +89,7 @@ def _in_total(profile: Profile, look: Look, data: bool) -> Sheet:
 
 
 def _per_layer(profile: Profile, look: Look, data: bool) -> Sheet:
-    """One line for each layer and a column for each class; of flopwise's own classes those that the model uses."""
+    """One line for each layer and a column for each class; of flopwise's own classes, those that the model uses."""
     convention = profile.convention
     named = (convention.name, convention.unit) if data else ()
     classes = [Head(label, look.text(label), "number", 5, convention.display.human) for label in classes_of(profile)]

@@ -62,7 +62,7 @@ class Memory:
 
 
 def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMENT) -> Memory:
-    """The memory of a profiled model; of a profile with ``train`` that of a training step as well.
+    """The memory of a profiled model; for a profile with ``train``, that of a training step as well.
 
     Args:
         profile: the model.

@@ -195,7 +195,7 @@ def _training(profile: Profile) -> dict[str, Any] | None:
 
 
 def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | None] | None) -> dict[str, Any]:
-    """What one convention says: its total, and the count of each layer; of a training step the backward pass too."""
+    """What one convention says: its total, and the count of each layer; for a training step, the backward pass too."""
     counts: dict[int, Any] = {}
     for row in view.rows:
         before = counts.get(id(row.node), 0)

@@ -36,7 +36,7 @@ def bounded(value: int | None, exact: bool) -> Value:
 
 
 def total_of(figures: Sequence[Any]) -> Any:
-    """The sum of what is known: AtLeast where something is not, None where nothing is."""
+    """The sum of the known values: AtLeast where some are unknown, None where all are."""
     numbers = [figure for figure in figures if figure is not None]
     if not numbers and figures:
         return None

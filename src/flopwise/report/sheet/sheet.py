@@ -92,7 +92,7 @@ NAMED = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field(Generic[T]):
-    """A column of a sheet, and its value of what a line is about."""
+    """A column of a sheet, and its value for a line."""
 
     head: Head
     value: Callable[[T], Value]

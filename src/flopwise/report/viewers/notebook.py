@@ -26,7 +26,7 @@ _COMPARED = ("count", "macs", "params", "weight_bytes", "peak_activation_bytes")
 
 
 def profile_html(profile: Profile) -> str:
-    """The totals and the layers; of a long model the heaviest layers and the rest as one line."""
+    """The totals and the layers; for a long model, the heaviest layers and the rest as one line."""
     top = TOP if len(profile.rows) > LONG else None
     sheet = listing(profile, Choice(columns="name,op,outputs,params,macs,count,count%", top=top), _LOOK, "document")
     return _whole(sheet.about, [_figures(sheet.summary), _table(sheet, _LOOK)], sheet.notes)

@@ -179,7 +179,7 @@ _FIGURES: dict[str, _Figure] = {
 
 
 def noting(profile: Profile) -> Callable[[Sequence[int]], dict[str, str]]:
-    """What gives the metadata of an operator from the positions in ``Graph.nodes`` of what it stands for.
+    """A function from the positions in ``Graph.nodes`` that an operator represents to its metadata.
 
     The figures of several are added up. There is none for what a profile does not list: operators on weights, constants
     and shapes alone, and the branches that do not count.

@@ -148,7 +148,7 @@ def _times(row: Row, turns: Term) -> Row:
 
 
 def _gathering(row: Row, more: Term) -> Row:
-    """The row of what takes a tensor from each turn, with so many more of them."""
+    """The row of an operator that takes a tensor from each turn, with ``more`` of them added."""
     if row.input_bytes is None or not row.node.known_inputs:
         return row
     figures: dict[str, Any] = {"input_bytes": row.input_bytes + term(row.node.known_inputs[0].nbytes) * more}

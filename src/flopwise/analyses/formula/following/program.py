@@ -189,7 +189,7 @@ class ProgramSizes:
                 self._sources.setdefault(output.name, source)
 
     def change(self, result: Tensor, part: Tensor) -> None:
-        """Note down the shapes of what a part that was changed in place belongs to."""
+        """Note down the shapes of the values that contain a part that was changed in place."""
         whole = self._sources.get(part.name)
         while whole is not None:
             shape = self.of(whole)

@@ -212,7 +212,7 @@ class Propagation:
         return shapes
 
     def of_sequences(self, site: Site) -> Sequence[Shape | None]:
-        """The shape of what an operator on sequences makes; a sequence has none, and members."""
+        """The shape of the result of an operator on sequences; a sequence has members in place of a shape."""
         made = sequences.members(site, self.sequences)
         if made is None:
             return [sequences.shape(site, self.sequences)]
@@ -360,7 +360,7 @@ class Propagation:
         return True
 
     def enter(self, node: Node, site: Site, part: str, flow: Flow, before: Flow | None) -> None:
-        """The shapes of what flows into a body; into one that stands for later turns, from the one before it."""
+        """The shapes of the inputs of a body; those of later turns come from the turn before."""
         inputs: list[Shape | None] = []
         if node.op == "Loop":
             carried = site.shapes[2:] if before is None else map(self.named, before.gives[1 : len(flow.takes) - 1])
@@ -388,7 +388,7 @@ class Propagation:
         results: Mapping[str, list[Shape | None]],
         repeats: int | None,
     ) -> None:
-        """The shapes of what flows out of an operator with bodies."""
+        """The shapes of the results of an operator with bodies."""
         for place, output in enumerate(node.outputs):
             if output is None:
                 continue

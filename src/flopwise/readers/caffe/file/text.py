@@ -66,7 +66,7 @@ class _Open(NamedTuple):
 
 
 class _Parser:
-    """One way through a text, with the messages that are open on a stack of its own."""
+    """One pass through a text, with a stack of the messages that are open."""
 
     def __init__(self, text: str, name: str) -> None:
         self.text = text

@@ -79,7 +79,7 @@ def uses(nodes: Sequence[Listed], stored: Iterable[str]) -> dict[str, tuple[Use,
 
 
 def _row(domain: str, op: str) -> Operator:
-    """The row of an operator; of a domain that is unknown that of the operator of the same name."""
+    """The row of an operator; for an unknown domain, that of the operator of the same name."""
     name = f"{domain}::{op}" if domain else op
     return find(name) or row(op)
 

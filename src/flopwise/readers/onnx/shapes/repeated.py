@@ -101,7 +101,7 @@ def infer(
 
 
 def _agree(outputs: Iterable[onnx.ValueInfoProto], shapes: Shapes) -> bool:
-    """Whether what the file states of the types of outputs is what follows."""
+    """Whether the types that the file states for outputs are those that follow."""
     for value in outputs:
         stated, type_ = value.type, shapes.type(value.name)
         if stated.WhichOneof("value") is None and type_ is not None:

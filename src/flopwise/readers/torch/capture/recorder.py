@@ -169,7 +169,7 @@ class Recorder:
             self._append(plan, graphed, named, outputs)
 
     def applied(self, name: str, args: Sequence[Any], result: Any) -> None:
-        """Write down a function with a gradient of its own, whose results are new tensors made from its arguments."""
+        """Write down a function with its own gradient, whose results are new tensors made from its arguments."""
         graphed = tuple(self.stand_ins.tensor_of(a) for a in args if isinstance(a, TorchTensor))
         outputs = [self.stand_ins.result(part, False) for part in flat((result,))]
         self._append(synthetic(f"autograd.{name}.apply", "torch.autograd.Function.apply"), graphed, {}, outputs)

@@ -213,7 +213,7 @@ class StandIns:
 
 
 def storage_of(tensor: TorchTensor) -> Any:
-    """A tensor's storage, which is an object without memory on meta; None where it has none of its own."""
+    """A tensor's storage, which is an object without memory on meta; None where it shares another's."""
     try:
         return tensor.untyped_storage()
     except (NotImplementedError, RuntimeError):  # sparse and nested tensors, and those of transformed functions

@@ -48,7 +48,7 @@ def is_shape(value: Any) -> bool:
 
 
 class Making:
-    """Tensors from what the caller says of them."""
+    """Tensors made from the caller's description."""
 
     def __init__(self, model: nn.Module, dims: Mapping[str, int], batch: int | None) -> None:
         self._dims = dims

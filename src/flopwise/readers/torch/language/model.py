@@ -124,7 +124,7 @@ def _counted(name: str) -> Iterator[None]:
 
 
 def _maker(config: Any) -> tuple[Any, Any]:
-    """What builds the model, and from what part of the configuration.
+    """The class that builds the model, and its part of the configuration.
 
     That is the class that the configuration names, else the automatic class that knows its type. A class for text
     alone is built from the configuration's part for text, as ``from_pretrained()`` does it.

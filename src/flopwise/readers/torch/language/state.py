@@ -135,7 +135,7 @@ def encoder_length(model: nn.Module) -> int | None:
 
 
 def _encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
-    """The shapes of what an encoder reads: tokens, or the sound or image that its configuration describes."""
+    """The shapes of an encoder's inputs: tokens, or the sound or image that its configuration describes."""
     if not getattr(model.config, "is_encoder_decoder", False):
         return {}
     takes = list(inspect.signature(model.forward).parameters)

@@ -254,5 +254,5 @@ def plain_execution() -> Iterator[None]:
 
 
 def _uncompiled(model: Any = None, **options: Any) -> Any:
-    """The function or module itself, in place of what ``torch.compile`` would make of it."""
+    """The function or module itself, instead of the compiled one that ``torch.compile`` returns."""
     return (lambda function: function) if model is None else model
