@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+import operator
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +40,9 @@ KV_DTYPES: dict[str, Fraction] = {
     "int8": Fraction(1),
     "int4": Fraction(1, 2),
 }
+
+#: Arguments that divide a training step among ranks.
+_SHARES = {"dp", "fsdp", "tp", "pp", "ep"}
 
 
 @overload
@@ -133,6 +138,15 @@ def llm(
             nothing for a rewrite, or something does not divide.
         TypeError: an argument of a request is given for a training step, or the other way round.
     """
+    run = _training_step if train else _request
+    if foreign := settings.keys() - inspect.signature(run).parameters.keys() - (_SHARES if train else set()):
+        what = "a training step" if train else "a request"
+        raise TypeError(f"llm() got an unexpected keyword argument {min(foreign)!r} for {what}")
+    prompt, batch = _whole("prompt", prompt), _whole("batch", batch)
+    settings |= {name: _whole(name, settings[name]) for name in {"generate", *_SHARES} & settings.keys()}
+    for name, text in {"dtype": dtype, "device": device, "kv_dtype": settings.get("kv_dtype")}.items():
+        if text is not None and not isinstance(text, str):
+            raise InputError(f"{name} {text!r}: must be a name, as text")
     common: dict[str, Any] = {
         "batch": batch,
         "dtype": dtype,
@@ -142,9 +156,24 @@ def llm(
     }
     if not train:
         return _request(model, prompt=prompt, **common, **settings)
-    shares = {way: settings.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep") if way in settings}
+    shares = {way: settings.pop(way) for way in _SHARES & settings.keys()}
     sharding = Sharding(**shares) if shares else None
     return _training_step(model, sequence=prompt, sharding=sharding, **common, **settings)
+
+
+def _whole(name: str, number: Any) -> int:
+    """An argument as a plain number.
+
+    Raises:
+        InputError: it is not a whole number.
+    """
+    try:
+        plain = operator.index(number)
+    except TypeError:
+        plain = None
+    if plain is None or isinstance(number, bool):
+        raise InputError(f"{name} {number!r}: must be a whole number")
+    return plain
 
 
 def _request(
@@ -163,7 +192,8 @@ def _request(
     conventions: Sequence[str | Convention] = (),
 ) -> Inference:
     """What a request costs; see ``llm``."""
-    chosen = list(map(get_convention, conventions))
+    chosen = [get_convention(name) for name in ([conventions] if isinstance(conventions, str) else conventions)]
+    rewrites = [rewrites] if isinstance(rewrites, str) else rewrites
     for name in rewrites:
         if name not in REWRITES:
             raise InputError(f"unknown rewrite {name!r}; known: {', '.join(REWRITES)}")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 pytest.importorskip("transformers")
@@ -116,6 +117,42 @@ def test_an_encoder_of_sound_reads_what_it_is_made_for(tmp_path: Path) -> None:
     assert device is not None
     assert device.largest_context is None
     assert device.largest_batch
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"prompt": 1.5}, "prompt 1.5: must be a whole number"),
+        ({"prompt": "100"}, "prompt '100': must be a whole number"),
+        ({"batch": True}, "batch True: must be a whole number"),
+        ({"generate": None}, "generate None: must be a whole number"),
+        ({"train": True, "dp": 2.0}, "dp 2.0: must be a whole number"),
+        ({"dtype": 16}, "dtype 16: must be a name, as text"),
+        ({"kv_dtype": 8}, "kv_dtype 8: must be a name, as text"),
+        ({"device": 3}, "device 3: must be a name, as text"),
+    ],
+)
+def test_arguments_of_other_kinds(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(flopwise.InputError) as error:
+        flopwise.llm(written(tmp_path, LLAMA), **arguments)
+    assert str(error.value) == words
+
+
+def test_arguments_that_are_not_there(tmp_path: Path) -> None:
+    folder = written(tmp_path, LLAMA)
+    with pytest.raises(TypeError, match=r"llm\(\) got an unexpected keyword argument 'promt' for a request"):
+        flopwise.llm(folder, promt=8)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="'generate' for a training step"):
+        flopwise.llm(folder, train=True, generate=8)  # type: ignore[call-overload]
+
+
+def test_a_single_name_needs_no_list(tmp_path: Path) -> None:
+    result = flopwise.llm(
+        written(tmp_path, LATENT), prompt=numpy.int64(8), generate=1, conventions="palm", rewrites="absorb-mla"
+    )
+    assert list(result.conventions) == ["palm"]
+    assert result.rewrites
+    json.dumps(result.to_dict())
 
 
 def test_a_cache_in_another_type_is_smaller(tmp_path: Path) -> None:
