@@ -173,11 +173,11 @@ class _Counting:
             alike = pattern.sizes and ((pattern.alone and not self.folding.sources) or self._claims_alike(node))
             sizes = pattern.sizes if pattern.sizes and alike else self._sizes(node, {})
             return self.make(name, pattern.type, node, *pattern.counted, *sizes, *pattern.others)
-        convention, claim = self.convention, row_of(node.op).claim
+        convention, entry = self.convention, row_of(node.op)
         counts, missing, note = guarded(lambda: count(node, self.rules), NOT_RULED.get(node.op, "no rule"))
         if node.fault:
             counts, missing, note = None, "fact", node.fault
-        left = None if counts is None else guarded(lambda: needed(node, self.rules), "")[0]
+        left = None if counts is None or entry.needed is None else guarded(lambda: needed(node, self.rules), "")[0]
         if self.masked == "needed" and left is not None:
             counts = left
         view = counts
@@ -187,9 +187,9 @@ class _Counting:
             if view is not None or not missing:
                 missing, note = refused, why
         own_view = node.op in self.rules or seen is not _SEEN_ALONE or node.op in convention.overrides
-        upper = (claim == "bound" and not own_view) or any(t.bound for t in node.known_inputs)
+        upper = (entry.claim == "bound" and not own_view) or any(t.bound for t in node.known_inputs)
         bound = upper and view is not None and view != _NONE
-        packed = unpacked(node, row_of(node.op).inputs)
+        packed = unpacked(node, entry.inputs)
         alike = key is not None and self._claims_alike(node, look=True)
         params, buffers, weight_bytes, input_bytes = sizes = self._sizes(node, packed)
         activations, output_bytes = _size(() if node.op == "If" else node.known_outputs)  # its branch makes them

@@ -45,8 +45,9 @@ FORMATS: tuple[Format, ...] = (
 
 def format_of(model: object) -> Format:
     """The format of a model. What no format knows by its name is read as ONNX, or the names that are known are said."""
-    if ends_in(model, ONNX.endings):
-        return ONNX  # no other format has to look at it
+    for format in (ONNX, CAFFE):
+        if ends_in(model, format.endings):
+            return format  # no other format has to look at it
     return next((format for format in FORMATS if format.match(model)), _UNNAMED)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from flopwise.errors import InputError, ModelError, UnknownDimensionError
 from flopwise.graph import Graph, Node, Shape, StoredTensor, Tensor
@@ -75,8 +75,7 @@ def open_net(model: object, options: CaffeOptions) -> OpenNet:
         source.close()
 
 
-@dataclass(frozen=True)
-class OpenNet:
+class OpenNet(NamedTuple):
     """A net whose layers are known and whose shapes are not."""
 
     net: Net
@@ -162,7 +161,7 @@ def _net(
     beside = _beside(model) if weights is None else weights
     if beside is None:
         net = network(message, state)
-        return replace(net, warnings=(*note, *net.warnings)), None, None
+        return net._replace(warnings=(*note, *net.warnings)), None, None
     other = open_source(beside)
     try:
         stored = read_stored(other)
@@ -172,7 +171,7 @@ def _net(
         if extra:
             more = f" and {len(extra) - 5} more" if len(extra) > 5 else ""
             note.append(f"{other.name} holds weights of layers that are not in the net: {', '.join(extra[:5])}{more}")
-        return replace(net, warnings=(*note, *net.warnings)), stored, SourceStorage(other.later())
+        return net._replace(warnings=(*note, *net.warnings)), stored, SourceStorage(other.later())
     finally:
         other.close()
 

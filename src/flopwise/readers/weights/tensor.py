@@ -9,10 +9,13 @@ from types import TracebackType
 from typing import Any
 
 from flopwise.errors import ModelError
+from flopwise.graph.construction import constructor
 from flopwise.graph.stored import Storage, StoredTensor
 from flopwise.readers.source.location import shown
 from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, length
 from flopwise.readers.weights.storage import Runs, SourceStorage
+
+_tensor = constructor(StoredTensor)
 
 #: What a note says that tells how much came over the network.
 NETWORK = " over the network in "
@@ -99,9 +102,7 @@ def in_storage(
             f"{storage.name}: tensor {name!r} of shape {shape} and type {dtype} takes {expected:,} bytes, "
             f"but {nbytes:,} are stored"
         )
-    return StoredTensor(
-        name, shape, dtype, nbytes, elements=EncodedElements(Runs(storage, runs), stored, count), **facts
-    )
+    return _tensor(name, shape, dtype, nbytes, elements=EncodedElements(Runs(storage, runs), stored, count), **facts)
 
 
 def parted(name: str) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from flopwise.errors import ModelError
@@ -48,8 +47,7 @@ class Blob(NamedTuple):
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
-class Caffemodel:
+class Caffemodel(NamedTuple):
     """What a file with weights holds."""
 
     net: Message

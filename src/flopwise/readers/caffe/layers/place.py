@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Kind, Shape
@@ -28,8 +27,7 @@ class Unresolved(Exception):  # noqa: N818 # not an error: the rule needs a shap
     """A rule needs the shape of a bottom that is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(NamedTuple):
     """One operator that a layer becomes: it reads the bottoms, then the stored blobs, and writes the tops."""
 
     #: ONNX operator name, or "caffe::Type" for what ONNX has not.
@@ -39,7 +37,7 @@ class Lowered:
     #: The stored blobs in Caffe's order.
     weights: tuple[Weight, ...] = ()
     #: The operator's attributes, under ONNX's names where the operator is ONNX's.
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = {}
     #: Shapes of the inputs as the operator sees them, where they differ from the bottoms' (InnerProduct flattens).
     inputs: tuple[Shape, ...] | None = None
     #: What the reader should know: an assumption, or a contradiction between the text and the stored blobs.
@@ -52,8 +50,7 @@ class Lowered:
     bound: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A layer, the shapes of its bottoms (None where it is unknown) and the shapes that the user gave by blob name."""
 
     layer: Layer
@@ -185,8 +182,7 @@ class Place:
 Rule: TypeAlias = Callable[[Place, str], "Lowered | tuple[Lowered, ...]"]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of a layer table."""
 
     #: The operator: its name, or what gives the name when the layer's parameters decide.

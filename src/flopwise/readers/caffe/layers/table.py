@@ -7,7 +7,6 @@ is guessed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
@@ -70,7 +69,7 @@ def lower(layer: Layer, bottoms: Sequence[Shape | None], inputs: Mapping[str, Sh
         result = row.rule(place, op)
     except Unresolved as missing:
         return (_behind(place, op, row, str(missing)),)
-    lowered = result if isinstance(result, tuple) else (result,)
+    lowered = (result,) if isinstance(result, Lowered) else result
     for one in lowered:
         _check_sizes(place, one)
     if layer.blobs is not None:
@@ -125,7 +124,7 @@ def _with_stated_shapes(place: Place, lowered: Lowered) -> Lowered:
     positions = lowered.writes if lowered.writes is not None else range(len(place.layer.tops))
     tops = [place.layer.tops[i] for i in positions]
     outputs = tuple(place.inputs.get(top, shape) for top, shape in zip(tops, lowered.outputs, strict=True))
-    return replace(lowered, outputs=outputs, bound=lowered.bound and not all(top in place.inputs for top in tops))
+    return lowered._replace(outputs=outputs, bound=lowered.bound and not all(top in place.inputs for top in tops))
 
 
 def _check_number(place: Place, what: str, count: int, bounds: tuple[int, int | None]) -> None:
@@ -158,4 +157,4 @@ def _compared(place: Place, lowered: Lowered, blobs: Sequence[Shape]) -> Lowered
     if [_stripped(shape) for shape in expected] == [_stripped(shape) for shape in blobs]:
         return lowered
     have, need = (", ".join(map(show, shapes)) or "none" for shapes in (blobs, expected))
-    return replace(lowered, note=f"{place}: its stored blobs are {have}, its parameters need {need}")
+    return lowered._replace(note=f"{place}: its stored blobs are {have}, its parameters need {need}")

@@ -6,7 +6,6 @@ Source: BVLC Caffe, src/caffe/net.cpp (FilterNet, StateMeetsRule, AppendTop, App
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flopwise.errors import InputError, ModelError
@@ -27,8 +26,7 @@ class State(NamedTuple):
     level: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """One layer of a net, in the newest form of the format."""
 
     name: str
@@ -36,7 +34,7 @@ class Layer:
     type: str
     bottoms: tuple[str, ...]
     tops: tuple[str, ...]
-    message: Message = field(repr=False)
+    message: Message
     #: Shapes of the stored blobs; None when no weights are at hand.
     blobs: tuple[tuple[int, ...], ...] | None
     #: For each blob the name under which layers share it ("" for none).
@@ -49,8 +47,7 @@ class Layer:
         return f"layer {self.name!r} ({self.type}{f', line {self.line}' if self.line else ''})"
 
 
-@dataclass(frozen=True, slots=True)
-class Net:
+class Net(NamedTuple):
     """The layers of a net in the state that was chosen."""
 
     name: str
