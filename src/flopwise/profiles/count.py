@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from flopwise.conventions.convention import Convention, guarded
 from flopwise.graph import STORED, Graph, Node, Tensor
@@ -33,6 +33,7 @@ def profile_graph(
     folding: bool | None = None,
     training: bool = False,
     masked: Masked = "executed",
+    shared: dict[int, Canonical] | None = None,
 ) -> Profile:
     """Count every operator of a graph in one convention.
 
@@ -44,12 +45,14 @@ def profile_graph(
             every inference. None: as the convention's tool does.
         training: whether trained weights change from step to step, so that what depends on them is not left out.
         masked: of attention, "executed" counts every score, "needed" only those that the masks leave.
+        shared: what is the same about the nodes in every convention, by their identity, for several profiles of one
+            graph with the same rules; completed.
     """
     own = own_rows(rules)
     if own:
         graph = replace(graph, operators={**graph.operators, **own})
     with no_search_for_garbage():
-        return _profiled(graph, convention, count_rules(rules), folding, training, masked)
+        return _profiled(graph, convention, count_rules(rules), folding, training, masked, shared)
 
 
 @with_rows_of_graph
@@ -60,17 +63,20 @@ def _profiled(
     folding: bool | None,
     training: bool,
     masked: Masked,
+    shared: dict[int, Canonical] | None,
 ) -> Profile:
     foldable = fold(graph)
     folds = convention.fold if folding is None else folding
     left_out = foldable if folds else foldable.only(graph, lambda node: not convention.lists(node))
     if training:
         left_out = left_out.only(graph, lambda node: not any(map(_changes, foldable.stored(node))))
-    views = _views(graph, convention, rules) if convention.whole else None
+    if convention.whole and shared is None:
+        shared = {}
+    views = _views(graph, convention, rules, shared) if convention.whole and shared is not None else None
     repeats = len(graph.nodes) > MANY and convention.plain and not rules and views is None
     routes = routing(graph)
     make = constructor(Row) if repeats else Row
-    counting = _Counting(convention, rules, left_out, masked, {} if repeats else None, make)
+    counting = _Counting(convention, rules, left_out, masked, {} if repeats else None, make, shared)
     rows: list[Row] = []
     for position, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
@@ -108,18 +114,60 @@ _NONE = Counts()
 _SEEN_ALONE = Counts(mac=-1)
 
 
-def _views(graph: Graph, convention: Convention, rules: Mapping[str, Rule]) -> Sequence[Counts | None]:
+def _views(
+    graph: Graph, convention: Convention, rules: Mapping[str, Rule], shared: dict[int, Canonical]
+) -> Sequence[Counts | None]:
     """What a convention that looks at the whole graph sees at each node.
 
     What the tool would have made of an operator without a rule is unknown in a file.
     """
     assert convention.whole is not None
-    canonical = [guarded(lambda n=n: count(n, rules), "")[0] for n in graph.nodes]  # type: ignore[misc]
-    seen = convention.whole.counts(graph, canonical)
+    seen = convention.whole.counts(graph, [_canonical(node, rules, shared).counts for node in graph.nodes])
     if graph.modules:
         return seen
     ruled = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
     return [view if has_rule else None for view, has_rule in zip(seen, ruled, strict=True)]
+
+
+class Canonical(NamedTuple):
+    """What is the same about a node in every convention."""
+
+    #: Its operations; None where they are unknown, with what is missing and why.
+    counts: Counts | None
+    missing: Literal["", "rule", "fact"]
+    note: str
+    #: Of attention, the operations that its masks leave.
+    needed: Counts | None
+    #: What it takes packed: names of tensors -> how many elements each holds.
+    packed: dict[str, int]
+    #: Elements and bytes of its outputs.
+    activations: int | None
+    output_bytes: int | None
+    #: Whether the shape of an input, and of an output, is an upper bound.
+    bound_inputs: bool
+    bound_outputs: bool
+
+
+def _canonical(node: Node, rules: Mapping[str, Rule], shared: dict[int, Canonical] | None) -> Canonical:
+    """What is the same about a node in every convention; looked up among those that are shared, and added to them."""
+    if shared is not None and (same := shared.get(id(node))) is not None:
+        return same
+    entry, outputs = row_of(node.op), node.known_outputs
+    counts, missing, note = guarded(lambda: count(node, rules), NOT_RULED.get(node.op, "no rule"))
+    left = None if counts is None or entry.needed is None else guarded(lambda: needed(node, rules), "")[0]
+    same = Canonical(
+        counts,
+        missing,
+        note,
+        left,
+        unpacked(node, entry.inputs),
+        *_size(() if node.op == "If" else outputs),  # its branch makes them
+        any(t.bound for t in node.known_inputs),
+        any(t.bound for t in outputs),
+    )
+    if shared is not None:
+        shared[id(node)] = same
+    return same
 
 
 #: Elements of the weights and of the buffers that a node claims, the bytes of all that it claims, and those of its
@@ -155,6 +203,7 @@ class _Counting:
     like: dict[Any, _Pattern] | None
     #: Makes a row.
     make: Callable[..., Row]
+    shared: dict[int, Canonical] | None
     #: Names of the stored tensors that a row has claimed.
     owned: set[str] = field(default_factory=set)
     #: Whether the extents of a shape are numbers, by the identity of the shape, which many tensors share.
@@ -173,11 +222,11 @@ class _Counting:
             alike = pattern.sizes and ((pattern.alone and not self.folding.sources) or self._claims_alike(node))
             sizes = pattern.sizes if pattern.sizes and alike else self._sizes(node, {})
             return self.make(name, pattern.type, node, *pattern.counted, *sizes, *pattern.others)
-        convention, entry = self.convention, row_of(node.op)
-        counts, missing, note = guarded(lambda: count(node, self.rules), NOT_RULED.get(node.op, "no rule"))
+        convention, claim = self.convention, row_of(node.op).claim
+        same = _canonical(node, self.rules, self.shared)
+        counts, missing, note, left, packed, activations, output_bytes, bound_inputs, bound_outputs = same
         if node.fault:
-            counts, missing, note = None, "fact", node.fault
-        left = None if counts is None or entry.needed is None else guarded(lambda: needed(node, self.rules), "")[0]
+            counts, missing, note, left = None, "fact", node.fault, None
         if self.masked == "needed" and left is not None:
             counts = left
         view = counts
@@ -187,12 +236,10 @@ class _Counting:
             if view is not None or not missing:
                 missing, note = refused, why
         own_view = node.op in self.rules or seen is not _SEEN_ALONE or node.op in convention.overrides
-        upper = (entry.claim == "bound" and not own_view) or any(t.bound for t in node.known_inputs)
+        upper = (claim == "bound" and not own_view) or bound_inputs
         bound = upper and view is not None and view != _NONE
-        packed = unpacked(node, entry.inputs)
         alike = key is not None and self._claims_alike(node, look=True)
         params, buffers, weight_bytes, input_bytes = sizes = self._sizes(node, packed)
-        activations, output_bytes = _size(() if node.op == "If" else node.known_outputs)  # its branch makes them
         row = Row(
             name=name,
             type=convention.layer_types.get(node.op, node.op),
@@ -209,7 +256,7 @@ class _Counting:
             activations=activations,
             missing=missing,
             note=note,
-            bound=bound or any(t.bound for t in node.known_outputs),
+            bound=bound or bound_outputs,
         )
         if self.like is not None and key is not None and counts is not None and not packed and left is None:
             counted, others = (

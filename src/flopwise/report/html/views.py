@@ -25,11 +25,12 @@ class Views:
 
 def views(profile: Profile) -> Views:
     """The profile and its graph in every other convention that refuses no operator which flopwise itself can count."""
-    from flopwise.profiles.count import profile_graph
+    from flopwise.profiles.count import Canonical, profile_graph
 
     first = profile.convention.name
     counted = {first: profile}
     refused: dict[str, str] = {}
+    shared: dict[int, Canonical] = {}
     trained = profile.training is not None
     symbols = any(not isinstance(dim, int) for tensor in profile.graph.inputs for dim in tensor.shape or ())
     for name in CONVENTIONS:
@@ -39,7 +40,9 @@ def views(profile: Profile) -> Views:
             refused[name] = "its rules need numbers, and this model has open dimensions"
             continue
         try:
-            other = profile_graph(profile.graph, CONVENTIONS[name], profile.rules, profile.folding, trained)
+            other = profile_graph(
+                profile.graph, CONVENTIONS[name], profile.rules, profile.folding, trained, shared=shared
+            )
         except FlopwiseError as error:
             refused[name] = str(error)
             continue
