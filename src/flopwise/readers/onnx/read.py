@@ -16,12 +16,11 @@ from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
 from flopwise.graph.construction import MANY, give_back, no_search_for_garbage
 from flopwise.readers.onnx import inputs as onnx_inputs
-from flopwise.readers.onnx.build.masks import with_masks
-from flopwise.readers.onnx.build.nodes import Builder
+from flopwise.readers.onnx.build.nodes import Builder, with_masks
 from flopwise.readers.onnx.build.scope import SCOPES
-from flopwise.readers.onnx.file.exporter_notes import Notes, notes
 from flopwise.readers.onnx.file.proto import from_proto
 from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton
+from flopwise.readers.onnx.file.stored import Notes, notes
 from flopwise.readers.onnx.file.stripped import take_back
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
@@ -38,8 +37,7 @@ from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.suggestions import error_of, has_all, working_sizes
 from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, in_short, one_line
 from flopwise.readers.options import OnnxOptions, tokens_of
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.signature import refuse_other_formats
+from flopwise.readers.source.open import open_source, refuse_other_formats
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
 

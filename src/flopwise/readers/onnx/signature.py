@@ -14,8 +14,7 @@ from flopwise.readers.onnx.file.proto import from_proto
 from flopwise.readers.onnx.file.skeleton import DTYPES, Skeleton, kept
 from flopwise.readers.onnx.file.walk import read_skeleton
 from flopwise.readers.onnx.types import CONTROL_FLOW
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.signature import refuse_other_formats
+from flopwise.readers.source.open import open_source, refuse_other_formats
 
 
 class Declared(NamedTuple):

@@ -1,10 +1,10 @@
-"""Opens what a model is named by: a path, a URL, bytes, or an open stream."""
+"""Opens what a model is named by (a path, a URL, bytes, a stream), and names the format of what is no model."""
 
 from __future__ import annotations
 
 import os
 
-from flopwise.errors import ModelError, with_article
+from flopwise.errors import ModelError, OtherFormatError, with_article
 from flopwise.readers.source.location import is_url, shown
 from flopwise.readers.source.source import BytesSource, FileSource, Source, StreamSource
 
@@ -52,3 +52,60 @@ def _open_remote(url: str) -> Source:
     from flopwise.readers.source.remote import Fsspec
 
     return RemoteSource(shown(url), Fsspec(url))
+
+
+_PICKLE = "a Python pickle, which is never loaded; export the model to ONNX"
+
+#: First bytes of what people hand over by mistake, and what to do about it.
+_OTHERS: tuple[tuple[bytes, str], ...] = (
+    (b"PK\x03\x04", "a ZIP archive (a PyTorch checkpoint or TorchScript file?); export the model to ONNX"),
+    (b"PK\x05\x06", "an empty ZIP archive"),
+    *((b"\x80" + version, _PICKLE) for version in (b"\x02", b"\x03", b"\x04", b"\x05")),
+    (b"\x89HDF\r\n", "an HDF5 file; convert the model to ONNX"),
+    (b"\x1f\x8b", "gzip data; unpack it first"),
+    (b"BZh", "bzip2 data; unpack it first"),
+    (b"\xfd7zXZ", "xz data; unpack it first"),
+    (b"(\xb5/\xfd", "zstd data; unpack it first"),
+    (b"GGUF", "a GGUF weight file; it holds no graph"),
+    (b"\x93NUMPY", "a NumPy array; it holds no graph"),
+    (b"version https://git-lfs", "a Git LFS pointer; fetch the file with 'git lfs pull'"),
+    *((start, "an HTML page; the download went wrong") for start in (b"<!DOCTYPE", b"<!doctype", b"<html")),
+)
+
+
+def refuse_other_formats(source: Source) -> None:
+    """Nothing, for what may be an ONNX file.
+
+    Raises:
+        ModelError: the source is empty; OtherFormatError: it is known to be something else.
+    """
+    if source.size == 0:
+        raise ModelError(f"{source.name}: the file is empty")
+    if source.name.endswith(".py"):
+        made = ", ".join(_defined(source)) or "no function or class"
+        raise ModelError(f"{source.name}: Python code; say what makes the model, as {source.name}:NAME; it has {made}")
+    head = source.read(0, min(source.size, 32))
+    for start, what in _OTHERS:
+        if head.startswith(start):
+            raise OtherFormatError(f"{source.name}: not an ONNX model but {what}")
+    if _is_text(head):
+        raise OtherFormatError(f"{source.name}: not an ONNX model but text")
+    if head[4:8] == b"TFL3":
+        raise ModelError(f"{source.name}: not an ONNX model but a TensorFlow Lite model; convert it to ONNX")
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether nothing is in it but printable ASCII and line ends; what a model begins with is not."""
+    return all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head)
+
+
+def _defined(source: Source) -> list[str]:
+    """Names of the classes and functions that a Python file defines; it is not run."""
+    import ast
+
+    try:
+        body = ast.parse(source.read(0, min(source.size, 1 << 20))).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    made = (ast.ClassDef, ast.FunctionDef)
+    return [thing.name for thing in body if isinstance(thing, made) and not thing.name.startswith("_")][:20]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from flopwise.readers.onnx.file.exporter_notes import FOLDED_FROM, KIND, SIGNATURE, notes
+from flopwise.readers.onnx.file.stored import FOLDED_FROM, KIND, SIGNATURE, notes
 
 SIGNED = """\
 # inputs

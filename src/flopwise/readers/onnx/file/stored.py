@@ -1,10 +1,11 @@
-"""The stored tensors of an ONNX model: what each is for, and where it lies."""
+"""The stored tensors of an ONNX model: what each is for, what an exporter noted about it, and where it is."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -15,7 +16,6 @@ from onnx import numpy_helper
 from flopwise.errors import ModelError
 from flopwise.graph import Kind, StoredTensor
 from flopwise.readers.onnx.build import roles
-from flopwise.readers.onnx.file.exporter_notes import Notes
 from flopwise.readers.onnx.file.proto import stored_in_memory
 from flopwise.readers.onnx.file.skeleton import TAG, Stored
 from flopwise.readers.onnx.listing import Listed
@@ -23,6 +23,67 @@ from flopwise.readers.onnx.types import Shapes
 
 if TYPE_CHECKING:
     from flopwise.readers.weights.storage import SourceStorage
+
+#: On a value: whether it is a parameter, a buffer, a constant or an input.
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+
+#: On a value: the tensors from which the exporter computed it.
+FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
+
+#: On the graph: the kinds of all tensors of the module, those included that the file no longer holds.
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+
+_KINDS: dict[str, Kind] = {"PARAMETER": "weight", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant"}
+_QUOTED = re.compile(r"'([^']+)'")
+_SIGNED = re.compile(r"^\w+: (\w+) target='([^']+)'", re.MULTILINE)
+
+
+class Notes(NamedTuple):
+    """The exporter's notes; empty for a model that another program made."""
+
+    #: Name of a tensor of the module -> PARAMETER, BUFFER or CONSTANT_TENSOR.
+    kinds: Mapping[str, str]
+    #: Name of a tensor computed at export -> the tensors it was computed from.
+    origins: Mapping[str, tuple[str, ...]]
+    #: Whether ``kinds`` is complete.
+    signed: bool
+
+    def kind(self, name: str, stored: Container[str]) -> Kind | None:
+        """What a tensor is according to the exporter; None when the exporter does not say.
+
+        What was computed from a parameter that the file still holds is a copy in another form, and counts there; from
+        one that the file no longer holds, it is that parameter now; from anything else, it is a constant table.
+
+        Args:
+            name: a stored tensor.
+            stored: the names of all stored tensors.
+        """
+        if name in self.origins:
+            parameters = [o for o in self.origins[name] if self._is_parameter(o)]
+            return "weight" if parameters and not any(o in stored for o in parameters) else "constant"
+        return _KINDS.get(self.kinds.get(name, ""))
+
+    def _is_parameter(self, name: str) -> bool:
+        """Without the signature, a dotted name is taken for a parameter's: what the exporter names has no dots."""
+        return self.kinds.get(name) == "PARAMETER" or (not self.signed and name not in self.kinds and "." in name)
+
+
+def notes(graph: onnx.GraphProto) -> Notes:
+    """The exporter's notes on a graph whose values still have theirs."""
+    signature = next((str(e.value) for e in graph.metadata_props if e.key == SIGNATURE), "")
+    kinds = {name: kind for kind, name in _SIGNED.findall(signature)}
+    origins: dict[str, tuple[str, ...]] = {}
+    for name, key, value in _entries(graph.value_info):
+        if key == KIND:
+            kinds[name] = value
+        elif key == FOLDED_FROM:
+            origins[name] = tuple(_QUOTED.findall(value))
+    return Notes(kinds, origins, bool(signature))
+
+
+def _entries(values: Iterable[onnx.ValueInfoProto]) -> Iterable[tuple[str, str, str]]:
+    return ((v.name, e.key, str(e.value)) for v in values for e in v.metadata_props)
+
 
 #: A tensor's name, where it lies, what it is for, and the file that it lies in, None where it is in memory.
 Entry: TypeAlias = "tuple[str, Stored, Kind, SourceStorage | None]"
