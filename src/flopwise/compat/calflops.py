@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise.compat.hooks import kind_of, saying, trained, watched
+from flopwise.compat.hooks import kind_of, trained, watched, with_extra_repr
 from flopwise.conventions.convention import attempt
 from flopwise.conventions.emulation import modules, patched_functions
 from flopwise.conventions.tools.calflops import RULES
@@ -214,7 +214,7 @@ def _lines(
             ]
             return ", ".join([*texts, own] if own else texts)
 
-        with saying(model, words):
+        with with_extra_repr(model, words):
             yield str(model)
     yield "-" * 99
 

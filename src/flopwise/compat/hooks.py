@@ -70,7 +70,7 @@ def hollow(tensor: Tensor) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def saying(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator[None]:
+def with_extra_repr(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator[None]:
     """While the context lasts, other text stands between the brackets of each module's printed form.
 
     Args:
@@ -82,7 +82,7 @@ def saying(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator
         for module in model.modules():
             attributes = vars(module)
             before.append((attributes, attributes.get("extra_repr")))
-            attributes["extra_repr"] = _saying(module, module.extra_repr, words)
+            attributes["extra_repr"] = _repr_of(module, module.extra_repr, words)
         yield
     finally:
         for attributes, values in before:
@@ -92,5 +92,5 @@ def saying(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator
                 attributes["extra_repr"] = values
 
 
-def _saying(module: nn.Module, own: Callable[[], str], words: Callable[[nn.Module, str], str]) -> Callable[[], str]:
+def _repr_of(module: nn.Module, own: Callable[[], str], words: Callable[[nn.Module, str], str]) -> Callable[[], str]:
     return lambda: words(module, own())

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from flopwise.compat.hooks import hooked, inside_first, kind_of, saying, trained, watched
+from flopwise.compat.hooks import hooked, inside_first, kind_of, trained, watched, with_extra_repr
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.dispatcher import kernels
 from flopwise.conventions.emulation.layer import Layer
@@ -245,7 +245,7 @@ class _Run:
             shares = f"{part / all_params:.3%} Params", f"{cost / all_macs:.3%} MACs"
             return ", ".join([texts.params(part), shares[0], texts.macs(cost), shares[1], own])
 
-        with saying(self.model, words):
+        with with_extra_repr(self.model, words):
             print(repr(self.model), file=out)
 
 

@@ -150,8 +150,8 @@ def _in_directories() -> tuple[str, ...]:
 def _nothing_in(folder: str) -> ModelError:
     """The error that says what was looked for in a directory, in the order of the help: models, then weights."""
     own = {*_in_directories(), *(ending for format in FORMATS for ending in format.weights)}
-    sought = ", ".join([*(ending for ending in endings() if ending in own), *sorted(own.difference(endings()))])
-    return ModelError(f"{folder}: no model and no weights in this directory (looked for files ending in {sought})")
+    expected = ", ".join([*(ending for ending in endings() if ending in own), *sorted(own.difference(endings()))])
+    return ModelError(f"{folder}: no model and no weights in this directory (looked for files ending in {expected})")
 
 
 def stored_in(folder: str) -> list[str]:

@@ -36,12 +36,12 @@ class ModelFacts:
 def facts_of(resolved: Resolved, weights: Mapping[str, StoredTensor]) -> ModelFacts:
     """The facts about an ONNX model."""
     facts = ModelFacts(weights=weights)
-    facts.values.update(_given(resolved.proto.graph))
+    facts.values.update(_input_elements(resolved.proto.graph))
     _collect(facts, resolved.proto.graph, resolved.shapes, "", lambda key: (key,), [0])
     return facts
 
 
-def _given(graph: Any) -> Iterator[tuple[str, Any]]:
+def _input_elements(graph: Any) -> Iterator[tuple[str, Any]]:
     """The elements of inputs whose elements the user gives, by name; they stand among the stored tensors."""
     from onnx import numpy_helper
 

@@ -402,9 +402,9 @@ class Formula:
                 raise InputError(f"a size for {domain.name} is missing")
             if not isinstance(point[domain.name], int) or not domain.holds(point[domain.name]):
                 own = [c for c in self.conditions if c.startswith(f"{domain.name} ")]
-                said = " and ".join(own or domain.conditions()) or f"{domain.name} >= {domain.low}"
+                conditions = " and ".join(own or domain.conditions()) or f"{domain.name} >= {domain.low}"
                 raise OutsideError(
-                    f"the formulas do not hold for {domain.name} = {point[domain.name]}; they need {said}", point
+                    f"the formulas do not hold for {domain.name} = {point[domain.name]}; they need {conditions}", point
                 )
         point = {d.name: point[d.name] for d in self.domains}
         if broken := self.guards.broken(self._places(point)):

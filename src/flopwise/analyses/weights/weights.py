@@ -81,9 +81,9 @@ def measured(
         if len(chosen) > MANY and bound <= together.MOST_BINS and code.__name__.endswith("portable"):
             measurements = _together(chosen, bound)
             done = sum(p.numel for name in measurements for p in chosen[name])
-        rest = {name: group for name, group in chosen.items() if name not in measurements}
-        large = {n: g for n, g in rest.items() if count == 1 or not _side_by_side(g)}
-        small = [(name, group) for name, group in rest.items() if name not in large]
+        unmeasured = {name: group for name, group in chosen.items() if name not in measurements}
+        large = {n: g for n, g in unmeasured.items() if count == 1 or not _side_by_side(g)}
+        small = [(name, group) for name, group in unmeasured.items() if name not in large]
         parts = [small[at : at + AT_ONCE] for at in range(0, len(small), AT_ONCE)]
         for part, future in [(part, pool.submit(_measure_each, alone, part, bound)) for part in parts]:
             for (name, group), result in zip(part, future.result(), strict=True):

@@ -148,11 +148,11 @@ class _Extents:
         """One line about the symbols that stand for several extents."""
         several = []
         for symbol, seen in self._seen.items():
-            said = {f"{extent} in {names[0]!r}": extent for extent, names in seen.items()}
+            places = {f"{extent} in {names[0]!r}": extent for extent, names in seen.items()}
             if symbol in self.dims:
-                said[f"{self.dims[symbol]} in --dim"] = self.dims[symbol]
-            if len(set(said.values())) > 1:
-                several.append(f"{symbol} ({', '.join(said)})")
+                places[f"{self.dims[symbol]} in --dim"] = self.dims[symbol]
+            if len(set(places.values())) > 1:
+                several.append(f"{symbol} ({', '.join(places)})")
         if several:
             yield f"one name stands for several sizes: {', '.join(several)}; each input keeps the shape that is given"
 

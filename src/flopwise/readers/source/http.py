@@ -161,8 +161,8 @@ class Http(Transport):
             elif url == self._moved != "":
                 self._moved, url = "", self._url  # the place that redirects led to was for a while only
             else:
-                said = _MEANINGS.get(status) or f"said: {http.client.responses.get(status, 'an unknown answer')}"
-                raise ModelError(f"{self.name}: the server {said} (HTTP {status})")
+                meaning = _MEANINGS.get(status) or f"said: {http.client.responses.get(status, 'an unknown answer')}"
+                raise ModelError(f"{self.name}: the server {meaning} (HTTP {status})")
         raise ModelError(f"{self.name}: more than {REDIRECTS} redirects")
 
     @contextlib.contextmanager

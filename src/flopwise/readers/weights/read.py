@@ -52,10 +52,10 @@ def open_weights(opener: Opener, model: str) -> StoredTensors:
         except BaseException:
             source.close()
             raise
-        said = "" if is_url(model) else configured(model)
-        if said and not notes:
-            said += "; tensors are counted as they are stored"
-        return replace(stored, tensors=tensors, notes=(*stored.notes, *notes, *([said] if said else [])))
+        quantised = "" if is_url(model) else configured(model)
+        if quantised and not notes:
+            quantised += "; tensors are counted as they are stored"
+        return replace(stored, tensors=tensors, notes=(*stored.notes, *notes, *([quantised] if quantised else [])))
 
 
 def read_weights(opener: Opener, model: str, inputs: object = None, batch_size: int | None = None) -> Graph:

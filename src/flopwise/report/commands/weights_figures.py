@@ -111,7 +111,7 @@ def _single(entry: Entry, histogram: Histogram) -> Figure:
     axes = figure.add_axes((0.12, 0.22, 0.85, 0.58))
     power = _bars(axes, histogram, entry)
     figure.text(0.02, 0.95, _text(_titled(entry), 70), fontsize=11, fontweight="bold", va="center")
-    figure.text(0.02, 0.87, "\n".join(_said(entry)), fontsize=8, va="center", color="#444444", linespacing=1.4)
+    figure.text(0.02, 0.87, "\n".join(_caption(entry)), fontsize=8, va="center", color="#444444", linespacing=1.4)
     unit = f" in units of 1e{power}" if power else ""
     bins = f"{len(histogram.counts)} bins of width {number(histogram.edges[1] - histogram.edges[0])}"
     axes.set_xlabel(f"value of the weights ({', '.join(entry.dtypes)}){unit}, {bins}")
@@ -127,7 +127,7 @@ def _titled(entry: Entry) -> str:
     return f"{entry.name} ({entry.op})"
 
 
-def _said(entry: Entry) -> list[str]:
+def _caption(entry: Entry) -> list[str]:
     names = {"min": entry.min, "max": entry.max, "mean": entry.mean, "population deviation": entry.deviation}
     *first, deviation = (f"{name} {'?' if value is None else number(value)}" for name, value in names.items())
     second = [deviation, f"{entry.zeros:,} exactly zero"]

@@ -180,10 +180,10 @@ def _bounds(box: Mapping[str, Domain], lows: Mapping[str, int]) -> Iterator[str]
         if domain.low == domain.high:
             yield f"{name} = {domain.low}"
             continue
-        said = list(domain.conditions())
-        if domain.low > lows[name] and not any(f"{name} >=" in text for text in said):
-            said.append(f"{name} >= {domain.low}")
-        yield from said
+        conditions = list(domain.conditions())
+        if domain.low > lows[name] and not any(f"{name} >=" in text for text in conditions):
+            conditions.append(f"{name} >= {domain.low}")
+        yield from conditions
 
 
 def _others(way: Formula) -> Iterator[str]:

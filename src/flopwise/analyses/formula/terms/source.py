@@ -158,17 +158,17 @@ def source(ways: Sequence[Way], language: str) -> str:
         return "\n".join(filter(None, (begin, *lines, form.end)))
 
     parts, about = [form.head], ways[0].about
-    said = about or "every size from 0 on"
+    domain = about or "every size from 0 on"
     if len(ways) > 1:
         parts += [
             made(f"holds_{number}", f"Whether way {number} is taken: {way.about}", _holds(way, names, form))
             for number, way in enumerate(ways, 1)
         ]
-        about, said = "", f"the sizes of one of the {len(ways)} ways"
+        about, domain = "", f"the sizes of one of the {len(ways)} ways"
     calls = [f"holds_{number}({', '.join(parameters)})" for number in range(1, len(ways) + 1)]
     decided = [form.answer(form.either.join(calls))] if len(ways) > 1 else _holds(ways[0], names, form)
     parts.append(
-        made("holds", f"Whether the functions below hold, for {said}; at other sizes they are not defined", decided)
+        made("holds", f"Whether the functions below hold, for {domain}; at other sizes they are not defined", decided)
     )
     for name in ways[0].terms:
         bodies: dict[tuple[str, ...], list[str]] = {}

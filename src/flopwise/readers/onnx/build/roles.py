@@ -95,21 +95,21 @@ def _biases(uses: Iterable[Use]) -> bool:
     return bool(listed) and all(use.wide_bias for use in listed)
 
 
-def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], said: Kind | None = None) -> Kind:
+def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], noted: Kind | None = None) -> Kind:
     """What a stored tensor is.
 
     Args:
         dtype: element type.
         rank: number of dims.
         taken: its uses.
-        said: what its exporter said that it is.
+        noted: what its exporter says that it is.
     """
     taken = list(taken)
     whole = dtype in _QUANTISED or (dtype == "int32" and _biases(taken))
     if not (is_float(dtype) or whole or (dtype or "").startswith("complex")):
         return "buffer" if dtype == "int32" and _all(taken, *_BUFFERS) else "constant"
-    if said is not None:
-        return said
+    if noted is not None:
+        return noted
     if _all(taken, *_BUFFERS):
         return "buffer"
     if rank == 0 or _all(taken, "setting"):

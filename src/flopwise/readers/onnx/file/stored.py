@@ -173,11 +173,11 @@ def stored_tensors(
     noted = bool(notes.kinds or notes.origins)
     kinds: dict[object, Kind] = {}  # models of 100,000 tensors have a handful of cases
     for key, tensor in initializers.items():
-        taken, said = uses.get(key, ()), notes.kind(key, initializers) if noted else None
-        like = (tensor.dtype, len(tensor.dims), said, *map(id, taken))
+        taken, by_exporter = uses.get(key, ()), notes.kind(key, initializers) if noted else None
+        like = (tensor.dtype, len(tensor.dims), by_exporter, *map(id, taken))
         kind = kinds.get(like)
         if kind is None:
-            kind = kinds[like] = roles.kind_of(tensor.dtype, len(tensor.dims), taken, said)
+            kind = kinds[like] = roles.kind_of(tensor.dtype, len(tensor.dims), taken, by_exporter)
         stored.kinds[key] = kind
         stored.weights[key] = tensor
     constants = [n for n in own if n.op in ("Constant", "ConstantOfShape") and n.outputs]

@@ -33,11 +33,11 @@ def take_back(proto: onnx.ModelProto, skeleton: Skeleton, source: str) -> None:
     if not skeleton.mentions(MARK):
         return
     for graph in _graphs(proto.graph):
-        rest = []
+        others = []
         for node in graph.node:
             sparse = _marked(node)
             if sparse is None:
-                rest.append(onnx.NodeProto.FromString(node.SerializeToString()))
+                others.append(onnx.NodeProto.FromString(node.SerializeToString()))
                 continue
             name = node.output[0]
             refuse_bytes([name])
@@ -48,9 +48,9 @@ def take_back(proto: onnx.ModelProto, skeleton: Skeleton, source: str) -> None:
             else:
                 new.doc_string = tag(len(skeleton.inner))
                 skeleton.inner[new.doc_string] = replace(values, name=name)
-        if len(rest) < len(graph.node):
+        if len(others) < len(graph.node):
             del graph.node[:]
-            graph.node.extend(rest)
+            graph.node.extend(others)
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

@@ -110,8 +110,8 @@ def _callees_first(functions: Iterable[_Key], calls: dict[_Key, list[_Key]]) -> 
         stack = [(first, iter(dict.fromkeys(calls[first])))] if first not in order else []
         open_calls.update(key for key, _ in stack)
         while stack:
-            key, rest = stack[-1]
-            callee = next(rest, None)
+            key, callees = stack[-1]
+            callee = next(callees, None)
             if callee is None:
                 stack.pop()
                 open_calls.discard(key)

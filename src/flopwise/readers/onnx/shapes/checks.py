@@ -210,4 +210,4 @@ def _windows(node: onnx.NodeProto, image: Sequence[int | None]) -> list[int | No
         return []
     reaches = [dilation * (size - 1) + 1 for dilation, size in zip(dilations, kernel, strict=True)]
     sides = zip(image, reaches, strides, pads[:rank], pads[rank:], strict=True)
-    return [n if n is None else windows_rounded_up(n, *rest) for n, *rest in sides]
+    return [n if n is None else windows_rounded_up(n, *window) for n, *window in sides]
