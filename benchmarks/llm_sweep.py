@@ -48,8 +48,11 @@ def one(kind: str) -> str:
 
 
 def _limited(kind: str) -> tuple[str, str]:
-    """A type and what came of it."""
-    return kind, limited(one, kind, SECONDS)
+    """A type and what came of it, which is printed at once where there is something to say."""
+    result = limited(one, kind, SECONDS)
+    if result != "equal":
+        print(f"{kind:34} {result}", flush=True)
+    return kind, result
 
 
 def main() -> None:
@@ -58,9 +61,6 @@ def main() -> None:
     kinds = sys.argv[1:] or types()
     with ThreadPoolExecutor(2) as pool:
         results = dict(pool.map(_limited, kinds))
-    for kind, result in sorted(results.items(), key=lambda item: (item[1].partition(":")[0], item[0])):
-        if result != "equal":
-            print(f"{kind:34} {result}")
     counts = Counter(result.partition(":")[0] for result in results.values())
     equal = sum(number for result, number in counts.items() if result.startswith("equal"))
     print(f"{equal} of {len(results)} equal ({100 * equal / len(results):.1f} %);", dict(counts))

@@ -16,7 +16,7 @@ from flopwise.analyses.formula.values import OutsideError
 from flopwise.errors import FlopwiseError
 
 #: Formulas that are derived for one program, and sizes at which one is sought and not found.
-MOST_WAYS, MOST_MISSES = 16, 4
+MOST_WAYS, MOST_MISSES = 24, 4
 
 #: Points of a way at which its figures are compared with those of another.
 COMPARED = 16
