@@ -35,7 +35,7 @@ _REPEATABLE: dict[str, dict[str, Any]] = {
 
 
 def require_matplotlib() -> None:
-    """See whether figures can be drawn at all.
+    """Check that figures can be drawn.
 
     Raises:
         InputError: matplotlib is missing.
@@ -47,7 +47,7 @@ def require_matplotlib() -> None:
 
 
 def prepare(directory: str) -> None:
-    """Make the directory, and see whether figures can be drawn at all, before anything is computed.
+    """Make the directory, and check that figures can be drawn, before anything is computed.
 
     Raises:
         InputError: matplotlib is missing, or the directory cannot be made or written to.

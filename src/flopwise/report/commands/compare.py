@@ -133,7 +133,7 @@ def _about_conventions(comparison: Comparison, look: Look) -> tuple[str, ...]:
 
 
 def _units_apart(comparison: Comparison) -> tuple[str, ...]:
-    """What becomes of counts in different units, where there are any."""
+    """A note on counts in different units, where there are any."""
     units = dict.fromkeys(p.convention.unit for p in comparison.profiles)
     if len(units) == 1:
         return ()
@@ -166,7 +166,7 @@ def _kind(figure: str) -> Kind:
 
 
 def _letter(model: int) -> str:
-    """What stands for a model in the titles of columns.
+    """The letter of a model in the titles of columns.
 
     >>> [_letter(model) for model in (0, 25, 26)]
     ['A', 'Z', 'A1']
@@ -262,7 +262,7 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
     """The layers that differ, or all; a layer that is called differently is named in each model."""
 
     def changed(group: Group) -> bool:
-        """Of one model in several conventions, whether they differ in what is shown."""
+        """Whether conventions on one model differ in the figures that are shown."""
         if not comparison.differences:
             return group.changed
         return any(len(set(group.values(figure))) > 1 for figure in figures)
@@ -303,7 +303,7 @@ def _mark(group: Group) -> Mark:
 
 
 def breaks_text(breaks: Sequence[Break]) -> list[str]:
-    """One line for each condition that holds, or that may hold because a figure is not known."""
+    """One line for each condition that holds, or may hold because a figure is unknown."""
     lines = []
     for broken in breaks:
         figure, values = broken.condition.figure, (broken.first, broken.other)

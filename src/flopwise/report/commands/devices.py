@@ -95,7 +95,7 @@ def _overview(device: Device) -> tuple[Value, ...]:
 
 
 def _documents(device: Device) -> list[str]:
-    """Each document that figures stand in, with its link."""
+    """Each document that is a source of figures, with its link."""
     links = {peak.source.rpartition(": ")[2]: (peak.url, peak.verified) for peak in device.peaks if peak.url}
     return [
         f"{title}: {url}" + ("" if verified else " (not opened, so that its figures are unverified)")

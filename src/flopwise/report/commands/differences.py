@@ -134,7 +134,7 @@ def _data_sheet(differences: Sequence[Difference]) -> Sheet:
 
 
 def _notes(profiles: Sequence[Profile]) -> list[str]:
-    """What to know of the figures: lower bounds, and what the conventions say of themselves."""
+    """Notes on the figures: lower bounds, and the conventions' own notes."""
     notes = [f"{p.convention.name}: {note}" for p in profiles for note in p.convention.notes]
     missing = [p.convention.name for p in profiles if p.unknown or p.sum.unknown]
     if missing:
@@ -203,7 +203,7 @@ def _overview_sheet(profiles: Sequence[Profile], look: Look) -> Sheet:
 
 @dataclass
 class _Part:
-    """One operator, or one layer: what each convention makes of it."""
+    """One operator, or one layer, and its count in each convention."""
 
     name: str
     #: What each convention counts, by its name, without what it cannot count; and which cannot count some of it.

@@ -191,7 +191,7 @@ def _data(models: Sequence[Model], columns: Sequence[Column], chosen: bool) -> S
 
 
 def _content(models: Sequence[Model], columns: Sequence[Column], errors: Sequence[str]) -> dict[str, Any]:
-    """The schema ``flopwise.profiles/1``: of each model what ``flopwise.profile/1`` says of it but for its layers."""
+    """The schema ``flopwise.profiles/1``: for each model ``flopwise.profile/1`` without its layers."""
     convention = models[0].convention
     sums = [column for column in columns if column is not PEAK and column.kind != "ratio"]
     totals = {column.key: _together(models, column) for column in sums}

@@ -1,4 +1,4 @@
-"""An operator's formula, and what each convention makes of it."""
+"""An operator's formula, and how each convention counts it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def operator_report(name: str) -> Report:
 
 
 def operator(name: str) -> dict[str, Any]:
-    """What there is to say about an operator: family, claim, formula, source, and each convention's view of it.
+    """The facts about an operator: family, claim, formula, source, and how each convention counts it.
 
     Raises:
         InputError: no operator of that name has a rule.

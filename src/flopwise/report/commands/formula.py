@@ -261,7 +261,7 @@ class _Total:
 
 
 def _totals(formula: Formula, choice: Choice, look: Look) -> Iterator[_Total]:
-    """The figures of the whole model; one after the other those of which ways through the program have their own."""
+    """The figures of the whole model; a figure that differs between ways through the program once for each way."""
     for figure in choice.of(OF_MODEL, formula):
         title = _title(figure, formula, look)
         *parts, last = pieces(formula, figure)
@@ -317,7 +317,7 @@ def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = 
 
 
 def _conditions(formula: Formula, look: Look) -> Iterator[str]:
-    """Where the formulas hold, on whichever way."""
+    """Where the formulas hold, on any of their ways."""
     ways = (formula, *formula.ways)
     least = {0: "0 or more", 1: "1 or more"}
     bounds = {d.name: [o for way in ways for o in way.domains if o.name == d.name] for d in formula.domains}
@@ -368,7 +368,7 @@ def _table(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
 
 
 def _of_one_way(formula: Formula) -> str:
-    """To which sizes the lines below the totals belong."""
+    """The sizes for which the lines below the totals hold."""
     return f"where {' or '.join(regions(formula, [formula]))}:"
 
 

@@ -33,7 +33,7 @@ def published_report(figures: Sequence[Figure], whole: bool, versions: dict[str,
 
 
 def share(figures: Sequence[Figure]) -> float:
-    """The per cent of figures that are reproduced."""
+    """The percentage of figures that are reproduced."""
     return 100 * sum(figure.reproduced for figure in figures) / len(figures)
 
 

@@ -96,7 +96,7 @@ class Tool:
 
 
 def _to_shares(entries: Sequence[Entry], position: int) -> None:
-    """Replace the figures of a column by their shares of 100."""
+    """Replace the figures of a column by percentages."""
     whole = sum(entry.values[position] or 0 for entry in entries)
     for entry in entries:
         part = entry.values[position]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def quote(*lines: str) -> str:
-    r"""A quoted string of these lines, in which nothing has a meaning to Graphviz.
+    r"""A quoted string of these lines, escaped for Graphviz.
 
     >>> print(quote('say "a"', r"\N"))
     "say \"a\"\n\\N"

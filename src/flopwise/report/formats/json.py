@@ -19,7 +19,7 @@ _encode = json.JSONEncoder().encode
 
 
 def fields(item: object, keys: str) -> dict[str, Any]:
-    """What stands in JSON under the names that it has in an object: its attributes by key, in this order.
+    """Attributes of an object by their own names, in this order, for JSON.
 
     >>> fields(3 + 4j, "real imag")
     {'real': 3.0, 'imag': 4.0}

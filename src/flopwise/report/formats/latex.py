@@ -26,7 +26,7 @@ _LIGATURE = re.compile("(?<=-)-")
 
 
 def escape(text: str) -> str:
-    r"""The text without any meaning to TeX.
+    r"""The text with TeX's special characters escaped.
 
     >>> print(escape("50% of a_b"))
     50\% of a\_b

@@ -12,7 +12,7 @@ _MARKUP = re.compile(r"[\\`*|<>\[\]~&$]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def escape(text: str) -> str:
-    r"""The text without any meaning to Markdown.
+    r"""The text with Markdown's special characters escaped.
 
     >>> print(escape("a|b_c *d*"))
     a\|b_c \*d\*

@@ -140,7 +140,7 @@ def _short(name: str, width: int, op: str, look: Look, start: bool = True) -> st
 
 
 def _distinct(text: Sequence[Sequence[str]], name: int, op: int | None, width: int, look: Look) -> bool:
-    """Whether names shortened in their middle tell as many lines apart as names that lose their start."""
+    """Whether names shortened in the middle distinguish as many lines as names shortened at the start."""
     if look.width is None or all(cells(row[name]) <= width for row in text):
         return True
     pairs = {(row[name], row[op] if op is not None else "") for row in text}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Branch:
-    """A module: what it is, as a sum or, if it is no more than one layer, that layer's row; and what lies in it."""
+    """A module: a sum, or the row of its only layer; and what it contains."""
 
     item: Item
     name: str
@@ -38,7 +38,7 @@ class _Branch:
 
 
 def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
-    """The tree. Sorting orders the branches of each module; the top shows so many of each.
+    """The tree. Sorting orders the branches of each module; ``top`` limits those of each.
 
     Without module information it is a list of layers under the model's name.
 

@@ -153,7 +153,7 @@ def _pairs(
 
 
 def _reached(start: int, ways: Sequence[Sequence[int]], products: Sequence[str], wanted: str, steps: int) -> set[int]:
-    """The products of a sort that a few steps lead to, through layers that are no products."""
+    """The products of a kind that are a few steps away, through layers that are not products."""
     front, seen, reached = [start], {start}, set()
     for _ in range(steps):
         front = [to for at in front for to in ways[at] if to not in seen]

@@ -165,7 +165,7 @@ def _shapes(tensors: Iterable[Tensor], texts: Index) -> list[int]:
 
 
 def _layers(profile: Profile, seen: Views) -> tuple[list[Node], list[Row]]:
-    """Every node that a convention lists, in the order of execution, with the row that tells its other figures."""
+    """Every node that a convention lists, in the order of execution, with the row of its other figures."""
     rows: dict[int, Row] = {}
     for view in (profile, *seen.profiles.values()):
         for row in view.rows:
@@ -216,7 +216,7 @@ def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | Non
 
 
 def convention_data(profile: Profile) -> dict[str, str]:
-    """What there is to say about a profile's convention."""
+    """The convention of a profile, as the page describes it."""
     return {key: text(getattr(profile.convention, key)) for key in ("name", "unit", "summary", "source")}
 
 
@@ -231,7 +231,7 @@ def _shared(conventions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _edges(graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int, str]]:
-    """From, to and shape of each value that one layer hands to another; -1 is the outside.
+    """From, to and shape of each value that one layer passes to another; -1 is the outside.
 
     Through an operator that is not a layer, such as one on constants alone, nothing flows.
     """

@@ -48,7 +48,7 @@ class Layout:
 
     @property
     def all_scripts(self) -> tuple[str, ...]:
-        """Names of all scripts in the order in which they run; the last one says that the page stands."""
+        """Names of all scripts in the order in which they run; the last one marks the page as ready."""
         dagre = ("vendor/dagre.min.js",) if self.graph else ()
         own = (f"{name}.js" if name == "table" else f"{self.folder}/{name}.js" for name in self.scripts.split())
         return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", *own, "ready.js")

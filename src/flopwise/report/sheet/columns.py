@@ -81,7 +81,7 @@ def _own(key: str, title: str, kind: Kind, about: str, rank: int = 9) -> Column:
 
 
 def _step(key: str, title: str, kind: Kind, about: str, rank: int = 9) -> Column:
-    """The same of a training step; empty where none was counted."""
+    """The same for a training step; empty where none was counted."""
     return Column(key, title, kind, _trained(lambda item, profile: getattr(item, key)), about, rank)
 
 
@@ -94,7 +94,7 @@ def _of_row(value: Callable[[Row], str]) -> Callable[[Item, Profile], Value]:
 
 
 def _kind(item: Item, profile: Profile) -> str:
-    """Of a row what people call it, of a module its class, and of rows with one operator all that they are called."""
+    """A row's common name, a module's class, or, for rows of one operator, all their names."""
     graph = profile.graph
     if isinstance(item, Row):
         return layer_kind(item.node, graph)
@@ -145,7 +145,7 @@ def _shapes(tensors: Iterable[Tensor]) -> Shapes:
 
 
 def _inputs(item: Item, profile: Profile) -> Shapes:
-    """Of a row: its inputs but the stored ones. Of a sum: what its rows take from outside."""
+    """A row's inputs that are not stored; for a sum, what its rows take from outside."""
     if isinstance(item, Row):
         return _shapes(t for t in item.node.known_inputs if t.kind not in STORED)
     if len(item.rows) == len(profile.rows):
@@ -156,7 +156,7 @@ def _inputs(item: Item, profile: Profile) -> Shapes:
 
 
 def _outputs(item: Item, profile: Profile) -> Shapes:
-    """Of a row: its outputs. Of a sum: the results that none of its rows uses."""
+    """A row's outputs; for a sum, the results that none of its rows uses."""
     if isinstance(item, Row):
         return _shapes(item.node.known_outputs)
     if len(item.rows) == len(profile.rows):

@@ -46,7 +46,7 @@ def sorting(choice: Choice) -> Column | None:
 
 
 def columns_of(profile: Profile, choice: Choice, audience: Audience | Literal["tree"]) -> tuple[Column, ...]:
-    """The columns asked for, or what suits who reads them.
+    """The chosen columns, or those that suit the audience.
 
     Raises:
         InputError: a column or the grouping is unknown.
@@ -150,7 +150,7 @@ def together(items: Sequence[Item]) -> Sum:
 
 
 def heavy(items: Sequence[Item]) -> frozenset[int]:
-    """Identities of the few items that count most; none where many count alike, and no module that others lie in."""
+    """Identities of the few items that count most; none where many count alike, and no module that contains others."""
     leaves = [
         item
         for item, after in zip(items, [*items, None][1:], strict=True)

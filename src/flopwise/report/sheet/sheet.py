@@ -161,7 +161,7 @@ def head_of_model(column: Column, convention: Convention, one: str = "", kind: s
 
 
 def without_empty(sheet: Sheet) -> Sheet:
-    """The sheet without columns in which no line says anything, such as the class of modules without classes.
+    """The sheet without columns that are empty in every line, such as the class of modules without classes.
 
     The first stays: it names the lines, and the total.
     """
@@ -188,7 +188,7 @@ def is_gap(note: str) -> bool:
 
 
 def gaps_of(models: Iterable[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
-    """What is missing, model by model, out of the notes of each."""
+    """What is missing in each model, taken from its notes."""
     pairs = ((name, note) for name, notes in models for note in notes if is_gap(note))
     return tuple(f"unknown in {name}: {note.removeprefix('unknown: ')}" for name, note in pairs)
 

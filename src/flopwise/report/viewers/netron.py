@@ -83,7 +83,7 @@ class _Items:
             self._agreed[key] = facts if self._agreed.get(key, facts) == facts else None
 
     def more(self, name: str, facts: _Facts) -> None:
-        """Tell something that no other object of the name can contradict."""
+        """Add a fact that other objects of the name cannot contradict."""
         self._more.setdefault(_key(name), {}).update(facts)
 
     def items(self) -> Iterator[dict[str, Any]]:
@@ -93,7 +93,7 @@ class _Items:
 
 
 def _key(name: str) -> str:
-    """What Netron looks an object of that name up by."""
+    """The key by which Netron looks up an object of that name."""
     return name.split("\n", 1)[0]
 
 
@@ -109,7 +109,7 @@ def _of_model(profile: Profile, facts: _Facts) -> Iterator[dict[str, Any]]:
 
 
 def _unique(nodes: Iterable[Node]) -> set[str]:
-    """The names that one node alone bears."""
+    """The names that only one node has."""
     times = Counter(_key(node.name) for node in nodes)
     return {name for name, number in times.items() if name and number == 1}
 
@@ -134,7 +134,7 @@ def _figures(item: Row | Sum, profile: Profile) -> _Facts:
 
 
 def _remarks(row: Row | None) -> _Facts:
-    """What else there is to know of a layer."""
+    """Further remarks on a layer."""
     if row is None:
         return {"flopwise": "not counted: it runs only once, or the convention leaves it out"}
     facts: _Facts = {"flopwise": row.note} if row.note else {}

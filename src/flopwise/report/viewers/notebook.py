@@ -33,7 +33,7 @@ def profile_html(profile: Profile) -> str:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """The totals of the models side by side, with what the others differ from the first in per cent."""
+    """The totals of the models side by side, with the differences from the first in percent."""
     about = []
     for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
         inputs = ", ".join(f"{t.name} {shape_text(t.shape, _EXACT)}" for t in profile.graph.inputs) or "no inputs"

@@ -93,7 +93,7 @@ def bound_report(
 
 
 def _what_if_sheet(bound: Bound, workers: int, look: Look) -> Sheet:
-    """Other ways for the model, beside the engine's floor and the measured time."""
+    """What-if times of the model, beside the engine's floor and the measured time."""
     base = bound.engine.hot_ns if bound.engine else 0.0
     return Sheet(
         heads=(

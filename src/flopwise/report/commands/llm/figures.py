@@ -51,7 +51,7 @@ def _new(result: Inference) -> tuple[Figure, list[Any]]:
 
 
 def _cost(result: Inference) -> Figure:
-    """FLOPs of a prompt of so many tokens on the left, FLOPs and bytes of the step after it on the right."""
+    """FLOPs of a prompt by its length on the left, FLOPs and bytes of the step after it on the right."""
     figure, (left, right) = _new(result)
     points = result.curve
     contexts = [point.context for point in points]
