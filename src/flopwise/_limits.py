@@ -25,16 +25,16 @@ class Limits(NamedTuple):
     header_bytes: int = 256 << 20
     #: Values in the containers of a checkpoint, which a pickle may name many times over.
     checkpoint_values: int = 1 << 22
-    #: Elements of a tensor that stores fewer than it has: repeated ones in a checkpoint.
+    #: Elements of a checkpoint's tensors that are the same ones more than 16 times over.
     repeated_elements: int = 1 << 28
     #: Bytes of a compressed part of a file that is unpacked as a whole: a program, a pickle, and arrays that grow much.
     unpacked_bytes: int = 8 << 20
     #: Bytes of a file of text: a budget, rules, a list of models, the configuration of a language model.
     text_bytes: int = 8 << 20
     #: Layers that the configuration of a language model may ask for.
-    language_layers: int = 1000
+    language_layers: int = 200
     #: Modules that the model of a configuration may have: layers, and the experts in them.
-    language_modules: int = 250_000
+    language_modules: int = 100_000
 
 
 _CURRENT: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 - it is frozen

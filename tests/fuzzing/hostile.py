@@ -278,6 +278,10 @@ FILES: dict[str, Callable[[], bytes]] = {
             "hub": {"model_type": "detr", "backbone": "hf-hub:owned/model", "use_timm_backbone": True},
             "rope_type": {"rope_scaling": {"rope_type": "__import__('os')"}},
             "image": {"model_type": "swin", "image_size": 10**9, "patch_size": 1},
+            "pattern": {"quantization_config": make.patterns(r"re:(.|..|...|....)+[!?]")},
+            "text": {"text_config": {"text_config": {}}},
+            "codebooks": {"model_type": "musicgen_decoder", "num_codebooks": 60_000},
+            "sizes": {"model_type": "funnel", "block_sizes": [300, 300, 300]},
             "blocks": {"quantization_config": {"quant_method": "fp8", "weight_block_size": [0, 0]}},
         }.items()
     },
@@ -301,6 +305,7 @@ REFUSED: frozenset[str] = frozenset(
         *("unpacked.pth", "external_elements.caffemodel.h5", "external_link.caffemodel.h5"),
         *("virtual.caffemodel.h5", "pieces.caffemodel.h5", "words.caffemodel.h5"),
         *(f"{name}/config.json" for name in ("labels", "depths", "attention", "kernel", "kernels", "backbone", "hub")),
+        *(f"{name}/config.json" for name in ("pattern", "text", "codebooks", "sizes")),
     }
 )
 

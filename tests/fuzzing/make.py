@@ -282,3 +282,11 @@ def evaluated() -> bytes:
 
 def configuration(**values: Any) -> bytes:
     return json.dumps({**LLAMA, **values}).encode()
+
+
+def patterns(*targets: str) -> dict[str, Any]:
+    """A quantisation of the modules that patterns match."""
+    return {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"g": {"targets": targets, "weights": {"num_bits": 4}}},
+    }

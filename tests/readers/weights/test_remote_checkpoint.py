@@ -272,9 +272,24 @@ def test_a_pickle_that_wants_to_run_something(tmp_path: Path, web: Web) -> None:
 
 def test_a_tensor_that_repeats_what_is_stored(tmp_path: Path, web: Web) -> None:
     torch.save({"w": torch.ones(1).expand(1 << 20, 1 << 20)}, tmp_path / "a.pt")
-    _refused(lambda: open_stored(f"{web.url}/a.pt"), "repeats some elements to 1,099,511,627,776; refused")
-    with pytest.raises(ModelError, match="repeats some elements"):
+    _refused(
+        lambda: open_stored(f"{web.url}/a.pt"),
+        "repeat the same elements to 1,099,511,627,776 elements, more than the limit",
+    )
+    with pytest.raises(ModelError, match="repeat the same elements"):
         open_stored(tmp_path / "a.pt")
+
+
+def test_many_tensors_on_the_same_elements(tmp_path: Path, web: Web) -> None:
+    flat = torch.zeros(50_000)
+    torch.save([flat[i:] for i in range(6000)], tmp_path / "views.pt")
+    torch.save([torch.ones(1).expand(1 << 20) for _ in range(300)], tmp_path / "repeated.pt")
+    torch.save([flat] * 6000 + [flat[i : i + 5] for i in range(1000)], tmp_path / "honest.pt")
+    for name in ("views.pt", "repeated.pt"):
+        _refused(lambda: open_stored(f"{web.url}/{name}"), "more than the limit repeated_elements")  # noqa: B023 - called at once
+        with pytest.raises(ModelError, match="more than the limit repeated_elements"):
+            open_stored(tmp_path / name)
+    assert len(open_stored(tmp_path / "honest.pt").tensors) == 1001
 
 
 def test_containers_that_hold_themselves_many_times(tmp_path: Path) -> None:

@@ -111,6 +111,9 @@ class Engine:
         counts = np.zeros(ruler.bins, np.int64)
         if not moments.count:
             return counts
+        if moments.low == moments.high:  # all are one value
+            counts[ruler.place(np.array([moments.low]))] = moments.count
+            return counts
         raw = _flat(source.raw())
         blocks = scanned.kept or (source.blocks() if raw is None else _parts(raw))
         finite = not moments.nan and not moments.infinite

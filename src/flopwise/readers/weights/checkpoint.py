@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from flopwise._limits import current, within_limit
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import explained, shown
@@ -72,20 +72,37 @@ def _checked(loaded: Any, name: str) -> dict[str, Any]:
     """The tensors of a checkpoint by name.
 
     Raises:
-        ModelError: there are none, or one that repeats its elements claims too many.
+        ModelError: there are none, or those that repeat the same elements have too many.
     """
     import torch
 
     tensors = dict(_tensors(loaded, torch.Tensor))
     if not tensors:
         raise ModelError(f"{name}: holds no tensors")
-    for key, tensor in tensors.items():
-        if not _plain(tensor) or tensor.numel() <= current().repeated_elements:
-            continue
-        if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-            what = f"{name}: tensor {key[:200]!r} repeats some elements to {tensor.numel():,}"
-            raise ModelError(f"{what}; refused (the limit repeated_elements)")
+    views = {_view(tensor): tensor for tensor in tensors.values() if _plain(tensor)}
+    totals: dict[int, int] = {}
+    stored: dict[int, int] = {}
+    for view, tensor in views.items():
+        totals[view[0]] = totals.get(view[0], 0) + tensor.numel()
+        stored[view[0]] = tensor.untyped_storage().nbytes() // tensor.element_size()
+    repeated = sum(total for place, total in totals.items() if total > _VIEWS * stored[place])
+    within_limit("repeated_elements", repeated, f"{name}: has tensors that repeat the same elements to", "elements")
     return tensors
+
+
+#: How many times over the elements of a storage may be those of tensors without a limit.
+_VIEWS = 16
+
+
+def _view(tensor: Any) -> tuple[Any, ...]:
+    """What is the same for tensors of the same elements, their storage first."""
+    return (
+        tensor.untyped_storage()._cdata,
+        tensor.storage_offset(),
+        tensor.dtype,
+        tuple(tensor.shape),
+        tensor.stride(),
+    )
 
 
 def _plain(tensor: Any) -> bool:

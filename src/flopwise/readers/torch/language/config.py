@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
@@ -20,7 +21,9 @@ from flopwise.readers.source.location import in_words
 from flopwise.readers.source.text import text_of_file
 
 #: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
-_LAYERS = re.compile(r"layers?$|depths?$|(^|_)n_?blocks$|num_blocks$|^attention_types$")
+_LAYERS = re.compile(
+    r"layers?$|depths?$|(^|_)n_?blocks$|num_blocks$|^attention_types$|_codebooks$|_quantizers$|(^|_)block_sizes$|_rates$"
+)
 
 #: Keys that say how many classes are told apart, each of which gets a name.
 _LABELS = re.compile(r"^num_labels$")
@@ -362,14 +365,16 @@ def _require_sizes(content: Mapping[str, Any], kind: str, name: str) -> None:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """transformers logs nothing while the context lasts: what a configuration leaves out has a default, and errors are
-    raised.
+    """transformers logs nothing while the context lasts, and nothing warns: what a configuration leaves out has a
+    default, and errors are raised.
     """
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logger.setLevel(level)
 

@@ -86,6 +86,8 @@ def _check(config: Any, name: str) -> None:
         ModelError: one cannot be, or the heads of keys and values do not divide those of queries.
     """
     text = config.get_text_config(decoder=True)
+    if not hasattr(text, "__dict__"):
+        raise ModelError(f"{name}: its text_config has no 'model_type', which says what kind of model it is")
     for key, value in vars(text).items():
         if type(value) is int and value < 0 and (key.startswith(("num_", "n_")) or key.endswith(("_size", "_dim"))):
             raise ModelError(f"{name}: {key} is {value}")

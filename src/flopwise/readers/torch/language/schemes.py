@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -22,11 +23,16 @@ class Scheme(NamedTuple):
     group: int
 
 
+#: Seconds that the patterns of a file may take, which somebody may have made to take for ever.
+PATIENCE = 2.0
+
+
 class Schemes:
     """Schemes by target: a module's path, ``re:`` and a pattern that its path matches, or its class."""
 
     def __init__(self, targets: Mapping[str, Scheme | None]) -> None:
         self.targets = targets
+        self._patience = PATIENCE
 
     def of(self, parameter: str) -> Scheme | None:
         """The scheme of a weight; None where it stays as it is. A path counts before a pattern, this before a class."""
@@ -36,16 +42,23 @@ class Schemes:
             if path in self.targets:
                 return self.targets[path]
         for target, scheme in self.targets.items():
-            if target.startswith("re:") and any(_matched(target[3:], path) for path in paths):
+            if target.startswith("re:") and any(self._matched(target[3:], path) for path in paths):
                 return scheme
         return self.targets.get(_LINEAR)
 
+    def _matched(self, pattern: str, path: str) -> bool:
+        """Whether a pattern matches a path from its start; all that do or do not may take a few seconds together."""
+        import regex  # which transformers brings, and which can stop
 
-def _matched(pattern: str, path: str) -> bool:
-    try:
-        return re.match(pattern, path) is not None
-    except re.error as error:
-        raise InputError(f"quantization_config: {pattern!r} is not a regular expression ({error})") from None
+        began = time.monotonic()
+        try:
+            return regex.match(pattern, path, timeout=max(self._patience, 0.01)) is not None
+        except regex.error as error:
+            raise InputError(f"quantization_config: {pattern[:100]!r} is not a regular expression ({error})") from None
+        except TimeoutError:
+            raise InputError(f"quantization_config: the pattern {pattern[:100]!r} takes too long") from None
+        finally:
+            self._patience -= time.monotonic() - began
 
 
 def schemes_of(method: str, settings: Mapping[str, Any]) -> Schemes | None:
