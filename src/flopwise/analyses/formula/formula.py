@@ -222,7 +222,7 @@ class Formula:
         return self._names.get(name, name)
 
     def require_symbols(self, sizes: Mapping[str, int]) -> None:
-        """Nothing, where there is a size for each symbol.
+        """Refuse a point that lacks a size for a symbol.
 
         Raises:
             InputError: a symbol is missing or unknown.

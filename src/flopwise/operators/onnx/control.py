@@ -11,7 +11,7 @@ from flopwise.operators.operator import Operator
 
 
 def _around(node: Node) -> Counts:
-    """Nothing, when its bodies are there to be counted.
+    """No operations of its own: those of its bodies count.
 
     Raises:
         ShapeError: the reader could make nothing of them.

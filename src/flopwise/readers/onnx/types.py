@@ -311,7 +311,7 @@ def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def refuse_bytes(*names: Iterable[str]) -> None:
-    """Nothing, for names that are text; protobuf hands over as bytes what is not UTF-8.
+    """Refuse names that are not text; protobuf returns as bytes what is not UTF-8.
 
     Raises:
         ModelError: one is not text.

@@ -74,7 +74,7 @@ _OTHERS: tuple[tuple[bytes, str], ...] = (
 
 
 def refuse_other_formats(source: Source) -> None:
-    """Nothing, for what may be an ONNX file.
+    """Refuse what cannot be an ONNX file.
 
     Raises:
         ModelError: the source is empty; OtherFormatError: it is known to be something else.

@@ -228,7 +228,7 @@ class _Cursor:
             raise ModelError(f"{self.source.name}: damaged: {what} is not UTF-8 (at byte {self.position:,})") from None
 
     def expect(self, count: int, least: int, what: str) -> None:
-        """Nothing, where the rest of the file has room for so many things.
+        """Refuse a number of things for which the remaining file has no room.
 
         Raises:
             ModelError: it has not.

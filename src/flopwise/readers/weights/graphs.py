@@ -154,7 +154,7 @@ def of_graph(graph: Graph) -> StoredTensors:
 
 
 def _refuse_repeated_data(tensors: Iterable[StoredTensor], name: str) -> None:
-    """Nothing, where no data beside the model are those of many tensors at once: reading them would take for ever.
+    """Refuse data beside the model that many tensors share: reading them would take for ever.
 
     Raises:
         ModelError: tensors take more than a gigabyte, which is more than 16 times the data that they name.

@@ -72,7 +72,7 @@ class _Held:
 
 
 def refuse_compressed(file: str | IO[bytes], name: str) -> None:
-    """Nothing, for an archive that PyTorch may load: it compresses nothing itself, but unpacks everything.
+    """Refuse an archive with compressed members: PyTorch compresses nothing itself, but unpacks everything.
 
     Args:
         file: path of the archive, or the archive.
@@ -88,7 +88,7 @@ def refuse_compressed(file: str | IO[bytes], name: str) -> None:
 
 
 def refuse_rare_compression(member: zipfile.ZipInfo, name: str) -> None:
-    """Nothing, for a member that is stored or deflated; other methods unpack a few bytes to gigabytes at once.
+    """Refuse a member that is neither stored nor deflated; other methods unpack a few bytes to gigabytes at once.
 
     Args:
         member: of an archive.
@@ -102,7 +102,7 @@ def refuse_rare_compression(member: zipfile.ZipInfo, name: str) -> None:
 
 
 def within_bounds(member: zipfile.ZipInfo, name: str) -> None:
-    """Nothing, for a member that is short enough to be read as a whole.
+    """Refuse a member that is too long to be read as a whole.
 
     Args:
         member: of an archive.

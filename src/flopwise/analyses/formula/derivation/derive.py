@@ -93,7 +93,7 @@ class Derivation(Verification):
         return None
 
     def refuse_one_size(self) -> None:
-        """Nothing, where the model takes several sizes.
+        """Refuse a model that takes a single size only.
 
         Raises:
             InputError: it takes one.

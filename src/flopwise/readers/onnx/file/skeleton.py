@@ -188,7 +188,7 @@ def tag(*place: int) -> str:
 
 
 def refuse_impossible(source: str, name: str, code: int, dims: Sequence[int], places: Sequence[Place] = ()) -> None:
-    """Nothing, for a tensor that can exist.
+    """Refuse a tensor that cannot exist.
 
     Raises:
         ModelError: its type is unknown, a dim is negative, or the stored bytes are not what type and dims say.

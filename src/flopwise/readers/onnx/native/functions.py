@@ -60,7 +60,7 @@ def inlined(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
 
 
 def _refuse_growth(model: onnx.ModelProto) -> None:
-    """Nothing, if the model stays within bounds with all calls inlined."""
+    """Refuse a model that exceeds its bounds with all calls inlined."""
     functions: dict[_Key, onnx.FunctionProto] = {(f.domain, f.name, f.overload): f for f in model.functions}
     calls = {key: _calls(function.node, functions) for key, function in functions.items()}
     sizes: dict[_Key, tuple[int, int, int]] = {}  # operators, bytes, depth

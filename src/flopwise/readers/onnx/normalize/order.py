@@ -59,7 +59,7 @@ class _Seen(Container[str]):
 
 
 def _refuse_twins(graph: onnx.GraphProto) -> None:
-    """Nothing, if stored tensors of one name are alike: runtimes take one of them."""
+    """Refuse stored tensors of one name that differ: runtimes take one of them."""
     first: dict[str, onnx.TensorProto] = {}
     for tensor in graph.initializer:
         twin = first.setdefault(tensor.name, tensor)

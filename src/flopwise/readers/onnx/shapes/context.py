@@ -68,7 +68,7 @@ def _name(graph: onnx.GraphProto, seen: Counter[str]) -> None:
 
 
 def refuse_unknown_loops(trips: Mapping[str, int], met: Mapping[str, int | None]) -> None:
-    """Nothing, when the user names loops that the model has.
+    """Refuse names of loops that the model does not have.
 
     Raises:
         InputError: there is no such loop, or a number of trips makes no sense.

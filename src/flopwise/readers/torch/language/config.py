@@ -151,7 +151,7 @@ def _of_content(transformers: Any, content: Mapping[str, Any], name: str, place:
 
 
 def _check(content: Mapping[str, Any], name: str) -> None:
-    """Nothing, where element type, quantisation and architectures are of the kinds that they have to be.
+    """Refuse element types, quantisation and architectures of the wrong kind.
 
     Raises:
         ModelError: they are not.
@@ -173,7 +173,7 @@ def _check(content: Mapping[str, Any], name: str) -> None:
 
 
 def refuse_long_lists(content: Mapping[str, Any], name: str) -> None:
-    """Nothing, for a configuration within the limits of layers and labels; transformers makes lists of that length.
+    """Refuse a configuration beyond the limits of layers and labels; transformers makes lists of that length.
 
     Raises:
         ModelError: it has more.
@@ -195,7 +195,7 @@ def _sum(value: Any) -> float:
 
 
 def refuse_foreign_parts(content: Mapping[str, Any], name: str) -> None:
-    """Nothing, for a configuration that names no file and no code of another place; transformers would load them.
+    """Refuse a configuration that names files or code elsewhere; transformers would load them.
 
     Raises:
         ModelError: its backbone is a path, or its implementation of attention or experts is code on a hub.
@@ -348,7 +348,7 @@ _SIZES = ("block_count", "embedding_length", "feed_forward_length", "attention.h
 
 
 def _require_sizes(content: Mapping[str, Any], kind: str, name: str) -> None:
-    """Nothing, where a header has the sizes that transformers takes from it.
+    """Refuse a header without the sizes that transformers takes from it.
 
     Raises:
         ModelError: it lacks one, for which transformers would take that of some other model.

@@ -80,7 +80,7 @@ def head_notes(module: nn.Module, model: str | os.PathLike[str]) -> tuple[str, .
 
 
 def _check(config: Any, name: str) -> None:
-    """Nothing, where the sizes can be those of a model.
+    """Refuse sizes that no model can have.
 
     Raises:
         ModelError: one cannot be, or the heads of keys and values do not divide those of queries.
