@@ -305,7 +305,7 @@ REFUSED: frozenset[str] = frozenset(
         *("unpacked.pth", "external_elements.caffemodel.h5", "external_link.caffemodel.h5"),
         *("virtual.caffemodel.h5", "pieces.caffemodel.h5", "words.caffemodel.h5"),
         *(f"{name}/config.json" for name in ("labels", "depths", "attention", "kernel", "kernels", "backbone", "hub")),
-        *(f"{name}/config.json" for name in ("pattern", "text", "codebooks", "sizes")),
+        *(f"{name}/config.json" for name in ("text", "codebooks", "sizes")),
     }
 )
 

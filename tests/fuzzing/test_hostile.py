@@ -70,6 +70,12 @@ def test_few_bytes_for_many_elements(name: str, folder: Path, checked: list[int]
     assert checked == [2, 2]
 
 
+def test_a_pattern_that_matches_for_ever(folder: Path, checked: list[int]) -> None:
+    pytest.importorskip("transformers")
+    checked.append(main(["llm", str(folder / "pattern/config.json")]))
+    assert checked == [2]
+
+
 def test_a_layer_of_many_outputs(folder: Path, checked: list[int]) -> None:
     model = str(folder / "many_outputs.onnx")
     checked.append(main(["profile", model, "-c", "benanza"]))
