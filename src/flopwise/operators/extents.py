@@ -69,6 +69,14 @@ def smaller(one: int, other: int) -> int:
     return min(one, other)
 
 
+def common_divisor(one: int, other: int) -> int:
+    """The greatest common divisor of two extents, as an expression where one carries one."""
+    for extent, divisor in ((one, other), (other, one)):
+        if type(extent) is not int and hasattr(extent, "common_divisor"):
+            return cast(int, extent.common_divisor(divisor))
+    return math.gcd(one, other)
+
+
 def windows_rounded_up(extent: int, reach: int, stride: int, before: int, after: int) -> int:
     """How many windows a pool lays along an axis when it rounds up: all that start in the image or the padding before.
 

@@ -237,6 +237,13 @@ def _functions() -> dict[str, tuple[Callable[[Any], Any], Shape]]:
         "chunk": (lambda x: torch.cat(x.chunk(3, -1)[:1], -1), SIGNAL),
         "split": (lambda x: x.split(5, -1)[0], SIGNAL),
         "tensor_split": (lambda x: x.tensor_split(3, -1)[1], SIGNAL),
+        "tensor_split of a part": (lambda x: x[..., ::3].tensor_split(3, -1)[1], SIGNAL),
+        "tensor_split at places": (lambda x: torch.cat(x.tensor_split((2, 5), -1)[1:], -1), SIGNAL),
+        "adaptive pools of an open size": (
+            lambda x: F.adaptive_avg_pool1d(x, x.shape[-1] // 2) + F.adaptive_max_pool1d(x, x.shape[-1] // 2),
+            SIGNAL,
+        ),
+        "adaptive pool to 7": (lambda x: F.adaptive_avg_pool1d(x, 7), SIGNAL),
         "unfold": (lambda x: x.unfold(-1, 4, 3), SIGNAL),
         "as_strided": (lambda x: x.contiguous().as_strided((2, 2), (1, 1)), SIGNAL),
         "diagonal": (lambda x: x.diagonal(dim1=2, dim2=3), IMAGE),

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from flopwise.analyses.formula.terms.bounds import bounds, largest, least
 from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, bits, floor, single, written
+from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, bits, floor, gcd, single, written
 
 #: What a guard says of its expression: that it is zero, is not, or is not negative.
 Relation: TypeAlias = Literal["==", "!=", ">="]
@@ -259,6 +259,10 @@ class Dim(int):
     def at_most(self, other: int) -> int:
         """The smaller of two sizes, see ``smaller``."""
         return smaller(self, other)
+
+    def common_divisor(self, other: int) -> int:
+        """The greatest common divisor of two sizes."""
+        return dim(math.gcd(int(self), int(other)), gcd(self.expression, term(other)))
 
     def bit_length(self) -> int:
         """The number of binary digits."""

@@ -9,7 +9,7 @@ from flopwise.operators import gradient
 from flopwise.operators.aten.linear import norm
 from flopwise.operators.aten.losses import OPERATORS as LOSSES
 from flopwise.operators.counts import Counts
-from flopwise.operators.extents import broadcast, extent, product
+from flopwise.operators.extents import broadcast, common_divisor, extent, product
 from flopwise.operators.onnx.movement import bits
 from flopwise.operators.operator import Operator, by, each_input
 
@@ -213,7 +213,7 @@ def adaptive_avg_pool(node: Node) -> Counts:
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
     """
-    return Counts(add=_windows(node), div=node.output().numel)
+    return Counts(add=pooled(node), div=node.output().numel)
 
 
 def adaptive_max_pool(node: Node) -> Counts:
@@ -222,16 +222,20 @@ def adaptive_max_pool(node: Node) -> Counts:
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
     """
-    return Counts(cmp=_windows(node))
+    return Counts(cmp=pooled(node))
 
 
-def _windows(node: Node) -> int:
+def pooled(node: Node) -> int:
+    """The sizes of all windows of an adaptive pooling: n + m − gcd(n, m) along an axis that goes from n to m.
+
+    Windows reach from ⌊i n / m⌋ to ⌈(i + 1) n / m⌉: two neighbours share a cell unless their border falls between two.
+    """
     rank = node.attrs.get("axes", 2)
     before, after = node.input(0).dims, node.output().dims
     cells = product(before[:-rank])
     for n, m in zip(before[-rank:], after[-rank:], strict=True):
         size, count = cast("int", n), cast("int", m)
-        cells *= sum([-(-(i + 1) * size // count) - i * size // count for i in range(count)])
+        cells *= size + count - common_divisor(size, count)
     return cells
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from flopwise.graph import Node, Tensor
-from flopwise.operators.aten.reduction import of_differences
+from flopwise.operators.aten.reduction import of_differences, pooled
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.gradient import Wanted
@@ -15,15 +14,8 @@ from flopwise.operators.gradient import Wanted
 def adaptive_average(node: Node, wanted: Wanted) -> Counts:
     """numel(Y) div + cells add: G / window to each cell; cells = the sizes of all windows: n + m − gcd(n, m) along an
     axis that goes from n to m.
-
-    Windows reach from ⌊i n / m⌋ to ⌈(i + 1) n / m⌉: two neighbours share a cell unless their border falls between two.
     """
-    axes = node.attrs["axes"]
-    before, after = node.input(0).dims, node.output().dims
-    cells = product(after[: len(after) - axes])
-    for n, m in zip(before[-axes:], after[-axes:], strict=True):
-        cells *= n + m - math.gcd(n, m)
-    return Counts(div=node.output().numel, add=cells)
+    return Counts(div=node.output().numel, add=pooled(node))
 
 
 def bag(node: Node, wanted: Wanted) -> Counts:

@@ -15,7 +15,7 @@ from flopwise.analyses.formula.dim import Guard
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.terms.bounds import largest, least
 from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, symbol
+from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, gcd, symbol
 from flopwise.analyses.formula.terms.source import Way, source
 
 #: Sizes that are any number, multiples with a rest, and few; names that a language or the source itself uses.
@@ -38,6 +38,7 @@ def term(chance: random.Random, depth: int) -> Term:
         lambda: least(one, two),
         lambda: largest(one, two),
         lambda: bits(one),
+        lambda: gcd(one, two),
     ]
     return chance.choice(makers)()
 

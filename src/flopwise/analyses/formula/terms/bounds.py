@@ -117,6 +117,9 @@ def _atom_bounds(atom: Atom) -> Bounds:
     if atom.kind in ("symbol", "bits"):
         return 0, None
     one, two = map(bounds, atom.parts)
+    if atom.kind == "gcd":
+        positive = [end for end in (one, two) if end[0] is not None and end[0] > 0]
+        return int(bool(positive)), min((end[1] for end in positive if end[1] is not None), default=None)
     if atom.kind == "floor":
         if one[0] is None or two[0] is None or two[0] <= 0:
             return (0, None) if one[0] is not None and one[0] >= 0 else (None, None)

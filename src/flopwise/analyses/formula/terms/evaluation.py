@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from flopwise.analyses.formula.terms.bounds import largest, least
-from flopwise.analyses.formula.terms.polynomial import Atom, Term, add_up, bits, floor, single
+from flopwise.analyses.formula.terms.polynomial import Atom, Term, add_up, bits, floor, gcd, single
 
 
 def value(term: Term, at: Mapping[str, int], values: dict[str, int] | None = None) -> int:
@@ -35,6 +36,8 @@ def _atom_value(atom: Atom, at: Mapping[str, int], values: dict[str, int]) -> in
     if atom.kind == "bits":
         return value(atom.parts[0], at, values).bit_length()
     left, right = (value(part, at, values) for part in atom.parts)
+    if atom.kind == "gcd":
+        return math.gcd(left, right)
     if atom.kind == "floor" and right == 0:
         return 0  # what is divided by nothing is nothing
     return left // right if atom.kind == "floor" else min(left, right) if atom.kind == "min" else max(left, right)
@@ -83,8 +86,8 @@ def _substituted(atom: Atom, by: Mapping[str, Term]) -> Term:
     if atom.kind == "bits":
         return bits(substituted(atom.parts[0], by))
     left, right = (substituted(part, by) for part in atom.parts)
-    if atom.kind == "floor":
-        return floor(left, right)
+    if atom.kind in ("floor", "gcd"):
+        return floor(left, right) if atom.kind == "floor" else gcd(left, right)
     return least(left, right) if atom.kind == "min" else largest(left, right)
 
 

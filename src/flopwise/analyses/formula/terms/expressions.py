@@ -20,7 +20,7 @@ _RESERVED = re.compile(
     + "|auto|case|char|const|default|do|double|enum|extern|float|goto|inline|int|int64_t|long|register|restrict|short"
     "|signed|sizeof|static|struct|switch|typedef|union|unsigned|void|volatile|arguments|await|catch|debugger|delete"
     "|eval|export|extends|false|function|instanceof|let|new|null|package|private|protected|public|super|this|throw"
-    "|true|typeof|undefined|var|holds(_[0-9]+)?|floor_div|min_of|max_of|bits_of"
+    "|true|typeof|undefined|var|holds(_[0-9]+)?|floor_div|min_of|max_of|bits_of|gcd_of"
 )
 
 
@@ -110,6 +110,8 @@ class Expressions:
             return sympy.Function("bits", integer=True, nonnegative=True)(self._inner(atom.parts[0]))
         first, second = atom.parts
         left, right = self._inner(first), self._inner(second)
+        if atom.kind == "gcd":  # sympy's own is that of polynomials
+            return sympy.Function("gcd", integer=True, nonnegative=True)(left, self._inner(second))
         if atom.kind == "floor":
             constant = first.terms.get((), 0) if isinstance(first, Polynomial) else 0
             if isinstance(second, int) and constant == second - 1:

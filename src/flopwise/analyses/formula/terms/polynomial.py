@@ -21,7 +21,7 @@ Term: TypeAlias = "int | Polynomial"
 Monomial: TypeAlias = "tuple[tuple[Atom, int], ...]"
 
 #: What an atom is.
-Kind: TypeAlias = Literal["symbol", "floor", "min", "max", "bits"]
+Kind: TypeAlias = Literal["symbol", "floor", "min", "max", "bits", "gcd"]
 
 #: Results of arithmetic that are remembered.
 REMEMBERED = 1 << 15
@@ -30,8 +30,8 @@ REMEMBERED = 1 << 15
 class Atom(str):
     """What polynomials are made of; the text says what it is, and equal texts are equal atoms.
 
-    A "symbol" has no parts; a "floor" has a numerator and a denominator, "min" and "max" have two terms, "bits" has one
-    term, of which it is the number of binary digits.
+    A "symbol" has no parts; a "floor" has a numerator and a denominator, "min" and "max" have two terms, and so has
+    "gcd", their greatest common divisor; "bits" has one term, of which it is the number of binary digits.
     """
 
     __slots__ = ("kind", "parts")
@@ -232,6 +232,28 @@ def bits(term: Term) -> Term:
     if isinstance(term, int):
         return term.bit_length()
     return single(Atom.of("bits", f"bits({written(term)})", term))
+
+
+def gcd(left: Term, right: Term) -> Term:
+    """The greatest common divisor.
+
+    >>> gcd(7 * symbol("H") + 14, 7), gcd(symbol("H") + 9, 6), gcd(6, symbol("H"))
+    (7, gcd(H + 3, 6), gcd(H, 6))
+    """
+    if isinstance(left, int) and isinstance(right, int):
+        return math.gcd(left, right)
+    if isinstance(left, int):
+        left, right = right, left
+    if isinstance(right, int):
+        if right == 1:
+            return 1
+        if right:
+            left = _settled({m: c % abs(right) for m, c in cast(Polynomial, left).terms.items()})
+            if isinstance(left, int):
+                return math.gcd(left, right)
+    elif written(cast(Polynomial, left)) > written(right):
+        left, right = right, left
+    return single(Atom.of("gcd", f"gcd({written(left)}, {written(right)})", left, right))
 
 
 def add_up(terms: Iterable[Term]) -> Term:

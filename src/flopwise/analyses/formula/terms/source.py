@@ -64,6 +64,10 @@ static inline int64_t floor_div(int64_t a, int64_t b) {
 }
 static inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t gcd_of(int64_t a, int64_t b) {
+    while (b != 0) { int64_t rest = a % b; a = b; b = rest; }
+    return a < 0 ? -a : a;
+}
 static inline int64_t bits_of(int64_t a) { int64_t n = 0; while (a != 0) { a /= 2; n++; } return n; }
 """
 
@@ -72,6 +76,7 @@ _JAVASCRIPT = """\
 const floor_div = (a, b) => (b === 0 ? 0 : Math.floor(a / b));
 const min_of = Math.min;
 const max_of = Math.max;
+const gcd_of = (a, b) => (b === 0 ? Math.abs(a) : gcd_of(b, a % b));
 const bits_of = (a) => (a === 0 ? 0 : Math.abs(a).toString(2).length);
 """
 
@@ -86,6 +91,16 @@ def min_of(a, b):
 
 def max_of(a, b):
     return (a > b) * a + (a <= b) * b
+
+
+def gcd_of(a, b):
+    import math
+
+    if isinstance(a, int) and isinstance(b, int):
+        return math.gcd(a, b)
+    import numpy
+
+    return numpy.gcd(a, b)
 
 
 def bits_of(a):
@@ -234,7 +249,9 @@ def _writer(
             if one.kind == "symbol":
                 written[one] = _place(next(d for d in domains if d.name == one), names[one], lines, form)
             else:
-                call = {"floor": "floor_div", "min": "min_of", "max": "max_of", "bits": "bits_of"}[one.kind]
+                call = {"floor": "floor_div", "min": "min_of", "max": "max_of", "bits": "bits_of", "gcd": "gcd_of"}[
+                    one.kind
+                ]
                 value = f"{call}({', '.join(map(text, one.parts))})"
                 written[one] = f"v{sum(n.startswith('v') for n in written.values())}_"
                 lines.append(form.line(written[one], value))
@@ -284,6 +301,6 @@ def _fixed(atom: Atom, name: str) -> bool:
 def _rises(atom: Atom, name: str) -> bool:
     if atom.kind == "symbol" or _fixed(atom, name):
         return True
-    if atom.kind == "floor" and isinstance(atom.parts[1], Polynomial):
+    if atom.kind == "gcd" or (atom.kind == "floor" and isinstance(atom.parts[1], Polynomial)):
         return False
     return all(monotone(part, name) for part in atom.parts)

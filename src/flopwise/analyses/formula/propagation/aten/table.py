@@ -62,6 +62,7 @@ _NAMES: dict[Callable[..., Shapes], str] = {
     computed.upsample: "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d upsample_bilinear2d"
     " upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa",
     computed.attention: "scaled_dot_product_attention",
+    views.tensor_split: "tensor_split",
     views.pixel_shuffle: "pixel_shuffle",
     views.pixel_unshuffle: "pixel_unshuffle",
     views.unfold: "unfold",

@@ -101,6 +101,19 @@ def chunk(x: Of, chunks: int, dim: int = 0) -> Shapes:
     return split(x, -(-x.shape[axis_of(dim, len(x.shape))] // chunks), dim)
 
 
+def tensor_split(x: Of, indices_or_sections: Any, dim: int = 0) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    extent = x.shape[axis]
+    if isinstance(indices_or_sections, (list, tuple)):
+        ends = [0, *indices_or_sections]
+        parts = [sliced(extent, begin, end, 1) for begin, end in zip(ends, (*ends[1:], extent), strict=True)]
+    elif type(indices_or_sections) is int:
+        parts = [(extent + place) // indices_or_sections for place in reversed(range(indices_or_sections))]
+    else:
+        raise UnknownError
+    return [(*x.shape[:axis], part, *x.shape[axis + 1 :]) for part in parts]
+
+
 def unbind(x: Of, dim: int = 0) -> Shapes:
     axis = axis_of(dim, len(x.shape))
     if type(x.shape[axis]) is not int:
