@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +66,13 @@ def model(
     values: list[onnx.ValueInfoProto] | None = None,
     **fields: Any,
 ) -> bytes:
-    arrays = {"w": numpy.ones((4, 4, 1, 1), "f"), "größe": numpy.ones(4, "f"), "to": numpy.array([1, 4, 16])}
+    arrays = {
+        "w": numpy.ones((4, 4, 1, 1), "f"),
+        "größe": numpy.ones(4, "f"),
+        "to": numpy.array([1, 4, 16]),
+        "parts": numpy.ones(4, "i8"),
+        "six": numpy.array(6, "f"),
+    }
     stored = [*(numpy_helper.from_array(array, name) for name, array in arrays.items()), *(more or ())]
     ends = [helper.make_tensor_value_info("x", 1, shape)], [onnx.ValueInfoProto(name=nodes[-1].output[0])]
     opsets = [helper.make_opsetid(domain, 17)]
@@ -92,11 +99,20 @@ PLAIN: dict[str, Callable[[], bytes]] = {
     ),
     "noted by PyTorch": lambda: model(noted(layers()), values=[made("r", [1, 4, 16]), made("y", [1, 4, 16])]),
     "another shape than stated": lambda: model(layers(), values=[made("r", [1, 64])]),
+    "asks for shapes": lambda: model(heads()),
     "does not fit": lambda: model(layers(node("Conv", ["x", "w3"], ["z"])), more=[weight("w3", (4, 3, 1, 1))]),
 }
 
 OTHERS: dict[str, Callable[[], bytes]] = {
-    "asks for a shape": lambda: model(layers(node("Shape", ["y"], ["s"]), node("Reshape", ["x", "s"], ["z"]))),
+    "asks for a shape that the data decide": lambda: model(
+        layers(node("NonZero", ["y"], ["i"]), node("Shape", ["i"], ["s"]), node("Expand", ["to", "s"], ["z"]))
+    ),
+    "a computed shape that does not fit": lambda: model(
+        layers(node("Shape", ["y"], ["s"]), node("Add", ["s", "s"], ["t"]), node("Expand", ["x", "t"], ["z"]))
+    ),
+    "a computed shape that is too large": lambda: model(
+        layers(node("Shape", ["y"], ["s"]), node("Pow", ["s", "to"], ["t"]), node("ConstantOfShape", ["t"], ["z"]))
+    ),
     "no shape follows": lambda: model(layers(node("NonZero", ["y"], ["i"]), node("Transpose", ["i"], ["z"]))),
     "another domain": lambda: model(layers(node("Gelu", ["y"], ["z"], domain="com.microsoft"))),
     "control flow": lambda: model(layers(node("If", ["yes"], ["z"], **branches())), more=[yes()]),
@@ -123,6 +139,25 @@ OTHERS: dict[str, Callable[[], bytes]] = {
     "a name that is no text": lambda: model(layers()).replace("/層3".encode(), b"/\xff\xff\xff3"),
     "nothing": lambda: model([node("", ["x"], ["y"])]),
 }
+
+
+def heads(blocks: int = 3) -> list[Node]:
+    """Values that go through shapes computed from their own, as exporters write it, in several sizes."""
+    nodes = [node("Constant", [], ["two"], value_ints=[2]), node("Constant", [], ["rest"], value_ints=[-1])]
+    last = "x"
+    for i in range(blocks):
+        of = functools.partial("{1}{0}".format, i)
+        nodes += [
+            node("Shape", [last], [of("shape")]),
+            node("Split", [of("shape"), "parts"], [of("a"), of("b"), of("c"), of("d")]),
+            node("Mul", [of("d"), "two"], [of("wide")]),
+            node("Concat", [of("a"), of("wide"), "two", "rest"], [of("to")], axis=0),
+            node("Reshape", [last, of("to")], [of("r")]),
+            node("Transpose", [of("r")], [of("t")], perm=[0, 2, 1, 3]),
+            node("Clip", [of("t"), "", "six"], [of("y")]),
+        ]
+        last = of("y")
+    return nodes
 
 
 def weight(name: str, shape: tuple[int, ...]) -> TensorProto:
@@ -188,5 +223,5 @@ def test_the_messages_of_usual_models_are_never_made(case: str, completed: list[
 @pytest.mark.usefixtures("every_model_is_large")
 def test_a_small_model_has_its_messages(completed: list[Messages], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skeleton, "_MUCH", 1 << 18)
-    read_onnx(OTHERS["asks for a shape"]())
+    read_onnx(PLAIN["asks for shapes"]())
     assert not completed

@@ -9,10 +9,10 @@ from flopwise.readers.onnx.file.stripped import MARK
 from flopwise.readers.onnx.listing import Listed, complete, listed
 from flopwise.readers.onnx.messages import Messages, parsed
 from flopwise.readers.onnx.normalize.spelling import TYPED
-from flopwise.readers.onnx.types import ASKED, CONTROL_FLOW, QUERIES
+from flopwise.readers.onnx.types import ASKED, CONTROL_FLOW
 
 #: Operators whose nodes are looked at, or changed, one by one.
-_LOOKED_AT: frozenset[str] = CONTROL_FLOW | QUERIES | ASKED | {"STFT"}
+_LOOKED_AT: frozenset[str] = CONTROL_FLOW | ASKED | {"STFT"}
 
 
 def outlined(skeleton: Skeleton) -> tuple[onnx.ModelProto, list[Listed] | None]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import onnx
 from onnx import TypeProto
@@ -19,6 +19,9 @@ from flopwise.readers.onnx.file.skeleton import TAG
 from flopwise.readers.onnx.listing import Initial, Listed
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, Type
+
+if TYPE_CHECKING:
+    from flopwise.readers.onnx.shapes.arithmetic import Arithmetic
 
 #: The number and the type of each output of a node.
 _Answer: TypeAlias = "list[tuple[int, Type | None]]"
@@ -50,7 +53,8 @@ def infer(
     shapes: Shapes,
     inference: Inference,
     stored: Sequence[Initial],
-    foreseen: Sequence[onnx.TensorProto],
+    foreseen: Sequence[onnx.TensorProto] = (),
+    arithmetic: Arithmetic | None = None,
 ) -> bool:
     """Whether the types of what the nodes make are written down as far as they follow; else onnx has to see the whole.
 
@@ -61,6 +65,7 @@ def infer(
         inference: onnx's own.
         stored: the stored tensors of the graph.
         foreseen: elements of values that nodes make, which are among the stored tensors of the graph.
+        arithmetic: computes the elements of values on the way.
 
     Raises:
         Exception: onnx refuses the model; of several kinds.
@@ -69,9 +74,9 @@ def infer(
         return False
     if any(node.op in CONTROL_FLOW for node in nodes):
         return False
-    cases = _Cases(model, shapes, stored, foreseen)
+    cases = _Cases(model, shapes, stored, foreseen, arithmetic)
     classes, answers, made_before = cases.classes, cases.answers, {t.name for t in foreseen}
-    until, fresh, write = 0, dict[str, TypeProto](), shapes.write
+    until, at_once, fresh, write = 0, _AT_ONCE, dict[str, TypeProto](), shapes.write
     for position, node in enumerate(nodes):
         _, _, op, domain, _, inputs, outputs, attributes = node
         if made_before and not made_before.isdisjoint(outputs):
@@ -81,16 +86,22 @@ def infer(
         places = tuple(map(bool, outputs)) if "" in outputs else len(outputs)
         key = (op, domain, attributes, tuple([classes[name] for name in inputs]), places)
         answer = answers.get(key)
-        if answer is None and op in _TYPES_ALONE and not domain:
+        computes = answer is None and arithmetic is not None and arithmetic.computes(op, domain, key[3])
+        if answer is None and op in _TYPES_ALONE and not domain and not computes:
             answer = cases.by_types(key)
         if answer is None:
-            if position >= until:
-                until = position + _AT_ONCE
-                inferred = inference.model(cases.part(nodes[position:until]), proven=True).graph
+            stale = position < until and arithmetic is not None and cases.are_stale(inputs, fresh)
+            if position >= until or stale:
+                at_once = max(at_once // 2, 8) if stale else min(at_once * 2, _AT_ONCE)
+                until = position + at_once
+                part = cases.part(nodes[position:until])
+                inferred = inference.model(part, strict=arithmetic is not None, proven=True).graph
                 fresh = {v.name: v.type for v in inferred.value_info}
             answer = cases.learn(key, [fresh.get(name) for name in outputs])
             if answer is None:
                 return False
+            if computes or op == "Constant":
+                answer = cases.compute(key, node, answer)
         for name, (number, type_) in zip(outputs, answer, strict=True):
             classes[name] = number
             if type_ is not None and name:
@@ -117,10 +128,16 @@ class _Cases:
     """All that types follow from, numbered, and the answers so far."""
 
     def __init__(
-        self, model: onnx.ModelProto, shapes: Shapes, stored: Sequence[Initial], foreseen: Sequence[onnx.TensorProto]
+        self,
+        model: onnx.ModelProto,
+        shapes: Shapes,
+        stored: Sequence[Initial],
+        foreseen: Sequence[onnx.TensorProto],
+        arithmetic: Arithmetic | None,
     ) -> None:
         self.model = model
         self.shapes = shapes
+        self.arithmetic = arithmetic
         #: The number of each tensor, 0 where nothing is known of it. One number means one type, and the same elements
         #: if the file has them.
         self.classes: defaultdict[str, int] = defaultdict(int)
@@ -134,12 +151,16 @@ class _Cases:
         #: The stored tensors by name.
         self._stored: dict[str, Initial | onnx.TensorProto] = {t.name: t for some in (stored, foreseen) for t in some}
         self.classes[""] = self.number("left out")
+        if arithmetic is not None:
+            arithmetic.left_out = self.classes[""]
         #: Number of a tensor with elements -> one for all of its type.
         self._types: dict[int, int] = {}
         for tensor in stored:
             number = self.classes[tensor.name] = self.number(tensor[1:])
             if tensor.rest and number not in self._types:
                 self._types[number] = self.number(tensor[1:3])
+                if arithmetic is not None:
+                    arithmetic.sources[number] = tensor
         for one in foreseen:
             self.classes[one.name] = self.number((one.data_type, tuple(one.dims), one.raw_data, *one.string_data))
         for name, value in self._inputs.items():
@@ -173,12 +194,49 @@ class _Cases:
                 continue
             if tensor := self._stored.get(name):
                 graph.initializer.append(tensor.proto if isinstance(tensor, Initial) else tensor)
+            elif self.arithmetic and (computed := self.arithmetic.tensor(name, self.classes[name])) is not None:
+                graph.initializer.append(computed)
             elif name not in self._inputs and (type_ := self.shapes.type(name)) is not None:
                 graph.input.add(name=name, type=type_)
             if name in self._inputs:
                 graph.input.append(self._inputs[name])
         graph.node.extend(node.proto for node in nodes)
         return model
+
+    def are_stale(self, names: Sequence[str], fresh: Mapping[str, TypeProto]) -> bool:
+        """Whether more is known of these tensors than when onnx inferred the part that makes them."""
+        for name in names:
+            if name in fresh and name not in self.constants:
+                if self.arithmetic is not None and self.arithmetic.value(self.classes[name]) is not None:
+                    return True
+                if self.shapes.like(fresh[name]) is not self.shapes.of(name):
+                    return True
+        return False
+
+    def compute(self, key: Any, node: Listed, answer: _Answer) -> _Answer:
+        """The answer with numbers that stand for elements as well, where these can be computed."""
+        arithmetic = self.arithmetic
+        if arithmetic is None:
+            return answer
+        if node.op == "Constant":
+            arithmetic.sources.setdefault(answer[0][0], node)
+            return answer
+        for name, (_, type_) in zip(node.outputs, answer, strict=True):
+            if type_ is not None and name:
+                self.shapes.write(name, type_)
+        with_elements: _Answer = []
+        for (number, type_), value in zip(answer, arithmetic.made(node, key[3]), strict=True):
+            if (
+                value is not None
+                and type_ is not None
+                and (type_.shape, type_.dtype) == (value.shape, str(value.dtype))
+            ):
+                plain, number = number, self.number(("elements", value.dtype.str, value.shape, value.tobytes()))
+                self._types[number] = plain
+                arithmetic.learn(number, value)
+            with_elements.append((number, type_))
+        self.answers[key] = with_elements
+        return with_elements
 
     def learn(self, key: Any, types: Sequence[TypeProto | None]) -> _Answer | None:
         """The answer for a case, which is written down; None where onnx made up a name for an extent that is open."""

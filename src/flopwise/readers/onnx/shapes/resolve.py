@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,11 @@ def _resolve(
         give_back()
     second: SecondPass | None = None  # it looks at the elements of each small tensor, which most models do not need
     with hidden(model, nodes) as suspects:
-        if operators & QUERIES:
+        queries, whole = bool(operators & QUERIES), False
+        computed = queries and _is_lean(nodes, context) and _computed(model, nodes, shapes, context, stored, names)
+        if queries and not computed and _is_lean(nodes, context):
+            shapes, whole = _initial_shapes(graph, stored, context), True
+        if queries and not computed:
             complete(nodes)
             second = _second_pass(model, shapes, context, declared)
         foreseen = second.foresee() if second else []
@@ -133,7 +138,9 @@ def _resolve(
         inferred = graph
         try:
             # Without data propagation: it keeps an entry for each element of a vector. The second pass is no slower.
-            if suspects.any or not infer(model, nodes, shapes, context.inference, stored, foreseen):
+            if not computed and (
+                whole or suspects.any or not infer(model, nodes, shapes, context.inference, stored, foreseen)
+            ):
                 complete(nodes)
                 inferred = context.inference.model(model, proven=True).graph
         except Exception as error:  # the C++ side raises several kinds, some of them plain RuntimeError
@@ -156,6 +163,32 @@ def _resolve(
             second.run()
     _refuse_huge(graph, itertools.chain((t.name for t in stored), names), shapes)
     return shapes
+
+
+def _is_lean(nodes: list[Listed], context: Context) -> bool:
+    """Whether a graph is a large one by itself, without the messages of its nodes."""
+    return bool(nodes) and nodes[0].messages.missing is not None and not context.inside and not context.facts
+
+
+def _computed(
+    model: onnx.ModelProto,
+    nodes: list[Listed],
+    shapes: Shapes,
+    context: Context,
+    stored: list[Initial],
+    names: Iterable[str],
+) -> bool:
+    """Whether a large model's arithmetic on shapes could be computed on the way, so that all shapes are there."""
+    from flopwise.readers.onnx.shapes.arithmetic import Arithmetic
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy's, about what a model computes
+            arithmetic = Arithmetic(model, shapes, context)
+            done = infer(model, nodes, shapes, context.inference, stored, arithmetic=arithmetic)
+    except Exception:  # the C++ side raises several kinds; what is wrong is said when the whole is inferred
+        return False
+    return done and shapes.all_known(names)
 
 
 def _initial_shapes(graph: onnx.GraphProto, stored: list[Initial], context: Context) -> Shapes:
