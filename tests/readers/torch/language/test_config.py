@@ -107,3 +107,12 @@ def test_more_modules_than_any_model_has(tmp_path: Path) -> None:
 def test_an_element_type_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(flopwise.ModelError, match="torch_dtype is 'float7'"):
         flopwise.llm(written(tmp_path, {**LLAMA, "torch_dtype": "float7"}), prompt=8, generate=1)
+
+
+def test_a_module_is_not_the_model_of_a_configuration_that_lies_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    monkeypatch.chdir(tmp_path)
+    assert flopwise.profile(torch.nn.Linear(3, 2), (1, 3)).total("macs") == 6
