@@ -39,8 +39,8 @@ def fourier(node: Node, length: Dim, real: bool) -> Counts:
     """
     if type(length) is not int:  # a size that is also an expression has no prime factors either
         raise ShapeError(
-            f"{node.op} {node.name!r} needs a number for {length}: what a fast transform takes follows from its prime "
-            "factors; give it with --dim NAME=VALUE"
+            f"{node.op} {node.name!r} needs a number for its length: what a fast transform takes follows from the "
+            "prime factors; give it with --dim NAME=VALUE"
         )
     counts = transform(length)
     return Counts(mul=counts.mul // 2, add=counts.add // 2) if real else counts

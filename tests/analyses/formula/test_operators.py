@@ -73,3 +73,10 @@ def test_a_peak_of_sizes_that_were_fitted_is_that_of_the_profile() -> None:
     formula = flopwise.formula(build().eval(), dict(shapes))
     point = {"N": 2, "T": 5}
     assert formula.value("peak_activation_bytes", **point) == profile_at("unique", point).peak_activation_bytes
+
+
+def test_a_transform_without_a_formula_says_why() -> None:
+    build, shapes = OPERATORS["fft"]
+    formula = flopwise.formula(build().eval(), dict(shapes))
+    assert not formula.exact
+    assert any("follows from the prime factors" in note for note in formula.notes)

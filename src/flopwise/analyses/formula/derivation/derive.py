@@ -185,10 +185,13 @@ class Derivation(Verification):
         elsewhere = set(self.notes[1]) if len(self.notes) > 1 else set(first)
         place = ", ".join(f"{n} = {s}" for n, s in self.compared[0].items())
         yield from (note if note in elsewhere else f"at {place}: {note}" for note in first)
-        lacking = [row.name for row in self.rows if row.note == NO_FORMULA]
+        counted = self.profile.rows if len(self.profile.rows) == len(self.rows) else self.rows
+        lacking = [(row, one) for row, one in zip(self.rows, counted, strict=True) if row.note == NO_FORMULA]
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            yield f"uncounted: {lacking[0]!r}{more}: {NO_FORMULA}; totals are lower bounds"
+            row, one = lacking[0]
+            why = f" ({one.note})" if one.counts is None and one.note not in ("", NO_FORMULA) else ""
+            yield f"uncounted: {row.name!r}{more}: {NO_FORMULA}{why}; totals are lower bounds"
         for gap in [g for g in self.gaps if self.inside(g)][:1]:
             sizes = ", ".join(f"{n} = {s}" for n, s in gap.items())
             yield f"the model does not take every combination of sizes, such as {sizes}"
