@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from onnx import helper
+from tests.fuzzing import make
 from tests.fuzzing.hostile import FILES, INPUTS, REFUSED, write
 
 from flopwise.cli import main
@@ -74,6 +76,16 @@ def test_a_pattern_that_matches_for_ever(folder: Path, checked: list[int]) -> No
     pytest.importorskip("transformers")
     checked.append(main(["llm", str(folder / "pattern/config.json")]))
     assert checked == [2]
+
+
+def test_a_convention_that_refuses_a_model_is_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    split = make.model([helper.make_node("Split", ["x"], [f"o{i}" for i in range(2500)], axis=0)], (2500, 3))
+    (tmp_path / "m.onnx").write_bytes(split)
+    assert main(["explain", "--all", str(tmp_path / "m.onnx")]) == 0
+    printed = capsys.readouterr()
+    assert "benanza is left out: benanza lists a layer once for each of its outputs" in printed.err
+    assert "torchinfo" in printed.out
+    assert main(["explain", "-c", "benanza", "-c", "macs", str(tmp_path / "m.onnx")]) == 2
 
 
 def test_a_layer_of_many_outputs(folder: Path, checked: list[int]) -> None:

@@ -13,11 +13,13 @@ from flopwise.cli.completion import OPERATOR
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import reading_of
-from flopwise.cli.streams import Progress
-from flopwise.errors import InputError
+from flopwise.cli.streams import Progress, say
+from flopwise.errors import FlopwiseError, InputError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from flopwise.profiles.profile import Profile
 
 
 class _OperatorOrModel(Model):
@@ -75,7 +77,7 @@ def command(what: str, conventions: tuple[str, ...], every: bool, by: str, outpu
     from flopwise.report.commands.differences import difference_report, overview_report
 
     if every:
-        output.write(overview_report(_profiles(what, _all_from(conventions), settings)))
+        output.write(overview_report(_profiles(what, _all_from(conventions), settings, lenient=True)))
     else:
         output.write(difference_report(_profiles(what, conventions or ("flops", "macs"), settings), by))
     return 0
@@ -103,8 +105,17 @@ def _is_model(what: str) -> bool:
     return "::" not in what and any(format.match(what) for format in FORMATS)
 
 
-def _profiles(path: str, conventions: tuple[str, ...], settings: dict[str, Any]) -> list[Any]:
-    """The model in each convention; it is read once."""
+def _profiles(
+    path: str, conventions: tuple[str, ...], settings: dict[str, Any], lenient: bool = False
+) -> list[Profile]:
+    """The model in each convention; it is read once.
+
+    Args:
+        path: the model.
+        conventions: names, the one that others are compared with first.
+        settings: the options of the command line.
+        lenient: whether a convention besides the first that refuses the model is left out, which a line says.
+    """
     import flopwise
     from flopwise.conventions import get
 
@@ -118,4 +129,12 @@ def _profiles(path: str, conventions: tuple[str, ...], settings: dict[str, Any])
     models.refuse_directory(path, "explain compares conventions on one model")
     with Progress() as progress:
         graph = flopwise.read(path, progress=progress, **reading_of(settings))
-        return [flopwise.profile(graph, convention=c) for c in chosen]
+        profiles = [flopwise.profile(graph, convention=chosen[0])]
+        for convention in chosen[1:]:
+            try:
+                profiles.append(flopwise.profile(graph, convention=convention))
+            except FlopwiseError as error:
+                if not lenient:
+                    raise
+                say(f"{convention.name} is left out: {error}")
+        return profiles
