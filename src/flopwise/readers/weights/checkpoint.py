@@ -83,6 +83,8 @@ def _checked(loaded: Any, name: str) -> dict[str, Any]:
     totals: dict[int, int] = {}
     stored: dict[int, int] = {}
     for view, tensor in views.items():
+        if not view[0]:  # nothing says which of them share a storage
+            continue
         totals[view[0]] = totals.get(view[0], 0) + tensor.numel()
         stored[view[0]] = tensor.untyped_storage().nbytes() // tensor.element_size()
     repeated = sum(total for place, total in totals.items() if total > _VIEWS * stored[place])
@@ -95,14 +97,10 @@ _VIEWS = 16
 
 
 def _view(tensor: Any) -> tuple[Any, ...]:
-    """What is the same for tensors of the same elements, their storage first."""
-    return (
-        tensor.untyped_storage()._cdata,
-        tensor.storage_offset(),
-        tensor.dtype,
-        tuple(tensor.shape),
-        tensor.stride(),
-    )
+    """What is the same for tensors of the same elements: the place of their storage first, 0 where nothing says it."""
+    storage = tensor.untyped_storage()
+    place = getattr(storage, "_checkpoint_offset", None) or storage.data_ptr()
+    return place, tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 
 def _plain(tensor: Any) -> bool:
@@ -123,10 +121,8 @@ def _once(
         if not _plain(tensor) or not tensor.numel():
             kept[name] = tensor
             continue
-        storage = tensor.untyped_storage()
-        place = getattr(storage, "_checkpoint_offset", None) or storage.data_ptr()
-        view = (place, tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-        first = seen.setdefault(view, name) if place else name
+        view = _view(tensor)
+        first = seen.setdefault(view, name) if view[0] else name
         if first == name:
             kept[name] = tensor
         else:
