@@ -185,9 +185,9 @@ def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list
     """The nodes that there is a check for or that are not proven, those in functions and in bodies included."""
     nodes: list[onnx.NodeProto] = []
     plain = listed is not None and not model.functions
-    if plain and all(n.op in _UNSUSPICIOUS and not n.domain for n in listed or ()) and not _shrinks(model.graph):
+    sliced = _shrinks(model.graph, listed)
+    if plain and not sliced and all(n.op in _UNSUSPICIOUS and not n.domain for n in listed or ()):
         return nodes
-    sliced = _shrinks(model.graph)
     waiting = [model.graph.node, *(f.node for f in model.functions)]
     while waiting:
         for node in waiting.pop():
@@ -201,7 +201,7 @@ def _suspicious(model: onnx.ModelProto, listed: Sequence[Listed] | None) -> list
     return nodes
 
 
-def _shrinks(graph: onnx.GraphProto) -> bool:
+def _shrinks(graph: onnx.GraphProto, listed: Sequence[Listed] | None) -> bool:
     """Whether a Slice may meet a negative extent, which ends onnx's process: windows that do not fit may make one."""
     operators = {node.op_type for node in graph.node}
     if "Slice" not in operators and not operators & CONTROL_FLOW:
@@ -210,6 +210,7 @@ def _shrinks(graph: onnx.GraphProto) -> bool:
     if not any(node.op_type == "Slice" for node in nodes):
         return False
     stored = {tensor.name: tensor for tensor in graph.initializer}
+    fit = listed is not None and not operators & CONTROL_FLOW and not _has_unfit(listed)
     checked: dict[bytes, bool] = {}  # models repeat themselves
     for node in nodes:
         if node.op_type in _SIZED:
@@ -217,7 +218,7 @@ def _shrinks(graph: onnx.GraphProto) -> bool:
             held = [stored[name] for name in node.input[1:] if name in stored]
             if any(size < 0 for size in sizes) or any(map(_has_negative, held)):
                 return True
-        elif node.op_type in _WINDOWS:
+        elif not fit and node.op_type in _WINDOWS:
             place = 3 if node.op_type == "QLinearConv" else 1
             weight = stored.get(node.input[place]) if len(node.input) > place else None
             extents = list(weight.dims[2:]) if weight is not None else []
