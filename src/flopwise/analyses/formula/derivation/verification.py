@@ -184,14 +184,15 @@ class Verification(Tracing):
                 return
             raised = False
             for name, domain in list(self.domains.items()):
-                alone = {**hint, name: lowest[name]}
-                if domain.low == domain.high or lowest[name] >= hint[name] or self.conditions.broken(alone):
+                least = corner[name] if self.conditions.broken({**hint, name: lowest[name]}) else lowest[name]
+                alone = {**hint, name: least}
+                if domain.low == domain.high or least >= hint[name] or self.conditions.broken(alone):
                     continue
-                last = failing(lowest, [name], near=joint > 0)
+                last = failing(alone, [name], near=joint > 0)
                 if last < 0:
                     continue
                 raised = True
-                low = self._least(name, hint, lowest[name] + last, holds)
+                low = self._least(name, hint, least + last, holds)
                 self.domains[name] = replace(domain, low=domain.size(low))
                 self.reasons[name] = self.reasons[name] or self.readings.refusal
             if joint < 0 and not raised:
