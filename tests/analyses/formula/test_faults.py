@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
+from onnx import helper
 from tests.analyses.formula.models import Net
 
 import flopwise
@@ -73,3 +75,15 @@ def test_an_if_without_a_body() -> None:
     broken = net.op("If", "x", then_branch="nothing")
     formula = flopwise.formula(net.model(net.op("Relu", broken), x=["N", 3]))
     assert not formula.exact
+
+
+def test_a_loop_without_a_count() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["k"]), helper.make_node("Identity", ["i"], ["o"])],
+        "body",
+        [onnx.ValueInfoProto(name=name) for name in "ic"],
+        [onnx.ValueInfoProto(name=name) for name in "ko"],
+    )
+    net = Net()
+    made = net.op("Loop", "x", body=body)
+    assert "count" in flopwise.formula(net.model(net.op("Relu", made), x=["N", 3])).at(N=2)

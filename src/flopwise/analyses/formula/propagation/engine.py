@@ -361,6 +361,18 @@ class Propagation:
 
     def enter(self, node: Node, site: Site, part: str, flow: Flow, before: Flow | None) -> None:
         """The shapes of the inputs of a body; those of later turns come from the turn before."""
+        try:
+            inputs = self.flowing(node, site, flow, before)
+        except (UnknownError, *WRONG):  # its inputs or attributes make no sense
+            inputs = [None] * len(flow.takes)
+        for names, shape in zip(flow.takes, inputs, strict=False):
+            for name in names[:1]:
+                hint = self.inner.get(name)
+                same = shape is not None and tuple(map(int, shape)) == hint
+                self.shapes[name] = shape if same else None
+
+    def flowing(self, node: Node, site: Site, flow: Flow, before: Flow | None) -> list[Shape | None]:
+        """The shapes of what flows into a body."""
         inputs: list[Shape | None] = []
         if node.op == "Loop":
             carried = site.shapes[2:] if before is None else map(self.named, before.gives[1 : len(flow.takes) - 1])
@@ -374,11 +386,7 @@ class Propagation:
                     axis = scan.axes[index - scan.states] % len(shape)
                     shape = (*shape[:axis], *shape[axis + 1 :])
                 inputs.append(shape)
-        for names, shape in zip(flow.takes, inputs, strict=False):
-            for name in names[:1]:
-                hint = self.inner.get(name)
-                same = shape is not None and tuple(map(int, shape)) == hint
-                self.shapes[name] = shape if same else None
+        return inputs
 
     def leave(
         self,
@@ -392,7 +400,10 @@ class Propagation:
         for place, output in enumerate(node.outputs):
             if output is None:
                 continue
-            shape = self.result(node, site, place, results, repeats)
+            try:
+                shape = self.result(node, site, place, results, repeats)
+            except (UnknownError, *WRONG):  # its inputs or attributes make no sense
+                shape = None
             if shape is None or tuple(map(int, shape)) != output.shape:
                 shape = None if output.shape is None else self.unexplained(position, place, site.shapes)
             self.shapes[output.name] = shape
