@@ -104,6 +104,22 @@ def test_a_head_that_is_chosen_is_named(
     assert note in out.splitlines() if note else "counted as" not in out
 
 
+@pytest.mark.parametrize(
+    ("kind", "head"),
+    [
+        ("bart", "BartForConditionalGeneration"),
+        ("whisper", "WhisperForConditionalGeneration"),
+        ("bert", "BertLMHeadModel"),
+    ],
+)
+def test_an_encoder_and_its_decoder_are_counted_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, head: str
+) -> None:
+    config = {"model_type": kind, "d_model": 48, "encoder_layers": 1, "decoder_layers": 1, "max_source_positions": 50}
+    assert main(["profile", str(written(tmp_path, config)), "--past", "0"]) == 0
+    assert f"note: the configuration names no architectures; counted as {head}" in capsys.readouterr().out
+
+
 def test_a_file_that_is_no_language_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["llm", "examples/tiny_resnet.onnx"]) == 2
     assert "is not a language model: give a config.json" in capsys.readouterr().err

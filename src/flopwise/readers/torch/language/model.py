@@ -20,8 +20,11 @@ from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
 from flopwise.readers.torch.language.config import GGUF, offline, read_config, silent
 
-#: What transformers calls the automatic classes, the most telling head first.
-_HEADS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText", "AutoModel")
+#: What transformers calls the automatic classes of an encoder with its decoder.
+_PAIRS = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq")
+
+#: And all of them, the most telling head first.
+_HEADS = ("AutoModelForCausalLM", *_PAIRS, "AutoModelForImageTextToText", "AutoModel")
 
 #: Element types that weights are kept in.
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -137,7 +140,8 @@ def _maker(config: Any) -> tuple[Any, Any]:
         kind = getattr(transformers, str(architecture), None)
         if isinstance(kind, type) and hasattr(kind, "_from_config") and getattr(kind, "config_class", None):
             return kind._from_config, config
-    for head in _HEADS:
+    pair = getattr(config, "is_encoder_decoder", False)  # whose decoder alone may be a causal model as well
+    for head in (*_PAIRS, *_HEADS) if pair else _HEADS:
         automatic = getattr(transformers, head)
         if type(config) in automatic._model_mapping:
             kind = automatic._model_mapping[type(config)]
