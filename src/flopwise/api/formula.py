@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from flopwise import conventions
 from flopwise.analyses.formula.derivation.derive import derive
 from flopwise.analyses.formula.derivation.first import unknown_loops
-from flopwise.analyses.formula.dim import Guards, dim, recording
+from flopwise.analyses.formula.dim import dim, recording
 from flopwise.analyses.formula.facts import ModelFacts, facts_of
 from flopwise.analyses.formula.following.nets import NetFacts
 from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula
+from flopwise.analyses.formula.guards import Guards
 from flopwise.analyses.formula.lengths import FEW, Lengths
 from flopwise.analyses.formula.propagation.engine import Explain
 from flopwise.analyses.formula.rows import Counting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopwise.analyses.formula.conditions import Conditions, scales
-from flopwise.analyses.formula.dim import Guard
+from flopwise.analyses.formula.guards import Guard
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol
 
 H, W, N = symbol("H"), symbol("W"), symbol("N")

@@ -12,101 +12,14 @@ import functools
 import math
 import operator
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, cast
 
-from flopwise.analyses.formula.terms.bounds import bounds, largest, least
-from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, bits, floor, gcd, single, written
-
-#: What a guard says of its expression: that it is zero, is not, or is not negative.
-Relation: TypeAlias = Literal["==", "!=", ">="]
-
-
-class Guard(NamedTuple):
-    """A condition on sizes: the expression compared with zero."""
-
-    expression: Polynomial
-    relation: Relation
-
-    def holds(self, at: Mapping[str, int], atoms: dict[str, int] | None = None) -> bool:
-        """Whether the condition is met for the given value of each symbol."""
-        number = value(self.expression, at, atoms)
-        return number == 0 if self.relation == "==" else number != 0 if self.relation == "!=" else number >= 0
-
-    def __str__(self) -> str:
-        """The condition with positive terms on both sides."""
-        left = Polynomial({m: c for m, c in self.expression.terms.items() if c > 0})
-        right = Polynomial({m: -c for m, c in self.expression.terms.items() if c < 0})
-        return f"{written(left) or 0} {self.relation} {written(right) or 0}"
-
-
-@dataclass(slots=True)
-class Guards:
-    """The guards of a computation, each with what it was needed for first."""
-
-    reasons: dict[Guard, str] = field(default_factory=dict)
-    #: What is being computed, or what finds it out.
-    reason: str | Callable[[], str] = ""
-
-    def require(self, expression: Term, relation: Relation) -> None:
-        """Record a condition, unless it holds for all values of the symbols."""
-        if not isinstance(expression, Polynomial) or decided(expression, relation) is not None:
-            return
-        shared, remainder = factored(expression)
-        if shared is not None:  # what is multiplied is at least 0, and at least 1 where the product is
-            if relation == "!=" or (isinstance(remainder, tuple) and relation == ">="):
-                for atom in shared:
-                    self.require(single(atom) - int(relation == ">="), relation)
-            product = remainder[0] - 1 if isinstance(remainder, tuple) else remainder
-            self.require(product, relation)
-            return
-        if relation == ">=":
-            expression = _without_floor(expression)
-        elif len(expression.terms) == 1 and len(next(iter(expression.terms))) == 1:  # a multiple of a power
-            expression = single(next(expression.atoms()))
-        elif expression.terms[max(expression.terms)] < 0:
-            expression = -expression
-        guard = Guard(expression, relation)
-        if guard not in self.reasons:
-            self.reasons[guard] = self.reason if isinstance(self.reason, str) else self.reason()
-
-
-def factored(expression: Polynomial) -> tuple[list[Atom] | None, Any]:
-    """The atoms that all terms share, and the sum without them; in a tuple where 1 was taken off their product.
-
-    Only atoms that are never negative are taken out; None in place of them where there are none.
-    """
-    terms = {m: c for m, c in expression.terms.items() if m}
-    constant = expression.terms.get((), 0)
-    if constant not in (0, -1) or not terms:
-        return None, expression
-    powers = [dict(m) for m in terms]
-    shared = [a for a in powers[0] if all(a in p for p in powers) and decided(single(a), ">=")]
-    if not shared or (len(terms) == 1 and len(powers[0]) == 1):
-        return None, expression
-    least = {a: min(p[a] for p in powers) for a in shared}
-    remainder = {tuple((a, p - least.get(a, 0)) for a, p in m if p > least.get(a, 0)): c for m, c in terms.items()}
-    made = add_up([Polynomial(remainder)]) if set(remainder) != {()} else remainder[()]
-    return shared, made if constant == 0 else (made,)
-
-
-def _without_floor(expression: Polynomial) -> Polynomial:
-    """The numerator where the expression is one quotient: both are negative at the same sizes."""
-    if len(expression.terms) == 1:
-        ((monomial, factor),) = expression.terms.items()
-        if factor > 0 and len(monomial) == 1 and monomial[0][0].kind == "floor" and monomial[0][1] == 1:
-            numerator, denominator = monomial[0][0].parts
-            if isinstance(denominator, int) and isinstance(numerator, Polynomial):
-                return _without_floor(numerator)
-    common = math.gcd(*(c for m, c in expression.terms.items() if m))
-    if common == 1:
-        return expression
-    return Polynomial({m: c // common for m, c in expression.terms.items() if c // common})
-
+from flopwise.analyses.formula.guards import Guards, Relation
+from flopwise.analyses.formula.terms.bounds import largest, least
+from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, gcd
 
 _recording: ContextVar[Guards | None] = ContextVar("recording", default=None)
 
@@ -126,16 +39,6 @@ def require(expression: Any, relation: Relation) -> None:
     guards = _recording.get()
     if guards is not None:
         guards.require(term(expression), relation)
-
-
-def decided(expression: Term, relation: Relation) -> bool | None:
-    """Whether a condition holds for all values of the symbols; None where it depends on them."""
-    low, high = bounds(expression)
-    if relation == ">=":
-        return True if low is not None and low >= 0 else False if high is not None and high < 0 else None
-    if (low is not None and low > 0) or (high is not None and high < 0):
-        return relation == "!="
-    return None if low != 0 or high != 0 else relation == "=="
 
 
 def term(size: Any) -> Term:

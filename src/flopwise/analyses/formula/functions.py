@@ -9,8 +9,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from flopwise.analyses.formula.dim import Guard
 from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.guards import Guard
 from flopwise.analyses.formula.terms.evaluation import magnitude
 from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.polynomial import Term

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from flopwise.analyses.formula.dim import Guard
 from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.guards import Guard
 from flopwise.analyses.formula.terms.bounds import largest, least
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, gcd, symbol

@@ -10,10 +10,11 @@ from typing import Any, cast
 from flopwise.analyses.formula.conditions import Conditions, Scales, scales
 from flopwise.analyses.formula.derivation.explain import Explainer
 from flopwise.analyses.formula.derivation.first import Readings, fault
-from flopwise.analyses.formula.dim import Guards, dim, recording, term
+from flopwise.analyses.formula.dim import dim, recording, term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.following.loops import Loops, collapsed
 from flopwise.analyses.formula.following.program import Followed, ProgramFacts
+from flopwise.analyses.formula.guards import Guards
 from flopwise.analyses.formula.propagation.engine import Explain, Propagation
 from flopwise.analyses.formula.rows import (
     CLASSES,

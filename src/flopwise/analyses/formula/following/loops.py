@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from flopwise.analyses.formula.dim import Guards, dim, require, term
+from flopwise.analyses.formula.dim import dim, require, term
+from flopwise.analyses.formula.guards import Guards
 from flopwise.analyses.formula.rows import CLASSES, FIGURES
 from flopwise.analyses.formula.subject import Point
 from flopwise.analyses.formula.terms.evaluation import substituted, value

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flopwise.analyses.formula.dim import Dim, Guards, dim
+from flopwise.analyses.formula.dim import Dim, dim
 from flopwise.analyses.formula.following.program import Followed
+from flopwise.analyses.formula.guards import Guards
 from flopwise.analyses.formula.propagation.engine import Propagation
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import Term

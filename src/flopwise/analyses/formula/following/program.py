@@ -10,9 +10,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from flopwise.analyses.formula.dim import Dim, Guards, dim, recording, require, term
+from flopwise.analyses.formula.dim import Dim, dim, recording, require, term
 from flopwise.analyses.formula.facts import ModelFacts
 from flopwise.analyses.formula.following.loops import LEAST, Loops
+from flopwise.analyses.formula.guards import Guards
 from flopwise.analyses.formula.propagation.aten.of import Of
 from flopwise.analyses.formula.propagation.aten.table import RULES as CALLS
 from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Explain, Propagation

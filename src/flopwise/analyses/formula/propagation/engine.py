@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy
 
-from flopwise.analyses.formula.dim import Dim, Guards, Ratio, dim, recording, require, term
+from flopwise.analyses.formula.dim import Dim, Ratio, dim, recording, require, term
 from flopwise.analyses.formula.facts import Flow, ModelFacts
+from flopwise.analyses.formula.guards import Guards
 from flopwise.analyses.formula.propagation import movement, pointwise, products, sequences, values, windows
 from flopwise.analyses.formula.propagation.by_row import by_row
 from flopwise.analyses.formula.propagation.sequences import Members
@@ -18,12 +19,13 @@ from flopwise.analyses.formula.propagation.site import (
     Site,
     UnknownError,
     Value,
+    agrees,
     array,
     settled,
     shape_of,
     whole,
 )
-from flopwise.analyses.formula.propagation.turns import Turns
+from flopwise.analyses.formula.propagation.turns import Scan, Turns
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Body, Graph, Node, Tensor
 from flopwise.operators.extents import product
@@ -47,20 +49,6 @@ SMALL = 1024
 
 #: What goes wrong in a rule where attributes or shapes make no sense.
 WRONG = (ArithmeticError, AttributeError, FlopwiseError, LookupError, TypeError, ValueError)
-
-
-class Scan(NamedTuple):
-    """How a Scan takes its inputs: the states first, then what it goes through along these axes."""
-
-    #: Whether it is of the first version, with the lengths of sequences before all inputs, and a batch.
-    old: bool
-    states: int
-    axes: Sequence[int]
-
-    @classmethod
-    def of(cls, site: Site) -> Scan:
-        old, through = site.node.version < 9, site.attr("num_scan_inputs", 0)
-        return cls(old, len(site.node.inputs) - old - through, site.attr("scan_input_axes") or [0] * through)
 
 
 class Explain(Protocol):
@@ -511,18 +499,6 @@ def varies(shape: Shape | None) -> bool:
 def has_sizes(value: Value | None) -> bool:
     """Whether an element depends on the symbols."""
     return value is not None and any(type(x) in (Dim, Ratio) for x in value.ravel().tolist())
-
-
-def agrees(value: Value, held: Any) -> bool:
-    """Whether elements at the hint are those that were computed there."""
-    held = numpy.asarray(held)
-    if value.shape != held.shape:
-        return False
-    try:
-        mine = numpy.array([float(x) for x in value.ravel().tolist()])
-        return bool(numpy.allclose(mine, held.ravel().astype(float), rtol=1e-5, atol=1e-6, equal_nan=True))
-    except (TypeError, ValueError):
-        return False
 
 
 __all__ = ["CONTROL", "RULES", "Explain", "Propagation", "dim", "require"]

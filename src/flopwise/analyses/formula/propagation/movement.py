@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from flopwise.analyses.formula.dim import Dim, Ratio, decided, larger, require, smaller, term
+from flopwise.analyses.formula.dim import Dim, Ratio, larger, require, smaller, term
+from flopwise.analyses.formula.guards import decided
 from flopwise.analyses.formula.propagation.broadcasting import broadcast, same
 from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, axis_of, settled
 from flopwise.analyses.formula.terms.polynomial import Term, floor

@@ -1,9 +1,10 @@
-"""How often the body of a Loop runs: its trip count, and a condition that counts up to a size."""
+"""How often the body of a Loop runs: its trip count, and a condition that counts up to a size; what a Scan takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from flopwise.analyses.formula.dim import Dim, larger, smaller
 from flopwise.analyses.formula.facts import Flow
@@ -15,6 +16,20 @@ _HANDED_ON = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 
 #: Comparison -> whether its inputs change places to make it "less", and what equality adds.
 _COMPARED = {"Less": (False, 0), "LessOrEqual": (False, 1), "Greater": (True, 0), "GreaterOrEqual": (True, 1)}
+
+
+class Scan(NamedTuple):
+    """How a Scan takes its inputs: the states first, then what it goes through along these axes."""
+
+    #: Whether it is of the first version, with the lengths of sequences before all inputs, and a batch.
+    old: bool
+    states: int
+    axes: Sequence[int]
+
+    @classmethod
+    def of(cls, site: Site) -> Scan:
+        old, through = site.node.version < 9, site.attr("num_scan_inputs", 0)
+        return cls(old, len(site.node.inputs) - old - through, site.attr("scan_input_axes") or [0] * through)
 
 
 @dataclass(frozen=True, slots=True)

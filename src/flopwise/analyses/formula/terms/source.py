@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from flopwise.analyses.formula.dim import Guard
 from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.guards import Guard
 from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term
 from flopwise.errors import InputError
