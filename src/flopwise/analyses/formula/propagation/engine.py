@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy
 
-from flopwise.analyses.formula.dim import Dim, Ratio, dim, recording, require, term
+from flopwise.analyses.formula.dim import dim, recording, require, term
 from flopwise.analyses.formula.facts import Flow, ModelFacts
 from flopwise.analyses.formula.guards import Guards
 from flopwise.analyses.formula.propagation import movement, pointwise, products, sequences, values, windows
@@ -21,8 +21,10 @@ from flopwise.analyses.formula.propagation.site import (
     Value,
     agrees,
     array,
+    has_sizes,
     settled,
     shape_of,
+    varies,
     whole,
 )
 from flopwise.analyses.formula.propagation.turns import Scan, Turns
@@ -285,9 +287,9 @@ class Propagation:
                     self.step(child)
             if flow is not None:
                 results[part] = [self.named(names) for names in flow.gives]
-                if repeats is not None and node.op == "Loop" and len(parts) == 1 and not self.stable(flow):
+                if repeats is not None and node.op == "Loop" and len(parts) == 1:
                     self.guards.reason = f"{node.op} {node.name!r}"
-                    repeats = self.runs[position, part] = settled(repeats)
+                    repeats = self.runs[position, part] = self.turned(flow, repeats)
                 for names, output in zip(flow.gives, node.outputs, strict=False):
                     if node.op == "If" and output is not None and len(parts) == 1:
                         self.values[output.name] = next((self.values[n] for n in names if n in self.values), None)
@@ -339,13 +341,15 @@ class Propagation:
         body = [self.graph.nodes[child] for child in self.children.get(position, ())]
         return Turns.of(site, flow, body, self.value, self.facts.values).count()
 
-    def stable(self, flow: Flow) -> bool:
-        """Whether a turn of a loop passes on the shapes that it received."""
+    def turned(self, flow: Flow, repeats: int) -> int:
+        """How often a body runs, which is settled where a turn hands other shapes on than it was handed."""
         for names, output in zip(flow.takes[2:], flow.gives[1:], strict=False):
             before, after = self.named(names), self.named(output)
             if before is not None and after is not None and tuple(map(term, before)) != tuple(map(term, after)):
-                return False
-        return True
+                for one, other in zip(before, after, strict=True) if int(repeats) > 1 else ():
+                    require(term(one) - term(other), "==")  # they are the same at the hint alone
+                repeats = settled(repeats)
+        return repeats
 
     def enter(self, node: Node, site: Site, part: str, flow: Flow, before: Flow | None) -> None:
         """The shapes of the inputs of a body; those of later turns come from the turn before."""
@@ -489,16 +493,6 @@ class Propagation:
 def _by_row(site: Site) -> Sequence[Shape | None]:
     """The shapes of an operator that onnx does not know, by the rule in its row."""
     return by_row(site, RULES)
-
-
-def varies(shape: Shape | None) -> bool:
-    """Whether a shape has an extent that is an expression, or is not known at all."""
-    return shape is None or any(type(n) is Dim for n in shape)
-
-
-def has_sizes(value: Value | None) -> bool:
-    """Whether an element depends on the symbols."""
-    return value is not None and any(type(x) in (Dim, Ratio) for x in value.ravel().tolist())
 
 
 __all__ = ["CONTROL", "RULES", "Explain", "Propagation", "dim", "require"]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from flopwise.analyses.formula.dim import Dim, require
+from flopwise.analyses.formula.dim import Dim, Ratio, require
 from flopwise.graph import Node, Tensor
 
 #: Extents, each an integer or a Dim.
@@ -150,3 +150,13 @@ def agrees(value: Value, held: Any) -> bool:
         return bool(numpy.allclose(mine, held.ravel().astype(float), rtol=1e-5, atol=1e-6, equal_nan=True))
     except (TypeError, ValueError):
         return False
+
+
+def varies(shape: Shape | None) -> bool:
+    """Whether a shape has an extent that is an expression, or is not known at all."""
+    return shape is None or any(type(n) is Dim for n in shape)
+
+
+def has_sizes(value: Value | None) -> bool:
+    """Whether an element depends on the symbols."""
+    return value is not None and any(type(x) in (Dim, Ratio) for x in value.ravel().tolist())
