@@ -59,6 +59,12 @@ def _ask(folder: str | Path, sql: str) -> list[tuple[Any, ...]]:
     return zoo.query(folder, sql)[1]
 
 
+def test_a_query_ends_without_a_word_on_stderr(light: Path) -> None:
+    command = [sys.executable, "-m", "flopwise", "zoo", "query", str(light), "SELECT count(*) FROM models"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_models_have_the_figures_of_their_profiles(light: Path) -> None:
     rows = dict(_ask(light, "SELECT name, [layers, macs, flops, params] FROM models"))
     assert rows.keys() == {path.name for path in LIGHT.glob("*.onnx")}
