@@ -346,7 +346,7 @@ class Propagation:
         for names, output in zip(flow.takes[2:], flow.gives[1:], strict=False):
             before, after = self.named(names), self.named(output)
             if before is not None and after is not None and tuple(map(term, before)) != tuple(map(term, after)):
-                for one, other in zip(before, after, strict=True) if int(repeats) > 1 else ():
+                for one, other in zip(before, after, strict=False) if int(repeats) > 1 else ():
                     require(term(one) - term(other), "==")  # they are the same at the hint alone
                 repeats = settled(repeats)
         return repeats
