@@ -87,6 +87,20 @@ def test_what_always_holds_is_no_condition(compare: Callable[[Any], bool]) -> No
     assert not guards.reasons
 
 
+@pytest.mark.parametrize(
+    "compare",
+    [lambda e: e == 0, lambda e: e > 0, lambda e: e >= 1, lambda e: e == 1, lambda e: e < 1, lambda e: e != 0],
+)
+@pytest.mark.parametrize("hints", [(0, 5), (5, 0), (1, 1), (3, 4)])
+def test_products_that_are_nothing_at_the_hint(compare: Callable[[Any], bool], hints: tuple[int, int]) -> None:
+    guards = Guards()
+    with recording(guards):
+        truth = compare(dim(hints[0], H) * dim(hints[1], W))
+    for one, other in [(a, b) for a in range(4) for b in range(4)]:
+        point = {"H": one, "W": other}
+        assert not all(g.holds(point) for g in guards.reasons) or compare(one * other) == truth, point
+
+
 def test_nothing_is_recorded_outside() -> None:
     assert h() == 224
 

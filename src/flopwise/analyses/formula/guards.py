@@ -45,13 +45,14 @@ class Guards:
         """Record a condition, unless it holds for all values of the symbols."""
         if not isinstance(expression, Polynomial) or decided(expression, relation) is not None:
             return
-        shared, remainder = factored(expression)
-        if shared is not None:  # what is multiplied is at least 0, and at least 1 where the product is
-            if relation == "!=" or (isinstance(remainder, tuple) and relation == ">="):
-                for atom in shared:
-                    self.require(single(atom) - int(relation == ">="), relation)
-            product = remainder[0] - 1 if isinstance(remainder, tuple) else remainder
-            self.require(product, relation)
+        shared, rest = factored(expression)
+        less = isinstance(rest, tuple)
+        both = relation == (">=" if less else "!=")
+        apart = not less and isinstance(rest, Polynomial) and decided(rest, relation) is not False
+        if shared is not None and (both or apart):
+            for atom in shared if both else ():
+                self.require(single(atom) - int(relation == ">="), relation)
+            self.require(rest[0] - 1 if isinstance(rest, tuple) else rest, relation)
             return
         if relation == ">=":
             expression = _without_floor(expression)
