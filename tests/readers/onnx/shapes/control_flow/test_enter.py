@@ -222,6 +222,14 @@ def test_a_weight_in_a_body_counts_once_and_can_be_loaded() -> None:
         assert (loaded["a/body/w"] == onnx.numpy_helper.to_array(weight("w", 40, 40))).all()
 
 
+def test_turns_that_make_the_same_of_other_inputs_cost_their_own() -> None:
+    step = loop(node("Slice", "s one end", "t", "drop"), stored=[ints("one", 1), ints("end", 9)])
+    net = model([node("Loop", "n _ x", "l", "turns", body=step)], {"x": (1, 4)}, [array("n", 3, "int64")])
+    graph = read(net)
+    taken = [(n.within[0].part, n.times, n.input(0).shape) for n in graph.nodes if n.name == "drop"]
+    assert taken == [("body[0]", 1, (1, 4)), ("body[1]", 2, (0, 4))]
+
+
 def test_a_scan() -> None:
     step = body(
         [node("Add", "s e", "t", "add"), node("Mul", "e two", "u", "mul")],

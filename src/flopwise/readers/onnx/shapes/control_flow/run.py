@@ -136,8 +136,8 @@ def _captured(body: onnx.GraphProto) -> set[str]:
 
 
 def _signature(graph: onnx.GraphProto, shapes: Shapes) -> Any:
-    """What makes two runs of a body cost the same: all shapes in it and in the bodies inside it."""
-    names = [o for n in graph.node for o in n.output if o]
+    """What makes two runs of a body cost the same: all shapes in it, of its inputs too, and in the bodies inside it."""
+    names = [i.name for i in graph.input] + [o for n in graph.node for o in n.output if o]
     inside = [
         (i.part, i.trips, i.branch, _signature(i.graph, i.shapes)) for n in names for i in shapes.inner.get(n, ())
     ]
