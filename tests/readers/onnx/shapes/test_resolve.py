@@ -124,6 +124,39 @@ def test_large_is_not_absurd() -> None:
     assert shapes(read(net))["y"] == (ABSURD, ABSURD, 0)
 
 
+@pytest.mark.parametrize("length", [2**31 + 8, 2**33 + 1, 2**53 + 1, 2**62 + 1])
+def test_axes_that_onnx_computes_in_too_few_bits(length: int) -> None:
+    half = -(-length // 2)
+    net = model(
+        [
+            node("Split", "x", "a b", num_outputs=2),
+            node("Split", "x lengths", "c d"),
+            node("Slice", "x one end", "e"),
+            node("Slice", "x minus begin zero two", "f"),
+            node("Relu", "b", "g"),
+        ],
+        {"x": (length,)},
+        [
+            array("lengths", [length - 3, 3], "int64"),
+            *(ints("one", 1), ints("end", 2**63 - 1), ints("minus", -1), ints("begin", -(2**63))),
+            *(ints("zero", 0), ints("two", -2)),
+        ],
+        opset=18,
+    )
+    made = shapes(read(net))
+    assert [made[name] for name in "abcdefg"] == [
+        *((half,), (length - half,), (length - 3,), (3,)),
+        *((length - 1,), (half,), (length - half,)),
+    ]
+
+
+def test_parts_of_a_long_axis_that_do_not_fit_are_told() -> None:
+    net = model([node("Split", "x lengths", "c d")], {"x": (2**32 + 8,)}, [ints("lengths", 4, 4)], opset=18)
+    graph = read(net)
+    assert shapes(graph) == {"c": None, "d": None}
+    assert "Mismatch between the sum of 'split' (8) and the split dimension (4294967304)" in graph.warnings[0]
+
+
 def test_control_flow() -> None:
     """A condition and a trip count that the file states, and bodies that take tensors from around them."""
     body = helper.make_graph([node("Relu", "a", "o")], "b", [], [value("o", None)])

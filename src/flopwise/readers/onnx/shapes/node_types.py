@@ -12,7 +12,7 @@ from onnx import TypeProto, defs, numpy_helper
 from flopwise.operators.shape import ShapeRule
 from flopwise.readers.onnx.normalize.first_opset import modern
 from flopwise.readers.onnx.normalize.order import needs
-from flopwise.readers.onnx.shapes import by_row
+from flopwise.readers.onnx.shapes import by_row, long_axes
 from flopwise.readers.onnx.shapes.checks import correct_windows
 from flopwise.readers.onnx.shapes.state import State
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, opened
@@ -49,6 +49,10 @@ class NodeTypes:
             return self.alone(node)
         if rule := by_row.rule_of(node):
             return self.by_row(rule, node)
+        if node.op_type in long_axes.LONGEST and not certain:
+            exact = long_axes.infer(node, [state.facts(i) for i in node.input], state.opsets.get(node.domain, 1))
+            if exact is not None:
+                return exact
         data: dict[str, onnx.TensorProto] = {}
         if not schema.has_type_and_shape_inference_function:
             if schema.has_function or schema.has_context_dependent_function:  # type: ignore[attr-defined] # onnx's stubs

@@ -16,6 +16,7 @@ from flopwise.readers.onnx.listing import Initial, Listed, complete, initial, li
 from flopwise.readers.onnx.native.inference import Inference
 from flopwise.readers.onnx.native.suspects import hidden
 from flopwise.readers.onnx.shapes import context as contexts
+from flopwise.readers.onnx.shapes import long_axes
 from flopwise.readers.onnx.shapes.checks import windows_miscounted
 from flopwise.readers.onnx.shapes.context import Context
 from flopwise.readers.onnx.shapes.repeated import infer
@@ -151,9 +152,8 @@ def _resolve(
         shapes.fill(inferred.value_info)
         shapes.fill(inferred.output)
         del inferred
-        if windows_miscounted(
-            nodes, shapes
-        ):  # what follows from it is wrong as well: the second pass infers everything anew
+        if long_axes.miscounted(operators, shapes) or windows_miscounted(nodes, shapes):
+            # what follows from it is wrong as well: the second pass infers everything anew
             shapes, second = _initial_shapes(graph, stored, context), None
         shapes.warnings.extend(in_short(suspects.warnings, "more invalid operators"))
         flows = operators & (CONTROL_FLOW | ASKED) or any(n.domain and bodies(n.proto) for n in nodes)
