@@ -79,7 +79,17 @@ SHRINKING: dict[str, tuple[onnx.NodeProto, int]] = {
     "Resize": (node("Resize", "v _ less_scale", "y"), 0),
     "Col2Im": (node("Col2Im", "columns less2 two", "y"), 3),
     "AffineGrid": (node("AffineGrid", "theta less4", "y"), 0),
+    "Expand": (node("Expand", "one less", "y"), 0),
+    "Expand, computed": (node("Expand", "one twice", "y"), 0),
+    "Split": (node("Split", "v parts", "y y2"), 0),
+    "Split, more parts than elements": (node("Split", "v", "y3 y4 y5 y", num_outputs=4), 0),
+    "Multinomial": (node("Multinomial", "two_rows", "y", sample_size=-3), 1),
+    "DeformConv": (node("DeformConv", "c k offsets", "y"), 3),
+    "STFT": (node("STFT", "signal step2 _ frame", "y"), 1),
 }
+
+
+SCALARS = {"step2": 2, "frame": 40}
 
 
 @pytest.mark.parametrize("case", SHRINKING)
@@ -99,6 +109,17 @@ def test_slices_of_negative_extents(case: str, inside: bool) -> None:
         node("Mul", "size less", "twice"),
         node("Concat", "zero twice", "computed", axis=0),
     ]
-    inputs = {"v": (5,), "c": (1, 1, 4, 4), "columns": (5, 5, 1), "theta": (1, 2, 3), "either": ()}
+    stored += [ints("parts", -3, 8), *(helper.make_tensor(n, TensorProto.INT64, [], [k]) for n, k in SCALARS.items())]
+    inputs = {
+        "one": (1,),
+        "two_rows": (2, 3),
+        "offsets": (1, 18, 4, 1),
+        "signal": (1, 4, 1),
+        "v": (5,),
+        "c": (1, 1, 4, 4),
+        "columns": (5, 5, 1),
+        "theta": (1, 2, 3),
+        "either": (),
+    }
     net = model([*computed, maker, part], inputs, [*stored, ints("zero", 0)], outputs=["z"], opset=20)
     assert shapes(read(net))["z"] in (None, (0,))

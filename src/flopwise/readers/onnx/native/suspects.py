@@ -16,7 +16,7 @@ import onnx
 from onnx import numpy_helper
 
 from flopwise.readers.onnx.listing import Listed, complete, initial
-from flopwise.readers.onnx.native.proven import PROVEN, is_proven
+from flopwise.readers.onnx.native.proven import PROVEN, has_negative_extent, is_proven
 from flopwise.readers.onnx.types import CONTROL_FLOW, bodies, describe
 
 #: A domain that onnx does not know; it leaves such operators alone.
@@ -27,7 +27,20 @@ _RANK = 1 << 10
 
 
 #: Operators of whose inputs some say sizes, of which a negative one makes a negative extent.
-_SIZED = frozenset({"AffineGrid", "CenterCropPad", "Col2Im", "Pad", "Resize", "TopK", "Upsample"})
+_SIZED = frozenset({"AffineGrid", "CenterCropPad", "Col2Im", "Expand", "Pad", "Resize", "Split", "TopK", "Upsample"})
+
+#: Rare operators whose results have a negative extent at many settings.
+_SHRINKING = frozenset({"ConvTranspose", "DFT", "DeformConv", "MaxRoiPool", "MaxUnpool", "STFT"})
+
+#: Attributes that say sizes, by the operators that have them.
+_SIZES = {
+    **dict.fromkeys(("Pad", "Split"), ("pads", "paddings", "split")),
+    "Multinomial": ("sample_size",),
+    "RoiAlign": ("output_height", "output_width"),
+}
+
+#: Element types of sizes and scales.
+_NUMBERS = frozenset({onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE})
 
 _WINDOWS = frozenset({"AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"})
 
@@ -168,7 +181,7 @@ def hidden(model: onnx.ModelProto, listed: Sequence[Listed] | None = None) -> It
 def _is_clear(graph: onnx.GraphProto, listed: Sequence[Listed]) -> bool:
     """Whether nothing is to be hidden in a graph that has no messages of its nodes."""
     operators = {node.op for node in listed}
-    if "Slice" in operators and (operators & _SIZED or "ConvTranspose" in operators or _has_unfit(listed)):
+    if "Slice" in operators and (operators & _SIZED or operators & (_SHRINKING | _SIZES.keys()) or _has_unfit(listed)):
         return False
     nodes = [node.proto for node in listed if node.op not in _UNSUSPICIOUS or node.domain]
     long = _long(graph, listed) if "Expand" in operators else set()
@@ -209,14 +222,21 @@ def _shrinks(graph: onnx.GraphProto, listed: Sequence[Listed] | None) -> bool:
     nodes = list(_with_bodies(graph))
     if not any(node.op_type == "Slice" for node in nodes):
         return False
+    if any(node.op_type in _SHRINKING or (node.op_type in _SIZES and _says_less(node)) for node in nodes):
+        return True
     stored = {tensor.name: tensor for tensor in graph.initializer}
+    for node in nodes:
+        if node.op_type in CONTROL_FLOW:
+            stored.update((tensor.name, tensor) for body in bodies(node) for tensor in body.initializer)
+    negative = {node.output[0] for node in nodes if node.op_type == "Constant" and node.output and _is_negative(node)}
+    if any(node.op_type == "Constant" and _has_no_sense(node) for node in nodes):
+        return True
     fit = listed is not None and not operators & CONTROL_FLOW and not _has_unfit(listed)
     checked: dict[bytes, bool] = {}  # models repeat themselves
     for node in nodes:
         if node.op_type in _SIZED:
-            sizes = [size for a in node.attribute if a.name in ("pads", "paddings") for size in a.ints]
             held = [stored[name] for name in node.input[1:] if name in stored]
-            if any(size < 0 for size in sizes) or any(map(_has_negative, held)):
+            if not negative.isdisjoint(node.input[1:]) or any(map(_has_negative, held)):
                 return True
         elif not fit and node.op_type in _WINDOWS:
             place = 3 if node.op_type == "QLinearConv" else 1
@@ -227,7 +247,34 @@ def _shrinks(graph: onnx.GraphProto, listed: Sequence[Listed] | None) -> bool:
                 checked[key] = _may_not_fit(node, extents)
             if checked[key]:
                 return True
-    return "ConvTranspose" in operators
+    return False
+
+
+def _says_less(node: onnx.NodeProto) -> bool:
+    """Whether attributes of a node say negative sizes, or so many parts that onnx may count a negative last one."""
+    names = _SIZES[node.op_type]
+    if any(a.name in names and min((a.i, *a.ints)) < 0 for a in node.attribute):
+        return True
+    return node.op_type == "Split" and _attribute(node, "num_outputs", 0) > 2
+
+
+def _is_negative(node: onnx.NodeProto) -> bool:
+    """Whether the value of a Constant has a negative element."""
+    return any(
+        _has_negative(a.t) if a.HasField("t") else min((a.i, a.f, *a.ints, *a.floats)) < 0 for a in node.attribute
+    )
+
+
+def _has_no_sense(node: onnx.NodeProto) -> bool:
+    """Whether the value of a Constant has a negative extent."""
+    return any(min((*a.t.dims, *a.sparse_tensor.dims), default=0) < 0 for a in node.attribute)
+
+
+def may_shrink(graph: onnx.GraphProto) -> bool:
+    """Whether a Slice may meet a negative extent in a graph without bodies, whose inputs may have one."""
+    return any(node.op_type == "Slice" for node in graph.node) and (
+        any(has_negative_extent(value.type) for value in graph.input) or _shrinks(graph, None)
+    )
 
 
 def _with_bodies(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -241,7 +288,7 @@ def _with_bodies(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 def _has_negative(tensor: onnx.TensorProto) -> bool:
     """Whether a stored tensor of sizes has a negative one."""
-    if sum(tensor.dims) > 2 * _RANK or tensor.data_type not in (onnx.TensorProto.INT64, onnx.TensorProto.FLOAT):
+    if sum(tensor.dims) > 2 * _RANK or tensor.data_type not in _NUMBERS:
         return False
     try:
         return bool((numpy_helper.to_array(tensor) < 0).any())

@@ -18,6 +18,7 @@ from onnx import TypeProto
 from flopwise.readers.onnx.file.skeleton import TAG
 from flopwise.readers.onnx.listing import Initial, Listed
 from flopwise.readers.onnx.native.inference import Inference
+from flopwise.readers.onnx.native.suspects import may_shrink
 from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, Type
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def infer(
                 at_once = max(at_once // 2, 8) if stale else min(at_once * 2, _AT_ONCE)
                 until = position + at_once
                 part = cases.part(nodes[position:until])
+                if arithmetic is not None and may_shrink(part.graph):
+                    return False
                 inferred = inference.model(part, strict=arithmetic is not None, proven=True).graph
                 fresh = {v.name: v.type for v in inferred.value_info}
             answer = cases.learn(key, [fresh.get(name) for name in outputs])
